@@ -1,0 +1,50 @@
+# Everything a newcomer needs. `make help` lists it; each target first sets up what it uses.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.covey-installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-long demo check format bench clean
+
+help: ## say what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv and install Covey with its tools; nothing to do when that was done
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: Covey needs Python 3.11 or newer and '$(PYTHON)' is not; try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
+	  exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+test: setup ## run the tests
+	$(BIN)/python -m pytest
+
+test-long: setup ## run all tests, the long ones too, with many more random examples
+	COVEY_HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m 'long or not long'
+
+demo: setup ## see it work, in less than a minute
+	$(BIN)/covey demo
+
+check: setup ## formatting, lint, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict src
+	$(BIN)/lint-imports
+
+format: setup ## rewrite the sources in our format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## compare the indexes with the naive scan and a plain counting index
+	$(BIN)/covey bench match
+	$(BIN)/covey bench cover
+	$(BIN)/covey bench xpath
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

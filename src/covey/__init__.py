@@ -1,0 +1,62 @@
+"""Covey: content-based publish/subscribe. Every event to everyone who asked for it, by what it says.
+
+The names below are the public ones and stay stable. Each is loaded when it is first used, because the
+compiler behind `Index` takes half a second to import and most programs that only parse filters never need it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covey.core.attributes.filter import conjunction as conjunction
+    from covey.core.attributes.merging import merge_many as merge_many
+    from covey.core.event import Event as Event
+    from covey.core.families import decode as decode
+    from covey.core.families import parse as parse
+    from covey.core.filter import Filter as Filter
+    from covey.core.filter import Merge as Merge
+    from covey.core.xpath.document import Document as Document
+    from covey.errors import ConfigError as ConfigError
+    from covey.errors import CoveyError as CoveyError
+    from covey.errors import EventError as EventError
+    from covey.errors import FilterError as FilterError
+    from covey.errors import PlanError as PlanError
+    from covey.errors import ProtocolError as ProtocolError
+    from covey.matching.index import Index as Index
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ConfigError": "covey.errors",
+    "CoveyError": "covey.errors",
+    "Document": "covey.core.xpath.document",
+    "Event": "covey.core.event",
+    "EventError": "covey.errors",
+    "Filter": "covey.core.filter",
+    "FilterError": "covey.errors",
+    "Index": "covey.matching.index",
+    "Merge": "covey.core.filter",
+    "PlanError": "covey.errors",
+    "ProtocolError": "covey.errors",
+    "conjunction": "covey.core.attributes.filter",
+    "decode": "covey.core.families",
+    "merge_many": "covey.core.attributes.merging",
+    "parse": "covey.core.families",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'covey' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

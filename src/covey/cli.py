@@ -1,0 +1,91 @@
+"""The `covey` program.
+
+A command either succeeds, answers no (exit code 1, where its help says so), or fails with one line on
+standard error and exit code 2. Nobody sees a traceback for a mistake in what they typed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from covey import __version__
+from covey.commands import bench, filters
+from covey.errors import CoveyError
+
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    help="Content-based publish/subscribe: every event to everyone who asked for it, by what it says.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(filters.app, name="filter")
+app.add_typer(bench.app, name="bench")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"covey {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo() -> None:
+    """See filters and indexes at work on 100,000 subscriptions, each answer checked."""
+    # Loaded here: it brings the compiler, which takes half a second.
+    from covey.demo import run
+
+    raise typer.Exit(0 if run() else 1)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the program with these arguments; return its exit code."""
+    try:
+        code = app(list(arguments), prog_name="covey", standalone_mode=False)
+    except CoveyError as error:
+        return _fail(str(error))
+    except typer.TyperException as error:
+        # Typed wrongly: an unknown command or option, a missing argument.
+        return (
+            _fail(error.format_message() + " (try: covey --help)") if error.format_message() else EXIT_ERROR
+        )
+    except (KeyboardInterrupt, typer.Abort):
+        return EXIT_INTERRUPTED
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """Run the program with the process's arguments and end the process."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a character must not turn an answer into a failure.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has gone; leave nothing for the interpreter to flush into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_ERROR
+    sys.exit(code)
+
+
+def _fail(problem: str) -> int:
+    line = " ".join(problem.split())
+    print(f"covey: {line}", file=sys.stderr)
+    return EXIT_ERROR

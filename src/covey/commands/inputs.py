@@ -1,0 +1,103 @@
+"""Events that a command is given: as JSON, XML or words, in arguments, files or standard input.
+
+Everything is bounded before it is read in full, and every mistake is an error of one line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from covey.core.event import MAX_EVENT_DEPTH
+from covey.core.xpath.document import Document
+from covey.errors import ConfigError, EventError, FilterError
+
+MAX_INPUT_BYTES = 1 << 20
+
+
+def read_argument(argument: str) -> str:
+    """Return an argument's text: itself, standard input for `-`, or a file's content for `@file`."""
+    if argument == "-":
+        return _bounded(sys.stdin.buffer, "standard input")
+    if argument.startswith("@"):
+        name = argument[1:]
+        try:
+            with Path(name).open("rb") as file:
+                return _bounded(file, name)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ConfigError(f"cannot read {name!r}: {reason}") from None
+    if len(argument) > MAX_INPUT_BYTES:
+        raise EventError(f"an event has more than {MAX_INPUT_BYTES:,} bytes")
+    return argument
+
+
+def read_event(argument: str, language: str) -> object:
+    """Return the event that an argument gives for filters of `language`; raise EventError for none."""
+    text = read_argument(argument)
+    if language == "attributes":
+        return _attributes(text)
+    if language == "xpath":
+        return Document.parse(text)
+    if language == "keywords":
+        return _words(text)
+    raise FilterError(f"there is no filter language {language!r:.40}")
+
+
+def _bounded(stream: BinaryIO, name: str) -> str:
+    data = stream.read(MAX_INPUT_BYTES + 1)
+    if len(data) > MAX_INPUT_BYTES:
+        raise EventError(f"{name} has more than {MAX_INPUT_BYTES:,} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise EventError(f"{name} is not UTF-8 text: byte {error.start + 1} is wrong") from None
+
+
+def _attributes(text: str) -> Mapping[str, Any]:
+    value = _json(text, 'a JSON object, for example {"symbol": "IBM", "price": 12}')
+    if not isinstance(value, dict):
+        raise EventError(f"an event is a JSON object, not {_json_kind(value)}")
+    level: list[Any] = [value]
+    for _ in range(MAX_EVENT_DEPTH):
+        level = [inner for item in level for inner in _inside(item)]
+        if not level:
+            return value
+    raise EventError(f"the event nests deeper than {MAX_EVENT_DEPTH} levels")
+
+
+def _inside(value: object) -> list[Any]:
+    """Return what in a JSON value can nest further."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [item for item in items if isinstance(item, dict | list)]
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the words of a text, or of a JSON array when words have spaces."""
+    if not text.lstrip().startswith("["):
+        return frozenset(text.split())
+    value = _json(text, 'words, or a JSON array of them, for example ["new york", "taxi"]')
+    if not all(isinstance(word, str) for word in value):
+        raise EventError("a document is a JSON array of words, and every word is a string")
+    return frozenset(value)
+
+
+def _json(text: str, expected: str) -> Any:
+    try:
+        return msgspec.json.decode(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        problem = "it has an unpaired surrogate or a byte that is not UTF-8"
+    except RecursionError:
+        problem = "it nests too deeply"
+    except (msgspec.MsgspecError, ValueError) as error:
+        problem = str(error).replace("JSON is malformed: ", "")
+    raise EventError(f"the event cannot be read: {problem}; expected {expected}")
+
+
+def _json_kind(value: object) -> str:
+    kinds = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return kinds.get(type(value), "a number")

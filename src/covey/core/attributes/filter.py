@@ -1,0 +1,147 @@
+"""Attribute filters: disjunctions of conjunctions of constraints on an event's attributes.
+
+The normal form is simplified (see simplify.py): () is FALSE and one empty conjunction is TRUE. Filters with
+equal normal forms are equal; so are their texts, wire forms and hashes.
+
+    f = conjunction([("symbol", "=", "IBM"), ("price", "between", (10, 20))])
+    f.matches({"symbol": "IBM", "price": 12})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from covey.core.attributes import boxes, builder, simplify
+from covey.core.attributes.conjunction import ANYTHING, Conjunction, satisfied
+from covey.core.attributes.constraint import Constraint
+from covey.core.attributes.forms import encode_conjunctions
+from covey.core.attributes.values import attribute_name
+from covey.core.event import Event
+from covey.core.filter import Filter, Merge
+
+
+class AttributeFilter(Filter):
+    """A predicate on mappings of names to scalars; immutable."""
+
+    __slots__ = ("conjunctions",)
+
+    family: ClassVar[str] = "attributes"
+    conjunctions: tuple[Conjunction, ...]
+
+    def __init__(self, conjunctions: Iterable[Conjunction]) -> None:
+        """Make the filter that matches what any of the conjunctions matches."""
+        _set_conjunctions(self, simplify.simplify(conjunctions))
+
+    @classmethod
+    def of(cls, name: str, constraint: Constraint) -> AttributeFilter:
+        """Return the filter with one constraint."""
+        attribute_name(name)
+        if constraint.is_empty:
+            return FALSE
+        if constraint.is_everything:
+            return TRUE
+        return trusted((Conjunction(((name, constraint),)),))
+
+    @classmethod
+    def all_of(cls, filters: Iterable[AttributeFilter]) -> AttributeFilter:
+        """Return the filter that matches what all of them match; FilterError if it grows too large."""
+        factors = [f.conjunctions for f in filters]
+        if len(factors) == 1:
+            return trusted(factors[0])
+        return trusted(simplify.product(factors))
+
+    @classmethod
+    def any_of(cls, filters: Iterable[AttributeFilter]) -> AttributeFilter:
+        """Return the filter that matches what any of them matches; FilterError if it grows too large."""
+        return trusted(simplify.simplify([c for f in filters for c in f.conjunctions]))
+
+    def matches(self, event: object) -> bool:
+        if type(event) is Event:
+            event = event.content
+        if type(event) is not dict and not isinstance(event, Mapping):
+            return False
+        for conjunction in self.conjunctions:  # noqa: SIM110 - `any` with a generator takes half as long again
+            if satisfied(conjunction.constraints, event):
+                return True
+        return False
+
+    def covers(self, other: Filter) -> bool:
+        """Return True only if every event that `other` matches is matched by this filter.
+
+        Complete for a single conjunction on this side or the other, and for unions as far as the work limit
+        of boxes.py goes, if no general LIKE is involved.
+        """
+        if self is other:
+            return True
+        if not isinstance(other, AttributeFilter):
+            return False
+        mine, theirs = self.conjunctions, other.conjunctions
+        if len(mine) == 1:
+            coverer = mine[0]
+            return all(coverer.covers(box) for box in theirs)
+        return boxes.covers(mine, theirs)
+
+    def overlaps(self, other: Filter) -> bool:
+        if not isinstance(other, AttributeFilter):
+            return False
+        return any(a.overlaps(b) for a in self.conjunctions for b in other.conjunctions)
+
+    def merge(self, other: Filter) -> Merge:
+        """Return the coverer of the two, else their perfect merge or disjunction (exact), else their hull."""
+        from covey.core.attributes.merging import merge
+
+        return merge(self, other)
+
+    def encode(self) -> bytes:
+        return encode_conjunctions(self.conjunctions)
+
+    def __str__(self) -> str:
+        from covey.core.attributes.text import to_text
+
+        return to_text(self)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, AttributeFilter) and self.conjunctions == other.conjunctions
+
+    def __hash__(self) -> int:
+        return hash(self.conjunctions)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a filter is immutable: {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a filter is immutable: {name} cannot be deleted")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return trusted, (self.conjunctions,)
+
+
+# The slot itself, because setting attributes is what an immutable object refuses.
+_set_conjunctions = vars(AttributeFilter)["conjunctions"].__set__
+
+
+def trusted(conjunctions: tuple[Conjunction, ...]) -> AttributeFilter:
+    """Return the filter with these conjunctions, which must already be in normal form."""
+    result = object.__new__(AttributeFilter)
+    _set_conjunctions(result, conjunctions)
+    return result
+
+
+TRUE: Final = trusted((ANYTHING,))
+FALSE: Final = trusted(())
+
+
+def conjunction(items: Iterable[Sequence[object]]) -> AttributeFilter:
+    """Return the filter in which all of the items hold, without parsing text.
+
+    An item is (name, op, value): op is one of = <> < <= > >= with a scalar, "between" with a pair, "in" with
+    a list, "like" with a pattern or a pair (pattern, escape), any of these three after "not "; or (name, op)
+    with "is null", "is not null" or "exists". Raises FilterError that names the index of a bad item.
+    """
+    sides = builder.constraints(items)
+    if sides is None:
+        return FALSE
+    return trusted((Conjunction(sides),))

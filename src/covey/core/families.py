@@ -1,0 +1,49 @@
+"""The families of filters: which language is read by whom, and which bytes.
+
+A filter's text does not say its language, so the caller does. Its wire form begins with a byte that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from covey.core.attributes.parser import parse_attributes
+from covey.core.attributes.wire import decode_attributes
+from covey.core.filter import Filter
+from covey.core.keywords.parser import decode_keywords, parse_keywords
+from covey.core.xpath.filter import decode_xpath, parse_xpath
+from covey.errors import FilterError
+
+DEFAULT_LANGUAGE = "attributes"
+
+_PARSERS: dict[str, Callable[[str], Filter]] = {
+    "attributes": parse_attributes,
+    "xpath": parse_xpath,
+    "keywords": parse_keywords,
+}
+_DECODERS: dict[bytes, Callable[[bytes], Filter]] = {
+    b"A": decode_attributes,
+    b"X": decode_xpath,
+    b"K": decode_keywords,
+}
+
+LANGUAGES = tuple(_PARSERS)
+
+
+def parse(text: str, language: str = DEFAULT_LANGUAGE) -> Filter:
+    """Return the filter that `text` describes in `language`; raise FilterError if it describes none."""
+    parser = _PARSERS.get(language)
+    if parser is None:
+        raise FilterError(f"there is no filter language {language!r:.40}", expected=", ".join(LANGUAGES))
+    return parser(text)
+
+
+def decode(data: bytes) -> Filter:
+    """Return the filter whose `encode` gave `data`; raise FilterError for any other bytes."""
+    if not isinstance(data, bytes):
+        raise FilterError(f"an encoded filter is bytes, not {type(data).__name__}")
+    decoder = _DECODERS.get(data[:1])
+    if decoder is None:
+        begin = f"begin with {data[:1]!r}" if data else "are empty"
+        raise FilterError(f"these bytes are no encoded filter: they {begin}", expected="A, X or K first")
+    return decoder(data)

@@ -1,0 +1,81 @@
+"""Every error that Covey raises on purpose.
+
+    CoveyError
+    ├── FilterError      a filter's text, wire form or parts are not acceptable
+    ├── EventError       an event is not a mapping of names to scalars, a document or a set of words
+    ├── ProtocolError    a peer sent what the protocol does not allow
+    ├── ConfigError      a setting, file or command line is wrong
+    └── PlanError        a plan cannot be used
+
+Each is the caller's or a peer's fault and its text is one line for people: what is wrong, where, and a
+hint. A broken invariant of our own is an assertion, never one of these.
+"""
+
+from __future__ import annotations
+
+EXCERPT_LENGTH = 60
+
+
+class CoveyError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class FilterError(CoveyError):
+    """A filter is not acceptable.
+
+    `position` counts characters of the text from 0 and is None when the filter did not come from text;
+    `expected` says what could have stood there; `hint` says what to try.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        text: str | None = None,
+        position: int | None = None,
+        expected: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.problem = problem
+        self.text = text
+        self.position = position
+        self.expected = expected
+        self.hint = hint
+        super().__init__(self._line())
+
+    def _line(self) -> str:
+        parts = [self.problem]
+        if self.position is not None:
+            parts.append(f" at character {self.position + 1}")
+            if self.text is not None:
+                parts.append(f", near {excerpt(self.text, self.position)}")
+        if self.expected:
+            parts.append(f"; expected {self.expected}")
+        if self.hint:
+            parts.append(f" (hint: {self.hint})")
+        return "".join(parts)
+
+
+class EventError(CoveyError):
+    """An event cannot be used as one."""
+
+
+class ProtocolError(CoveyError):
+    """A peer sent what the protocol does not allow."""
+
+
+class ConfigError(CoveyError):
+    """A setting, a file or a command line is wrong."""
+
+
+class PlanError(CoveyError):
+    """A plan cannot be used."""
+
+
+def excerpt(text: str, position: int) -> str:
+    """Return the part of `text` around `position`, quoted, short enough for one line."""
+    start = max(0, position - EXCERPT_LENGTH // 3)
+    piece = text[start : start + EXCERPT_LENGTH]
+    before = "…" if start > 0 else ""
+    after = "…" if start + EXCERPT_LENGTH < len(text) else ""
+    return f"{before}{piece!r}{after}"

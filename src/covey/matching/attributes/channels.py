@@ -1,0 +1,380 @@
+"""Channels: the edge between names and values on one side and the numbers that kernels compare on the other.
+
+Each attribute that a filter constrains has up to four kinds of channels:
+
+    number    its value as a float64, when it is a number
+    symbol    the number of its value, when that is one of the strings, booleans or large numbers that filters ask for
+    absence   1 unless the event has the attribute
+    atom      1 if its value, or absence, satisfies one particular constraint that is none of the above: IN, LIKE, <> …
+
+so that every constraint is an interval on one channel. Float64 is exact for numbers smaller than 2**53; constraints with
+larger ones are symbols or atoms, which compare exactly. Open ends become closed ones at the neighbouring float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from covey.core.attributes.conjunction import Conjunction
+from covey.core.attributes.constraint import Constraint, compare, null
+from covey.core.attributes.values import BOOLEAN, NUMBER, STRING, classify
+from covey.core.event import flatten
+from covey.matching.attributes.atoms import Atoms
+
+EXACT: Final = 2.0**53
+
+_NUMBER: Final = "number"
+_SYMBOL: Final = "symbol"
+_ABSENCE: Final = "absence"
+_INFINITY: Final = math.inf
+_NAN: Final = math.nan
+_NULL: Final = null()
+_FALSE, _TRUE, _FIRST_SYMBOL = 0, 1, 2
+
+Interval = tuple[int, float, float]
+
+
+class Attribute:
+    """The channels of one attribute; 0 where it has none of a kind."""
+
+    __slots__ = (
+        "absence",
+        "atoms",
+        "free_symbols",
+        "name",
+        "number",
+        "symbol",
+        "symbols",
+        "values_of_symbols",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.number = 0
+        self.symbol = 0
+        self.absence = 0
+        self.symbols: dict[Any, int] = {}
+        self.values_of_symbols: dict[int, Any] = {}
+        self.free_symbols: list[int] = []
+        self.atoms: Atoms | None = None
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether no channel is left."""
+        return not (self.number or self.symbol or self.absence or self.atoms)
+
+
+class Channels:
+    """All attributes that filters constrain, and the numbers of their channels.
+
+    `make(channel, absence)` is called for each channel before it is used.
+    """
+
+    def __init__(self, make: Any) -> None:
+        self.attributes: dict[str, Attribute] = {}
+        self.absences: list[int] = []
+        self._make = make
+        self._owners: list[tuple[Attribute, Any] | None] = [None]  # channel 0 is no attribute's
+        self._free: list[int] = []
+
+    # -- constraints to intervals ----------------------------------------------------------------------------
+
+    def interval_of(self, name: str, constraint: Constraint) -> Interval:
+        """Return the constraint as an interval on one channel, which is made when there was none."""
+        attribute = self.attributes.get(name)
+        if attribute is None:
+            attribute = self.attributes[name] = Attribute(name)
+        bounds = number_interval(constraint)
+        if bounds is not None:
+            if not attribute.number:
+                attribute.number = self._new(attribute, _NUMBER)
+            return attribute.number, *bounds
+        single, value = symbol_value(constraint)
+        if single:
+            if not attribute.symbol:
+                attribute.symbol = self._new(attribute, _SYMBOL)
+            number = float(self._symbol(attribute, value))
+            return attribute.symbol, number, number
+        if constraint == _NULL:
+            if not attribute.absence:
+                attribute.absence = self._new(attribute, _ABSENCE)
+            return attribute.absence, 1.0, 1.0
+        if attribute.atoms is None:
+            attribute.atoms = Atoms()
+        channel = attribute.atoms.channel_of.get(constraint)
+        if channel is None:
+            channel = self._new(attribute, constraint)
+            attribute.atoms.add(constraint, channel)
+        return channel, 1.0, 1.0
+
+    def _new(self, attribute: Attribute, role: Any) -> int:
+        if self._free:
+            channel = self._free.pop()
+        else:
+            channel = len(self._owners)
+            self._owners.append(None)
+        self._owners[channel] = (attribute, role)
+        absence = role == _ABSENCE or (isinstance(role, Constraint) and role.absent)
+        if absence:
+            self.absences.append(channel)
+        self._make(channel, absence)
+        return channel
+
+    @staticmethod
+    def _symbol(attribute: Attribute, value: Any) -> int:
+        if value is True or value is False:
+            return _TRUE if value else _FALSE
+        number = attribute.symbols.get(value)
+        if number is None:
+            number = (
+                attribute.free_symbols.pop()
+                if attribute.free_symbols
+                else _FIRST_SYMBOL + len(attribute.symbols)
+            )
+            attribute.symbols[value] = number
+            attribute.values_of_symbols[number] = value
+        return number
+
+    def release(self, freed: Iterable[tuple[int, float]]) -> None:
+        """Forget symbols, and with NaN channels, that no constraint uses any more."""
+        for channel, value in freed:
+            owner = self._owners[channel]
+            assert owner is not None, "a channel is freed once"
+            attribute, role = owner
+            if value == value:
+                if role == _SYMBOL and value >= _FIRST_SYMBOL:
+                    number = int(value)
+                    del attribute.symbols[attribute.values_of_symbols.pop(number)]
+                    attribute.free_symbols.append(number)
+                continue
+            self._owners[channel] = None
+            self._free.append(channel)
+            self._forget(attribute, role, channel)
+
+    def _forget(self, attribute: Attribute, role: Any, channel: int) -> None:
+        if channel in self.absences:
+            self.absences.remove(channel)
+        if role == _NUMBER:
+            attribute.number = 0
+        elif role == _SYMBOL:
+            attribute.symbol = 0
+        elif role == _ABSENCE:
+            attribute.absence = 0
+        else:
+            assert attribute.atoms is not None, "an atom's attribute has atoms"
+            attribute.atoms.remove(role)
+            if not attribute.atoms.channel_of:
+                attribute.atoms = None
+        if attribute.is_unused:
+            del self.attributes[attribute.name]
+
+    def constraint_of(self, channel: int, low: float, high: float) -> tuple[str, Constraint]:
+        """Return the attribute and constraint that an interval stands for; what `interval_of` made it from, or an equal
+        set of values with closed ends."""
+        owner = self._owners[channel]
+        assert owner is not None, "the channel is in use"
+        attribute, role = owner
+        if role == _NUMBER:
+            return attribute.name, Constraint(numbers=((low, 0), (high, 1)))
+        if role == _SYMBOL:
+            value = attribute.values_of_symbols[int(low)] if low >= _FIRST_SYMBOL else low == _TRUE
+            return attribute.name, compare("=", value)
+        return attribute.name, _NULL if role == _ABSENCE else role
+
+    # -- events to points ------------------------------------------------------------------------------------
+
+    def points(self, event: Mapping[str, Any], names: list[int], values: list[float]) -> None:
+        """Add the channels and values of an event."""
+        attributes = self.attributes
+        for name, value in event.items():
+            attribute = attributes.get(name)
+            kind = type(value)
+            if attribute is None:
+                # Inner names may be known even if this one is not.
+                if kind is dict or (kind not in _SCALARS and isinstance(value, Mapping)):
+                    self._nested_points(event, names, values)
+                    return
+            elif kind is str:
+                number = attribute.symbols.get(value)
+                if number is not None:
+                    names.append(attribute.symbol)
+                    values.append(number)
+            elif (kind is int or kind is float) and -EXACT < value < EXACT:
+                if attribute.number:
+                    names.append(attribute.number)
+                    values.append(value)
+            elif kind is not bool and kind not in _SCALARS and isinstance(value, Mapping):
+                self._nested_points(event, names, values)
+                return
+            else:
+                self._rare_point(attribute, value, names, values)
+            if (
+                attribute is not None
+                and (attribute.atoms is not None or attribute.absence)
+                and value is not None
+            ):
+                self._atom_points(attribute, value, names, values)
+
+    def _nested_points(self, event: Mapping[str, Any], names: list[int], values: list[float]) -> None:
+        names.clear()
+        values.clear()
+        self.points(flatten(event), names, values)
+
+    @staticmethod
+    def _rare_point(attribute: Attribute, value: Any, names: list[int], values: list[float]) -> None:
+        """Add a boolean, a number that is large or of a rare type, or nothing for what compares with nothing."""
+        kind, plain = classify(value)
+        if kind == NUMBER:
+            if attribute.number:
+                names.append(attribute.number)
+                values.append(nearest_float(plain))
+            if attribute.symbols and not -EXACT < plain < EXACT:
+                number = attribute.symbols.get(plain)
+                if number is not None:
+                    names.append(attribute.symbol)
+                    values.append(number)
+        elif kind == BOOLEAN and attribute.symbol:
+            names.append(attribute.symbol)
+            values.append(_TRUE if plain else _FALSE)
+        elif kind == STRING:
+            number = attribute.symbols.get(plain)
+            if number is not None:
+                names.append(attribute.symbol)
+                values.append(number)
+
+    @staticmethod
+    def _atom_points(attribute: Attribute, value: Any, names: list[int], values: list[float]) -> None:
+        if attribute.absence:
+            names.append(attribute.absence)
+            values.append(_NAN)
+        if attribute.atoms is not None:
+            satisfied = attribute.atoms.containing(value)
+            names.extend(satisfied)
+            values.extend([1.0] * len(satisfied))
+            for channel in attribute.atoms.with_absence:
+                if channel not in satisfied:
+                    names.append(channel)
+                    values.append(_NAN)
+
+    # -- conjunctions to intervals of queries ----------------------------------------------------------------
+
+    def covered_intervals(self, conjunction: Conjunction) -> list[Interval]:
+        """Return what the conjunction says of each channel, such that a constraint containing it covers it."""
+        intervals: list[Interval] = []
+        absences = set(self.absences)
+        for name, constraint in conjunction.constraints:
+            attribute = self.attributes.get(name)
+            if attribute is None:
+                continue
+            single, value = symbol_value(constraint)
+            if attribute.number and is_numeric(constraint):
+                first, last = constraint.numbers[0], constraint.numbers[-1]
+                intervals.append((attribute.number, closed_low(*first), closed_high(*last)))
+            if single and attribute.symbol:
+                number = float(value) if isinstance(value, bool) else attribute.symbols.get(value)
+                if number is not None:
+                    intervals.append((attribute.symbol, float(number), float(number)))
+            if attribute.absence and constraint == _NULL:
+                absences.discard(attribute.absence)
+            if attribute.atoms is not None:
+                covering = attribute.atoms.covering(constraint)
+                absences.difference_update(covering)
+                intervals.extend((channel, 1.0, 1.0) for channel in covering)
+        # Without this, what is not constrained would count as absent.
+        intervals.extend((channel, _NAN, _NAN) for channel in absences)
+        return intervals
+
+    def acceptors(self, conjunction: Conjunction, *, overlap: bool) -> list[tuple[int, float, float, int]]:
+        """Return the intervals (channel, low, high, attribute's place) of constraints inside the conjunction's.
+
+        With `overlap`, of constraints that have a value in common with it; every channel of a constrained attribute is
+        named at least once, with NaN if no interval on it would do.
+        """
+        result: list[tuple[int, float, float, int]] = []
+        for place, (name, constraint) in enumerate(conjunction.constraints):
+            attribute = self.attributes.get(name)
+            if attribute is None:
+                continue
+            if attribute.number:
+                pairs = zip(constraint.numbers[::2], constraint.numbers[1::2], strict=True)
+                result.extend((attribute.number, closed_low(*a), closed_high(*b), place) for a, b in pairs)
+            if attribute.symbol:
+                symbols = self._symbols_in(attribute, constraint)
+                result.extend((attribute.symbol, number, number, place) for number in symbols)
+            if attribute.absence and constraint.absent:
+                result.append((attribute.absence, 1.0, 1.0, place))
+            if attribute.atoms is not None:
+                chosen = attribute.atoms.overlapping if overlap else attribute.atoms.covered
+                result.extend((channel, 1.0, 1.0, place) for channel in chosen(constraint))
+            if overlap:
+                result.extend((channel, _NAN, _NAN, place) for channel in self._all_of(attribute))
+        return result
+
+    @staticmethod
+    def _symbols_in(attribute: Attribute, constraint: Constraint) -> list[float]:
+        single, value = symbol_value(constraint)
+        if single and not isinstance(value, bool):
+            number = attribute.symbols.get(value)
+            return [] if number is None else [float(number)]
+        found = [float(number) for value, number in attribute.symbols.items() if constraint.contains(value)]
+        return found + [float(truth) for truth in (_FALSE, _TRUE) if constraint.booleans >> truth & 1]
+
+    @staticmethod
+    def _all_of(attribute: Attribute) -> list[int]:
+        channels = [attribute.number, attribute.symbol, attribute.absence]
+        if attribute.atoms is not None:
+            channels.extend(attribute.atoms.channel_of.values())
+        return [channel for channel in channels if channel]
+
+
+_SCALARS: Final = frozenset((int, float, str, bool, type(None), bytes, list))
+
+
+def is_numeric(constraint: Constraint) -> bool:
+    """Return whether only numbers satisfy the constraint."""
+    return bool(constraint.numbers) and not (
+        constraint.strings or constraint.booleans or constraint.absent or constraint.other
+    )
+
+
+def number_interval(constraint: Constraint) -> tuple[float, float] | None:
+    """Return the closed interval of float64 that says the same as the constraint, or None."""
+    if not is_numeric(constraint) or len(constraint.numbers) != 2:
+        return None
+    (low, low_side), (high, high_side) = constraint.numbers
+    if (low != -_INFINITY and not -EXACT < low < EXACT) or (high != _INFINITY and not -EXACT < high < EXACT):
+        return None
+    first, last = closed_low(low, low_side), closed_high(high, high_side)
+    return (first, last) if first <= last else None
+
+
+def closed_low(value: float, side: int) -> float:
+    """Return the first float64 behind a cut."""
+    return math.nextafter(value, _INFINITY) if side else float(value)
+
+
+def closed_high(value: float, side: int) -> float:
+    """Return the last float64 before a cut."""
+    return float(value) if side else math.nextafter(value, -_INFINITY)
+
+
+def symbol_value(constraint: Constraint) -> tuple[bool, Any]:
+    """Return whether a single value satisfies the constraint, one that is a symbol, and that value."""
+    if not constraint.is_point or constraint.likes or constraint.unlikes:
+        return False, None
+    if constraint.numbers:
+        value = constraint.numbers[0][0]
+        return not -EXACT < value < EXACT, value
+    if constraint.strings:
+        return True, constraint.strings[0][1]
+    return True, constraint.booleans == 2
+
+
+def nearest_float(number: float) -> float:
+    """Return the float64 nearest to a number of any size."""
+    try:
+        return float(number)
+    except OverflowError:
+        return _INFINITY if number > 0 else -_INFINITY

@@ -1,0 +1,119 @@
+"""Interned constraints: each distinct (channel, low, high) that rows share is one record.
+
+A channel is a number for "the value of this attribute as a number", "… as a symbol" or "does this attribute satisfy
+that condition" (channels.py). A constraint asks that the channel's value lie within the closed interval [low, high].
+Equalities are all interned, because they are ways into the index and their reference counts tell how selective
+they are; ranges only where a row has no room for them inline.
+
+`table` is a hash table with linear probing, a power of two long and at most half full, of pointers to the records.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covey.matching.attributes.heap import CONSTRAINTS, TABLE_MASK, free, new_record
+from covey.matching.attributes.memory import Memory, memory_at
+from covey.matching.jit import Ints, Longs, float_bits, kernel, part
+
+# Fields of a constraint record: two floats, then int32 numbers from its start.
+LOW = 0
+HIGH = 1
+CHANNEL = 4
+REFERENCES = 5
+SIMPLE_LIST = 6
+VERIFY_LIST = 7
+CONSTRAINT_WORDS = 4
+
+
+@part
+def hash_of(channel: int, low: float, high: float) -> int:
+    """Return a hash of the constraint."""
+    mixed = np.uint64(float_bits(low)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= np.uint64(channel) * np.uint64(0xC2B2AE3D27D4EB4F)
+    if low != high:
+        mixed ^= np.uint64(float_bits(high)) * np.uint64(0xD6E8FEB86659FD93)
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= np.uint64(0xD6E8FEB86659FD93)
+    return np.int64(mixed >> np.uint64(33))  # type: ignore[return-value]
+
+
+@part
+def find(m: Memory, channel: int, low: float, high: float) -> int:
+    """Return the record of the constraint, or 0."""
+    mask = m.meta[TABLE_MASK]
+    slot = hash_of(channel, low, high) & mask
+    while True:
+        record = m.table[slot]
+        if record == 0:
+            return 0
+        if m.i[2 * record + CHANNEL] == channel and m.f[record + LOW] == low and m.f[record + HIGH] == high:
+            return int(record)
+        slot = (slot + 1) & mask
+
+
+@part
+def intern(m: Memory, channel: int, low: float, high: float) -> int:
+    """Return the record of the constraint, made when there was none, with one more reference."""
+    mask = m.meta[TABLE_MASK]
+    slot = hash_of(channel, low, high) & mask
+    while m.table[slot] != 0:
+        record = m.table[slot]
+        if m.i[2 * record + CHANNEL] == channel and m.f[record + LOW] == low and m.f[record + HIGH] == high:
+            m.i[2 * record + REFERENCES] += 1
+            return int(record)
+        slot = (slot + 1) & mask
+    record = new_record(m, CONSTRAINT_WORDS)
+    m.f[record + LOW] = low
+    m.f[record + HIGH] = high
+    m.i[2 * record + CHANNEL] = channel
+    m.i[2 * record + REFERENCES] = 1
+    m.table[slot] = record
+    m.meta[CONSTRAINTS] += 1
+    return int(record)
+
+
+@part
+def release(m: Memory, record: int) -> bool:
+    """Drop one reference; return whether it was the last one, and the record is gone."""
+    m.i[2 * record + REFERENCES] -= 1
+    if m.i[2 * record + REFERENCES] > 0:
+        return False
+    mask = m.meta[TABLE_MASK]
+    slot = hash_of(m.i[2 * record + CHANNEL], m.f[record + LOW], m.f[record + HIGH]) & mask
+    while m.table[slot] != record:
+        slot = (slot + 1) & mask
+    _close_gap(m, slot)
+    free(m, record, CONSTRAINT_WORDS)
+    m.meta[CONSTRAINTS] -= 1
+    return True
+
+
+@part
+def _close_gap(m: Memory, gap: int) -> None:
+    """Empty a slot so that every later record of its run can still be found."""
+    mask = m.meta[TABLE_MASK]
+    m.table[gap] = 0
+    slot = (gap + 1) & mask
+    while m.table[slot] != 0:
+        record = m.table[slot]
+        home = hash_of(m.i[2 * record + CHANNEL], m.f[record + LOW], m.f[record + HIGH]) & mask
+        # The record may fill the gap unless its home lies behind it, cyclically, in (gap, slot].
+        if (slot - home) & mask >= (slot - gap) & mask:
+            m.table[gap] = record
+            m.table[slot] = 0
+            gap = slot
+        slot = (slot + 1) & mask
+
+
+@kernel
+def rehash(addresses: Longs, old: Ints) -> None:
+    """Put every record of an old table into the present one, which is empty."""
+    m = memory_at(addresses)
+    mask = m.meta[TABLE_MASK]
+    for record in old:
+        if record != 0:
+            slot = hash_of(m.i[2 * record + CHANNEL], m.f[record + LOW], m.f[record + HIGH]) & mask
+            while m.table[slot] != 0:
+                slot = (slot + 1) & mask
+            m.table[slot] = record

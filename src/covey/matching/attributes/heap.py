@@ -1,0 +1,91 @@
+"""One growable memory for every record of the attribute index.
+
+Records lie in a single buffer of 8-byte words, seen by kernels as two arrays over the same memory: `f` (one float64
+a word) and `i` (two int32 a word). A pointer to a record is a word's number, and 0 is null.
+
+Freed blocks are kept on one chain for each size class and are given out again first. Sizes up to SMALL words are
+classes of their own; above that there are four classes an octave. A kernel never grows the buffer: its caller makes sure that
+`room` words are free beforehand (see store.py).
+"""
+
+from __future__ import annotations
+
+from covey.matching.attributes.memory import Memory
+from covey.matching.jit import part
+
+# Places in `meta`, the array of 64-bit counters.
+TOP = 0  # first word never given out
+CONSTRAINTS = 1  # interned constraints alive
+LARGEST_LIST = 2  # words of the largest block ever given to a list: what one more operation may need
+ALWAYS_SIMPLE = 3  # lists of rows that are tried for every event
+ALWAYS_VERIFY = 4
+STAMP = 5  # number of the current query
+ROWS = 6
+FREED = 7  # entries in the kernel's list of freed channels and values
+FREE_WORDS = 8
+TABLE_MASK = 9  # length of the hash table, less one
+LINKED = 10  # whether rows have links
+EXTRA_ROWS = 11  # length of `extra`
+POSTED = 12  # whether postings are kept
+FIRST_CHAIN = 16
+
+SMALL = 64
+CLASSES = SMALL + 4 * 26
+META_LENGTH = FIRST_CHAIN + CLASSES + 1
+
+
+@part
+def size_class(words: int) -> int:
+    """Return the class whose blocks hold at least `words` words."""
+    if words <= SMALL:
+        return words
+    octave = 0
+    base = SMALL
+    while base * 2 < words:
+        base *= 2
+        octave += 1
+    quarter = base // 4
+    return SMALL + 4 * octave + (words - base + quarter - 1) // quarter
+
+
+@part
+def class_words(number: int) -> int:
+    """Return how many words a block of this class has."""
+    if number <= SMALL:
+        return number
+    octave = (number - SMALL - 1) // 4
+    step = (number - SMALL - 1) % 4 + 1
+    base = SMALL << octave
+    return base + step * (base // 4)
+
+
+@part
+def allocate(m: Memory, words: int) -> int:
+    """Return a block of at least `words` words; its content is arbitrary."""
+    number = size_class(words)
+    block = m.meta[FIRST_CHAIN + number]
+    if block != 0:
+        m.meta[FIRST_CHAIN + number] = m.i[2 * block]
+        m.meta[FREE_WORDS] -= class_words(number)
+        return int(block)
+    block = m.meta[TOP]
+    m.meta[TOP] = block + class_words(number)
+    return int(block)
+
+
+@part
+def free(m: Memory, block: int, words: int) -> None:
+    """Take back a block that was given out for `words` words."""
+    number = size_class(words)
+    m.i[2 * block] = m.meta[FIRST_CHAIN + number]
+    m.meta[FIRST_CHAIN + number] = block
+    m.meta[FREE_WORDS] += class_words(number)
+
+
+@part
+def new_record(m: Memory, words: int) -> int:
+    """Return a block of `words` words, all zero."""
+    block = allocate(m, words)
+    for word in range(block, block + words):
+        m.f[word] = 0.0
+    return block

@@ -1,0 +1,285 @@
+"""The index of attribute filters: one row in the store for each conjunction.
+
+Answers are those of a linear scan. A filter with one conjunction, which almost all are, is just its row; nothing else of
+it is kept. Filters with several conjunctions are kept as objects too, because such a filter can cover another
+without any one of its conjunctions doing so; and FALSE, which has no row, is remembered by its handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from struct import Struct
+from typing import Any, Final
+
+import numpy as np
+
+from covey.core.attributes.conjunction import Conjunction
+from covey.core.attributes.filter import AttributeFilter, trusted
+from covey.matching.attributes.channels import Channels, Interval
+from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE
+from covey.matching.attributes.store import Store
+from covey.matching.jit import Floats, Ints, Longs
+
+Batch = tuple[Longs, Ints, Floats]
+
+_PACKED: Final = 64
+_INTS: Final = [Struct(f"={n}i") for n in range(_PACKED + 1)]
+_FLOATS: Final = [Struct(f"={n}d") for n in range(_PACKED + 1)]
+
+
+class AttributeIndex:
+    """Attribute filters by handle; see the module's text."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.channels = Channels(self.store.make_channel)
+        self._several: dict[int, AttributeFilter] = {}
+        self._rows_of: dict[int, list[int]] = {}
+        self._never: set[int] = set()
+        self._free_rows: list[int] = []
+        self._last_row = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    def add(self, handle: int, filter: AttributeFilter) -> None:
+        """Add a filter under a handle that is not in use."""
+        self.add_batch([handle], [filter])
+
+    def add_batch(self, handles: Sequence[int], filters: Sequence[AttributeFilter]) -> None:
+        """Add many filters; handles must be distinct and not in use."""
+        if not handles:
+            return
+        self.store.make_handles(max(handles) + 1)
+        ids: list[int] = []
+        starts = [0]
+        names: list[int] = []
+        lows: list[float] = []
+        highs: list[float] = []
+        interval_of = self.channels.interval_of
+        for handle, filter in zip(handles, filters, strict=True):
+            conjunctions = filter.conjunctions
+            ids.extend([handle] if len(conjunctions) == 1 else self._extra_rows(handle, filter))
+            for conjunction in conjunctions:
+                for name, constraint in conjunction.constraints:
+                    channel, low, high = interval_of(name, constraint)
+                    names.append(channel)
+                    lows.append(low)
+                    highs.append(high)
+                starts.append(len(names))
+        self.store.add_rows(
+            np.array(ids, dtype=np.int32),
+            np.array(starts, dtype=np.int64),
+            np.array(names, dtype=np.int32),
+            np.array(lows, dtype=np.float64),
+            np.array(highs, dtype=np.float64),
+        )
+        self._count += len(handles)
+
+    def _extra_rows(self, handle: int, filter: AttributeFilter) -> list[int]:
+        """Return the ids of the rows of a filter that has none, or several conjunctions."""
+        if not filter.conjunctions:
+            self._never.add(handle)
+            return []
+        rows: list[int] = []
+        for _ in filter.conjunctions:
+            if self._free_rows:
+                rows.append(self._free_rows.pop())
+            else:
+                rows.append(self._last_row)
+                self._last_row += 1
+        self.store.make_extra(self._last_row)
+        self.store.extra[rows, EXTRA_HANDLE] = handle
+        self.store.extra[rows, EXTRA_GROUP] = rows[0]
+        self._several[handle] = filter
+        self._rows_of[handle] = rows
+        return [~row for row in rows]
+
+    def remove(self, handle: int) -> None:
+        """Remove a filter."""
+        self.remove_batch([handle])
+
+    def remove_batch(self, handles: Sequence[int]) -> None:
+        """Remove many filters."""
+        ids: list[int] = []
+        for handle in handles:
+            if handle in self._never:
+                self._never.remove(handle)
+            elif handle in self._several:
+                del self._several[handle]
+                rows = self._rows_of.pop(handle)
+                self._free_rows.extend(rows)
+                ids.extend(~row for row in rows)
+            else:
+                ids.append(handle)
+        self.channels.release(self.store.remove_rows(np.array(ids, dtype=np.int32)))
+        self._count -= len(handles)
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def match(self, event: Mapping[str, Any]) -> Ints:
+        """Return the handles of filters that match the event; a view, valid until the next call."""
+        names: list[int] = []
+        values: list[float] = []
+        self.channels.points(event, names, values)
+        return self.store.query(self._set(names, values, values))
+
+    def _set(self, names: list[int], lows: list[float], highs: list[float]) -> int:
+        """Put intervals where the store looks for them; return their number."""
+        store, count = self.store, len(names)
+        if count > _PACKED:
+            store.make_intervals(count)
+            store.names[:count] = names
+            store.lows[:count] = lows
+            store.highs[:count] = highs
+            return count
+        _INTS[count].pack_into(store.names, 0, *names)
+        _FLOATS[count].pack_into(store.lows, 0, *lows)
+        if highs is lows:
+            store.highs[:count] = store.lows[:count]
+        else:
+            _FLOATS[count].pack_into(store.highs, 0, *highs)
+        return count
+
+    def encode(self, events: Iterable[Mapping[str, Any]]) -> Batch:
+        """Return events in the form that batches take; it holds until a filter is added or removed."""
+        starts = [0]
+        names: list[int] = []
+        values: list[float] = []
+        some_names: list[int] = []
+        some_values: list[float] = []
+        points = self.channels.points
+        for event in events:
+            points(event, some_names, some_values)
+            names += some_names
+            values += some_values
+            starts.append(len(names))
+            some_names.clear()
+            some_values.clear()
+        return np.array(starts, np.int64), np.array(names, np.int32), np.array(values, np.float64)
+
+    def match_encoded(self, batch: Batch) -> tuple[Ints, Longs]:
+        """Return the handles matching each event of an encoded batch in one array, and where those of each event end."""
+        return self.store.query_batch(*batch)
+
+    def links(self, batch: Batch, count: int) -> list[list[int]]:
+        """Return the links, of which there are `count`, that each event of an encoded batch must go to."""
+        return self.store.links_batch(*batch, count)
+
+    # -- filters ---------------------------------------------------------------------------------------------
+
+    def covers_any(self, filter: AttributeFilter) -> bool:
+        """Return whether some filter here covers the given one."""
+        if len(filter.conjunctions) == 1 and self._query(filter.conjunctions[0], 1).size:
+            return True
+        return bool(len(self.covering(filter)))
+
+    def _query(self, conjunction: Conjunction, limit: int = 2**62) -> Ints:
+        intervals = self.channels.covered_intervals(conjunction)
+        names, lows, highs = _columns(intervals)
+        return self.store.query(self._set(names, lows, highs), limit)
+
+    def covering(self, filter: AttributeFilter) -> Ints:
+        """Return the handles of filters that cover the given one."""
+        if not filter.conjunctions:
+            return self._all()
+        found: set[int] | None = None
+        for conjunction in filter.conjunctions:
+            some = self._query(conjunction)
+            if len(filter.conjunctions) == 1 and not self._several:
+                return some.copy()
+            found = set(some.tolist()) if found is None else found.intersection(some.tolist())
+        assert found is not None, "there is a conjunction"
+        found.update(
+            h for h in self._could_cover(filter) if h not in found and self._several[h].covers(filter)
+        )
+        return np.fromiter(found, dtype=np.int32, count=len(found))
+
+    def _could_cover(self, filter: AttributeFilter) -> Iterable[int]:
+        """Return the handles of several-conjunction filters that may cover this one as a whole."""
+        present = [_required(conjunction) for conjunction in filter.conjunctions]
+        for handle, candidate in self._several.items():
+            # What every conjunction of the candidate demands to be present must be present in the filter too.
+            demanded = frozenset.intersection(*(_required(c) for c in candidate.conjunctions))
+            if all(demanded <= names for names in present):
+                yield handle
+
+    def covered(self, filter: AttributeFilter) -> Ints:
+        """Return the handles of filters that the given one covers."""
+        if not filter.conjunctions:
+            return _array(self._never)
+        if any(not conjunction.constraints for conjunction in filter.conjunctions):
+            return self._all()
+        if len(filter.conjunctions) > 1:
+            return self._covered_by_several(filter)
+        rows = self._inside(filter.conjunctions[0])
+        if not self._several and not self._never:
+            return rows
+        return _array([*self._whole_handles(rows), *self._never])
+
+    def _inside(self, conjunction: Conjunction) -> Ints:
+        acceptors = self.channels.acceptors(conjunction, overlap=False)
+        groups = len(conjunction.constraints)
+        if len({acceptor[3] for acceptor in acceptors}) < groups:
+            return np.zeros(0, dtype=np.int32)
+        names, lows, highs, group_of = zip(*acceptors, strict=True)
+        return self.store.inside(
+            np.array(names, np.int32), np.array(lows), np.array(highs), np.array(group_of, np.int32), groups
+        )
+
+    def _whole_handles(self, rows: Ints) -> list[int]:
+        """Return the handles of filters all of whose rows are among these."""
+        found = rows[rows >= 0].tolist()
+        among = {~row for row in rows[rows < 0].tolist()}
+        handles = {int(self.store.extra[row, EXTRA_HANDLE]) for row in among}
+        return found + [handle for handle in handles if among.issuperset(self._rows_of[handle])]
+
+    def _covered_by_several(self, filter: AttributeFilter) -> Ints:
+        """Compare one by one: a filter may lie in several of the conjunctions together."""
+        return _array(handle for handle, other in self._filters(self._all().tolist()) if filter.covers(other))
+
+    def overlapping(self, filter: AttributeFilter) -> Ints:
+        """Return the handles of filters that overlap the given one."""
+        found: set[int] = set()
+        for conjunction in filter.conjunctions:
+            acceptors = self.channels.acceptors(conjunction, overlap=True)
+            names, lows, highs, _ = zip(*acceptors, strict=True) if acceptors else ((), (), (), ())
+            rows = self.store.meeting(np.array(names, np.int32), np.array(lows), np.array(highs))
+            found.update(rows[rows >= 0].tolist())
+            found.update(int(self.store.extra[~row, EXTRA_HANDLE]) for row in rows[rows < 0].tolist())
+        return _array(found)
+
+    def _all(self) -> Ints:
+        rows = np.flatnonzero(self.store.homes).astype(np.int32)
+        return np.concatenate([rows, _array(self._several), _array(self._never)])
+
+    def _filters(self, handles: list[int]) -> Iterable[tuple[int, AttributeFilter]]:
+        """Return filters that say the same as those added under these handles."""
+        for handle in handles:
+            if handle in self._never:
+                yield handle, trusted(())
+            elif handle in self._several:
+                yield handle, self._several[handle]
+            else:
+                starts, names, lows, highs = self.store.read(np.array([handle], np.int32))
+                sides = sorted(
+                    self.channels.constraint_of(int(names[k]), float(lows[k]), float(highs[k]))
+                    for k in range(int(starts[1]))
+                )
+                yield handle, trusted((Conjunction(tuple(sides)),))
+
+
+def _required(conjunction: Conjunction) -> frozenset[str]:
+    """Return the attributes that an event must have for the conjunction to match."""
+    return frozenset(name for name, constraint in conjunction.constraints if not constraint.absent)
+
+
+def _columns(intervals: list[Interval]) -> tuple[list[int], list[float], list[float]]:
+    return [i[0] for i in intervals], [i[1] for i in intervals], [i[2] for i in intervals]
+
+
+def _array(handles: Iterable[int]) -> Ints:
+    return np.array(list(handles), dtype=np.int32)

@@ -1,0 +1,236 @@
+"""Lists of rows: what an index entry points at.
+
+A list is one block: a header, then a column for each property of a row, all of the list's capacity, float columns
+first. Its kind says which columns there are:
+
+    IDS          id                                 rows with no condition beyond the way that led here
+    KEYED        id, key                            one-sided ranges, simple
+    SPAN         id, low, high                      ranges, simple
+    VERIFY       id, channel, chain, low, high      rows with a first residual constraint inline and a chain of others
+    VERIFY_KEYED the same and the key of the access range
+    VERIFY_SPAN  the same and low and high of the access range
+    POSTING      id, key                            one constraint of a row, by its low end (postings.py)
+
+KEYED, VERIFY_KEYED and POSTING lists are in order of key. Order within other lists means nothing: removal puts the last row in
+the place of the one that leaves. A row stands in one list, its home (postings apart), kept in `homes` for rows with a handle as id and in `extra` for the others. A list that needs
+another size moves: `append` and `remove_at` return where it is, and the caller tells the one who points at it.
+
+LINKS_LOW and LINKS_HIGH are a mask of the links of the list's rows: bit n stands for link n, bit 62 for all from 62 up.
+"""
+
+from __future__ import annotations
+
+from covey.matching.attributes.heap import LARGEST_LIST, allocate, class_words, free, size_class
+from covey.matching.attributes.memory import Memory
+from covey.matching.jit import part
+
+# Fields of a list's header, as int32 numbers from its start.
+LENGTH = 0
+CAPACITY = 1
+KIND = 2
+NEXT = 3
+OWNER = 4
+LINKS_LOW = 5
+LINKS_HIGH = 6
+HEADER_WORDS = 4
+
+IDS = 0
+KEYED = 1
+SPAN = 2
+VERIFY = 3
+VERIFY_KEYED = 4
+VERIFY_SPAN = 5
+POSTING = 6
+
+CHUNK = 512  # lists this long are chained or split, so that a row is found quickly in its home
+SHARED_BIT = 62
+
+# Columns of `extra`, where rows with negative ids ~n have their properties.
+EXTRA_HOME = 0
+EXTRA_HANDLE = 1
+EXTRA_GROUP = 2
+EXTRA_STAMP = 3
+EXTRA_COLUMNS = 4
+
+
+@part
+def float_columns(kind: int) -> int:
+    """Return how many float columns lists of this kind have."""
+    if kind == POSTING:
+        return 1
+    return kind if kind <= SPAN else kind - 1
+
+
+@part
+def int_columns(kind: int) -> int:
+    """Return how many integer columns lists of this kind have."""
+    return 1 if kind <= SPAN or kind == POSTING else 3
+
+
+@part
+def is_ordered(kind: int) -> bool:
+    """Return whether lists of this kind are in order of key."""
+    return kind == KEYED or kind == VERIFY_KEYED or kind == POSTING
+
+
+@part
+def list_words(kind: int, capacity: int) -> int:
+    """Return how many words a list takes."""
+    return HEADER_WORDS + float_columns(kind) * capacity + (int_columns(kind) * capacity + 1) // 2
+
+
+@part
+def ids_at(m: Memory, record: int) -> int:
+    """Return where in `i` the column of ids begins; `channel` and `chain` follow, a capacity further each."""
+    return 2 * (record + HEADER_WORDS + float_columns(m.i[2 * record + KIND]) * m.i[2 * record + CAPACITY])
+
+
+@part
+def key_at(m: Memory, record: int) -> int:
+    """Return where in `f` the column with the access range begins: key, or low with high a capacity further."""
+    kind = m.i[2 * record + KIND]
+    first = 0 if kind <= SPAN or kind == POSTING else 2
+    return record + HEADER_WORDS + first * m.i[2 * record + CAPACITY]
+
+
+@part
+def set_home(m: Memory, row: int, record: int) -> None:
+    """Note in which list the row stands."""
+    if row >= 0:
+        m.homes[row] = record
+    else:
+        m.extra[EXTRA_COLUMNS * ~row + EXTRA_HOME] = record
+
+
+@part
+def home_of(m: Memory, row: int) -> int:
+    """Return the list in which the row stands."""
+    return m.homes[row] if row >= 0 else m.extra[EXTRA_COLUMNS * ~row + EXTRA_HOME]
+
+
+@part
+def handle_of(m: Memory, row: int) -> int:
+    """Return the handle of the row's filter."""
+    return row if row >= 0 else m.extra[EXTRA_COLUMNS * ~row + EXTRA_HANDLE]
+
+
+@part
+def new_list(m: Memory, kind: int, owner: int, capacity: int) -> int:
+    """Return a new, empty list with room for at least `capacity` rows."""
+    words = class_words(size_class(list_words(kind, capacity)))
+    record = allocate(m, words)
+    base = 2 * record
+    for k in range(2 * HEADER_WORDS):
+        m.i[base + k] = 0
+    m.i[base + CAPACITY] = (2 * (words - HEADER_WORDS)) // (2 * float_columns(kind) + int_columns(kind))
+    m.i[base + KIND] = kind
+    m.i[base + OWNER] = owner
+    if words > m.meta[LARGEST_LIST]:
+        m.meta[LARGEST_LIST] = words
+    return record
+
+
+@part
+def drop_list(m: Memory, record: int) -> None:
+    """Give back a list."""
+    free(m, record, list_words(m.i[2 * record + KIND], m.i[2 * record + CAPACITY]))
+
+
+@part
+def copy_row(m: Memory, source: int, position: int, target: int, place: int) -> None:
+    """Copy a row's columns to a place in another list of the same kind, or of the same list."""
+    kind, a, b = m.i[2 * source + KIND], m.i[2 * source + CAPACITY], m.i[2 * target + CAPACITY]
+    for column in range(float_columns(kind)):
+        m.f[target + HEADER_WORDS + column * b + place] = m.f[source + HEADER_WORDS + column * a + position]
+    from_ids, to_ids = ids_at(m, source) + position, ids_at(m, target) + place
+    for column in range(int_columns(kind)):
+        m.i[to_ids + column * b] = m.i[from_ids + column * a]
+
+
+@part
+def _moved(m: Memory, record: int, capacity: int) -> int:
+    """Move the list to a block with room for at least `capacity` rows; return where."""
+    base = 2 * record
+    larger = new_list(m, m.i[base + KIND], m.i[base + OWNER], capacity)
+    length = m.i[base + LENGTH]
+    m.i[2 * larger + LENGTH] = length
+    m.i[2 * larger + NEXT] = m.i[base + NEXT]
+    m.i[2 * larger + LINKS_LOW] = m.i[base + LINKS_LOW]
+    m.i[2 * larger + LINKS_HIGH] = m.i[base + LINKS_HIGH]
+    ids = ids_at(m, record)
+    for k in range(length):
+        copy_row(m, record, k, larger, k)
+        if m.i[base + KIND] != POSTING:
+            set_home(m, m.i[ids + k], larger)
+    drop_list(m, record)
+    return larger
+
+
+@part
+def append(m: Memory, record: int, row: int) -> int:
+    """Add a row's id at the end, for the caller to fill the other columns; return where the list is now."""
+    length = m.i[2 * record + LENGTH]
+    if length == m.i[2 * record + CAPACITY]:
+        record = _moved(m, record, length + 1 + length // 4)
+    m.i[ids_at(m, record) + length] = row
+    m.i[2 * record + LENGTH] = length + 1
+    if m.i[2 * record + KIND] != POSTING:
+        set_home(m, row, record)
+    return record
+
+
+@part
+def position_of(m: Memory, record: int, row: int) -> int:
+    """Return where in the list the row stands."""
+    ids = ids_at(m, record)
+    position = 0
+    while m.i[ids + position] != row:
+        position += 1
+    return position
+
+
+@part
+def remove_at(m: Memory, record: int, position: int) -> int:
+    """Take the row at `position` out; return where the list is now."""
+    base = 2 * record
+    last = m.i[base + LENGTH] - 1
+    if is_ordered(m.i[base + KIND]):
+        for k in range(position, last):
+            copy_row(m, record, k + 1, record, k)
+    else:
+        copy_row(m, record, last, record, position)
+    m.i[base + LENGTH] = last
+    if 0 < last < m.i[base + CAPACITY] // 3 and m.i[base + CAPACITY] > 8:
+        return _moved(m, record, last + last // 4 + 1)
+    return record
+
+
+@part
+def link_bit(m: Memory, row: int) -> int:
+    """Return which bit of a list's mask stands for the row's link."""
+    return min(m.links[handle_of(m, row)], SHARED_BIT)
+
+
+@part
+def add_link(m: Memory, record: int, bit: int) -> None:
+    """Set a bit of the list's mask of links."""
+    if bit < 32:
+        m.i[2 * record + LINKS_LOW] |= 1 << bit
+    else:
+        m.i[2 * record + LINKS_HIGH] |= 1 << (bit - 32)
+
+
+@part
+def links_of(m: Memory, record: int) -> int:
+    """Return the list's mask of links."""
+    return (m.i[2 * record + LINKS_LOW] & 0xFFFFFFFF) | (m.i[2 * record + LINKS_HIGH] << 32)
+
+
+@part
+def refresh_links(m: Memory, record: int) -> None:
+    """Compute the list's mask of links anew."""
+    m.i[2 * record + LINKS_LOW] = 0
+    m.i[2 * record + LINKS_HIGH] = 0
+    ids = ids_at(m, record)
+    for k in range(m.i[2 * record + LENGTH]):
+        add_link(m, record, link_bit(m, m.i[ids + k]))

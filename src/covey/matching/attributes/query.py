@@ -1,0 +1,324 @@
+"""Queries: which rows does an event, or a filter taken as an event with intervals for values, satisfy.
+
+An event gives channels a value each; `values` is the table of all channels' values as intervals [low, high], NaN
+where the event says nothing, so that a comparison with a missing value fails by itself. A constraint is satisfied when
+it contains the interval: for an event that is matching, for the intervals of a conjunction it is covering.
+
+A query visits the lists under each of the event's channels: simple rows are copied as they are, the others are
+verified. It stops once it has `limit` rows. Rows of several-conjunction filters give their handle once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covey.matching.attributes.constraints import CHANNEL, HIGH, LOW, SIMPLE_LIST, VERIFY_LIST, hash_of
+from covey.matching.attributes.heap import ALWAYS_SIMPLE, ALWAYS_VERIFY, EXTRA_ROWS, ROWS, STAMP, TABLE_MASK
+from covey.matching.attributes.lists import (
+    CAPACITY,
+    EXTRA_COLUMNS,
+    EXTRA_GROUP,
+    EXTRA_HANDLE,
+    EXTRA_STAMP,
+    HEADER_WORDS,
+    IDS,
+    KEYED,
+    KIND,
+    LENGTH,
+    NEXT,
+    SPAN,
+    ids_at,
+    key_at,
+)
+from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
+from covey.matching.attributes.ranges import (
+    ABSENCE,
+    CHANNEL_COLUMNS,
+    COUNT,
+    FIRST_DIRECTORY,
+    LOWER,
+    NEXT_DIRECTORY,
+    SHORT_SIMPLE,
+    SHORT_VERIFY,
+    SIDE,
+    SPANS,
+    WIDTH,
+    bucket_of,
+    buckets_at,
+    rows_below,
+)
+from covey.matching.jit import Floats, Ints, Longs, floats_at, ints_at, kernel, part, prefetch
+
+
+@part
+def set_values(m: Memory, w: Intervals, start: int, end: int) -> None:
+    """Write an event's values into the table."""
+    for k in range(start, end):
+        m.values[2 * w.names[k]] = w.lows[k]
+        m.values[2 * w.names[k] + 1] = w.highs[k]
+
+
+@part
+def reset_values(m: Memory, w: Intervals, start: int, end: int) -> None:
+    """Put the values of these channels back to what an event that does not name them has."""
+    for k in range(start, end):
+        default = 1.0 if m.channels[CHANNEL_COLUMNS * w.names[k] + ABSENCE] != 0 else np.nan
+        m.values[2 * w.names[k]] = default
+        m.values[2 * w.names[k] + 1] = default
+
+
+@part
+def chain_holds(m: Memory, chain: int) -> bool:
+    """Return whether every constraint of a row's chain is satisfied."""
+    if chain == 0:
+        return True
+    place = 2 * chain
+    while True:
+        cell = m.i[place]
+        last = cell < 0
+        cell = abs(cell)
+        channel = m.i[2 * cell + CHANNEL]
+        if not (m.f[cell + LOW] <= m.values[2 * channel] and m.values[2 * channel + 1] <= m.f[cell + HIGH]):
+            return False
+        if last:
+            return True
+        place += 1
+
+
+@part
+def holds_inline(m: Memory, column: int, capacity: int, channel: int) -> bool:
+    """Return whether the inline constraint of a row is satisfied."""
+    return (m.f[column] <= m.values[2 * channel]) & (m.values[2 * channel + 1] <= m.f[column + capacity])
+
+
+@part
+def copy_ids(m: Memory, record: int, first: int, last: int, out: Ints, found: int) -> int:
+    """Copy the ids of a list's rows from `first` to `last` behind what was found; return how many there are now."""
+    ids = ids_at(m, record) + first
+    for k in range(last - first):
+        out[found + k] = m.i[ids + k]
+    return found + last - first
+
+
+@part
+def verify_rows(m: Memory, record: int, first: int, last: int, out: Ints, found: int) -> int:
+    """Add the handles of the list's rows from `first` to `last` whose inline and chained constraints are satisfied.
+
+    Positions of rows that pass the inline constraint are first gathered where the answers will go, without
+    branches; few of them are left for the chains.
+    """
+    capacity, column, ids = m.i[2 * record + CAPACITY], record + HEADER_WORDS, ids_at(m, record)
+    passed = 0
+    for k in range(first, last):
+        out[found + passed] = k
+        passed += holds_inline(m, column + k, capacity, m.i[ids + capacity + k])
+    return _settle(m, ids, capacity, out, found, passed)
+
+
+@part
+def _settle(m: Memory, ids: int, capacity: int, out: Ints, found: int, passed: int) -> int:
+    """Turn gathered positions into handles, dropping rows whose chain fails and handles given before."""
+    last = found
+    for k in range(found, found + passed):
+        position = out[k]
+        if chain_holds(m, m.i[ids + 2 * capacity + position]):
+            row = m.i[ids + position]
+            if row < 0:
+                group = m.extra[EXTRA_COLUMNS * ~row + EXTRA_GROUP]
+                if m.extra[EXTRA_COLUMNS * group + EXTRA_STAMP] == m.meta[STAMP]:
+                    continue
+                m.extra[EXTRA_COLUMNS * group + EXTRA_STAMP] = m.meta[STAMP]
+                row = m.extra[EXTRA_COLUMNS * ~row + EXTRA_HANDLE]
+            out[last] = row
+            last += 1
+    return last
+
+
+@part
+def check_spans(m: Memory, record: int, low: float, high: float, out: Ints, found: int) -> int:
+    """Add the satisfied rows of a list of two-sided ranges."""
+    kind, capacity, length = m.i[2 * record + KIND], m.i[2 * record + CAPACITY], m.i[2 * record + LENGTH]
+    keys, ids, column = key_at(m, record), ids_at(m, record), record + HEADER_WORDS
+    passed = 0
+    if kind == SPAN:
+        for k in range(length):
+            out[found + passed] = m.i[ids + k]
+            passed += (m.f[keys + k] <= low) & (m.f[keys + capacity + k] >= high)
+        return found + passed
+    for k in range(length):
+        out[found + passed] = k
+        inside = (m.f[keys + k] <= low) & (m.f[keys + capacity + k] >= high)
+        passed += inside & holds_inline(m, column + k, capacity, m.i[ids + capacity + k])
+    return _settle(m, ids, capacity, out, found, passed)
+
+
+@part
+def visit_spans(m: Memory, directory: int, low: float, high: float, out: Ints, found: int) -> int:
+    """Add the satisfied rows of a directory of two-sided ranges."""
+    lists = buckets_at(m, directory)
+    # The margin makes up for the rounding of this difference.
+    first = bucket_of(m, directory, high - m.f[directory + WIDTH] - abs(high) * 2.0**-50)
+    for bucket in range(first, bucket_of(m, directory, low) + 1):
+        record = m.i[lists + bucket]
+        while record != 0:
+            found = check_spans(m, record, low, high, out, found)
+            record = m.i[2 * record + NEXT]
+    return found
+
+
+@part
+def visit_side(m: Memory, directory: int, low: float, high: float, out: Ints, found: int) -> int:
+    """Add the satisfied rows of a directory of one-sided ranges: its first rows, or its last ones, in order of key."""
+    lists, lower = buckets_at(m, directory), m.i[2 * directory + SIDE] == LOWER
+    boundary = bucket_of(m, directory, low if lower else high)
+    first, last = (0, boundary + 1) if lower else (boundary, m.i[2 * directory + COUNT])
+    for bucket in range(first, last):
+        record = m.i[lists + bucket]
+        while record != 0:
+            start, end = 0, m.i[2 * record + LENGTH]
+            if bucket == boundary:
+                if lower:
+                    end = rows_below(m, record, low, True)
+                else:
+                    start = rows_below(m, record, high, False)
+            if m.i[2 * record + KIND] == KEYED:
+                found = copy_ids(m, record, start, end, out, found)
+            else:
+                found = verify_rows(m, record, start, end, out, found)
+            record = m.i[2 * record + NEXT]
+    return found
+
+
+@part
+def visit_ranges(
+    m: Memory, directory: int, low: float, high: float, out: Ints, found: int, limit: int
+) -> int:
+    """Add the satisfied rows of a channel's directories."""
+    while directory != 0 and found < limit:
+        if m.i[2 * directory + SIDE] == SPANS:
+            found = visit_spans(m, directory, low, high, out, found)
+        else:
+            found = visit_side(m, directory, low, high, out, found)
+        directory = m.i[2 * directory + NEXT_DIRECTORY]
+    return found
+
+
+@part
+def visit_chain(m: Memory, record: int, out: Ints, found: int, limit: int) -> int:
+    """Add the satisfied rows of a chain of lists that needs no look at ranges."""
+    while record != 0 and found < limit:
+        if m.i[2 * record + KIND] == IDS:
+            found = copy_ids(m, record, 0, m.i[2 * record + LENGTH], out, found)
+        else:
+            found = verify_rows(m, record, 0, m.i[2 * record + LENGTH], out, found)
+        record = m.i[2 * record + NEXT]
+    return found
+
+
+@part
+def approach(m: Memory, w: Intervals, start: int, end: int, cells: Ints) -> None:
+    """Find the equality constraint of each channel's value, 0 where there is none, into `cells`.
+
+    Records lie scattered in a large memory and each step needs the one before, so all channels take a step at a
+    time: while one record is on its way, those of the other channels are asked for too.
+    """
+    mask = m.meta[TABLE_MASK]
+    for k in range(start, end):
+        slot = hash_of(w.names[k], w.lows[k], w.highs[k]) & mask
+        cells[k - start] = slot
+        prefetch(m.table, slot)
+    for k in range(start, end):
+        column = CHANNEL_COLUMNS * w.names[k]
+        prefetch(m.f, m.table[cells[k - start]])
+        prefetch(m.f, m.channels[column + SHORT_SIMPLE])
+        prefetch(m.f, m.channels[column + SHORT_VERIFY])
+        prefetch(m.f, m.channels[column + FIRST_DIRECTORY])
+    for k in range(start, end):
+        slot = cells[k - start]
+        record = m.table[slot]
+        while record != 0 and not (
+            m.i[2 * record + CHANNEL] == w.names[k]
+            and m.f[record + LOW] == w.lows[k]
+            and m.f[record + HIGH] == w.highs[k]
+        ):
+            slot = (slot + 1) & mask
+            record = m.table[slot]
+        cells[k - start] = record
+        prefetch(m.f, m.i[2 * record + SIMPLE_LIST])
+        prefetch(m.f, m.i[2 * record + VERIFY_LIST])
+
+
+@part
+def next_stamp(m: Memory) -> None:
+    """Begin a query: no handle has been given yet."""
+    m.meta[STAMP] += 1
+    if m.meta[STAMP] == 2**31 - 1:
+        m.meta[STAMP] = 1
+        for row in range(m.meta[EXTRA_ROWS]):
+            m.extra[EXTRA_COLUMNS * row + EXTRA_STAMP] = 0
+
+
+@part
+def satisfied(
+    m: Memory, w: Intervals, start: int, end: int, cells: Ints, out: Ints, found: int, limit: int
+) -> int:
+    """Add the handles of all satisfied rows behind the first `found` of `out`; return how many there are now.
+
+    `out` has room for as many handles as there are rows, besides those found before; `cells` for one a channel.
+    """
+    next_stamp(m)
+    limit += found
+    set_values(m, w, start, end)
+    approach(m, w, start, end, cells)
+    found = visit_chain(m, m.meta[ALWAYS_SIMPLE], out, found, limit)
+    for k in range(start, end):
+        column = CHANNEL_COLUMNS * w.names[k]
+        record = m.channels[column + SHORT_SIMPLE]
+        if record != 0:
+            found = check_spans(m, record, w.lows[k], w.highs[k], out, found)
+        record = m.channels[column + SHORT_VERIFY]
+        if record != 0:
+            found = check_spans(m, record, w.lows[k], w.highs[k], out, found)
+        found = visit_ranges(
+            m, m.channels[column + FIRST_DIRECTORY], w.lows[k], w.highs[k], out, found, limit
+        )
+    for k in range(end - start):
+        if cells[k] != 0:
+            found = visit_chain(m, m.i[2 * cells[k] + SIMPLE_LIST], out, found, limit)
+            found = visit_chain(m, m.i[2 * cells[k] + VERIFY_LIST], out, found, limit)
+    found = visit_chain(m, m.meta[ALWAYS_VERIFY], out, found, limit)
+    reset_values(m, w, start, end)
+    return found
+
+
+@kernel
+def query(addresses: Longs, count: int, limit: int) -> int:
+    """Write the handles of rows that `count` intervals, one a channel, satisfy; return their number.
+
+    The intervals, the room for cells and the output follow the memory's own arrays in `addresses`.
+    """
+    m = memory_at(addresses)
+    w = Intervals(
+        ints_at(addresses[ARRAYS]), floats_at(addresses[ARRAYS + 1]), floats_at(addresses[ARRAYS + 2])
+    )
+    return satisfied(m, w, 0, count, ints_at(addresses[ARRAYS + 3]), ints_at(addresses[ARRAYS + 4]), 0, limit)
+
+
+@kernel
+def query_batch(
+    addresses: Longs, starts: Longs, names: Ints, points: Floats, first: int, out: Ints, ends: Longs
+) -> int:
+    """Match events from number `first` on while `out` has room; return the number of the first one not matched.
+
+    `ends[n]` becomes where the handles of event n end in `out`; ends[first - 1] is where they begin.
+    """
+    m = memory_at(addresses)
+    w = Intervals(ints_at(names.ctypes.data), floats_at(points.ctypes.data), floats_at(points.ctypes.data))
+    cells, answers = ints_at(addresses[ARRAYS + 3]), ints_at(out.ctypes.data)
+    found = ends[first - 1] if first > 0 else 0
+    for number in range(first, len(starts) - 1):
+        if found + m.meta[ROWS] > len(out):
+            return number
+        found = satisfied(m, w, starts[number], starts[number + 1], cells, answers, found, 2**62)
+        ends[number] = found
+    return len(starts) - 1

@@ -1,0 +1,397 @@
+"""Ways into the index by range: for each channel a short list, and behind it directories of sorted buckets.
+
+A new row goes to its channel's short list, one for simple rows and one for rows to verify. Once that has
+SHORT rows, they all move on to the channel's directories, of which there is one for each kind of range:
+
+    LOWER   value ≥ key              sorted by key: the satisfied buckets are the first ones
+    UPPER   value ≤ key              sorted by key: the satisfied buckets are the last ones
+    SPANS   low ≤ value ≤ high       sorted by low, one directory for each power of two of the width, so that only
+                                     buckets within one width of the value need a look
+
+A directory is one block: header, keys, lists. A bucket is a list; bucket n holds the rows with key[n] ≤ end < key[n+1],
+and key[0] is -inf. A bucket that has CHUNK rows is split
+at its median. Rows of LOWER and UPPER buckets stand in order of key, so that the satisfied ones lie side by side.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from covey.matching.attributes.heap import LINKED, allocate, class_words, free, size_class
+from covey.matching.attributes.lists import (
+    CAPACITY,
+    CHUNK,
+    HEADER_WORDS,
+    KEYED,
+    KIND,
+    LENGTH,
+    NEXT,
+    OWNER,
+    POSTING,
+    SPAN,
+    VERIFY,
+    VERIFY_KEYED,
+    VERIFY_SPAN,
+    add_link,
+    append,
+    copy_row,
+    drop_list,
+    float_columns,
+    ids_at,
+    int_columns,
+    key_at,
+    link_bit,
+    new_list,
+    refresh_links,
+)
+from covey.matching.attributes.memory import Memory
+from covey.matching.jit import part
+
+# Fields of a directory's header, as int32 numbers from its start; WIDTH is its fifth word, a float.
+DIRECTORY_CHANNEL = 0
+SIDE = 1
+COUNT = 2
+ROOM = 3
+NEXT_DIRECTORY = 4
+LIST_KIND = 5
+EXPONENT = 6
+WIDTH = 4
+DIRECTORY_WORDS = 5
+
+LOWER = 0
+UPPER = 1
+SPANS = 2
+
+# Columns of `channels`, the array of int32 properties of each channel.
+FIRST_DIRECTORY = 0
+CHANNEL_REFERENCES = 1
+RANGES = 2
+ABSENCE = 3
+SHORT_SIMPLE = 4
+SHORT_VERIFY = 5
+POSTINGS = 6
+CHANNEL_COLUMNS = 8
+
+SHORT = 32
+
+
+@part
+def side_of(low: float, high: float) -> int:
+    """Return which kind of directory a range belongs to."""
+    if high == np.inf:
+        return LOWER
+    return UPPER if low == -np.inf else SPANS
+
+
+@part
+def width_exponent(low: float, high: float) -> int:
+    """Return the power of two that bounds the width of the range; all widths up to 2**-64 share one."""
+    width = high - low
+    if width == np.inf:
+        return 1025
+    return max(-64, math.frexp(width)[1])
+
+
+@part
+def bucket_of(m: Memory, directory: int, end: float) -> int:
+    """Return the number of the bucket where a row with this end belongs: the last one with key ≤ end."""
+    keys = directory + DIRECTORY_WORDS
+    low, high = 0, m.i[2 * directory + COUNT]
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if m.f[keys + middle] <= end:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@part
+def buckets_at(m: Memory, directory: int) -> int:
+    """Return where in `i` the column of the buckets' lists begins."""
+    return 2 * (directory + DIRECTORY_WORDS + m.i[2 * directory + ROOM])
+
+
+@part
+def _directory_words(room: int) -> int:
+    return DIRECTORY_WORDS + (3 * room + 1) // 2
+
+
+@part
+def _empty_directory(m: Memory, room: int) -> int:
+    words = class_words(size_class(_directory_words(room)))
+    directory = allocate(m, words)
+    for k in range(2 * DIRECTORY_WORDS):
+        m.i[2 * directory + k] = 0
+    m.i[2 * directory + ROOM] = (2 * (words - DIRECTORY_WORDS)) // 3
+    return directory
+
+
+@part
+def _point_at(m: Memory, old: int, new: int) -> None:
+    """Let the chain of directories that `old` stands in have `new` in its place."""
+    channel = m.i[2 * old + DIRECTORY_CHANNEL]
+    if m.i[2 * old + LIST_KIND] == POSTING:
+        m.channels[CHANNEL_COLUMNS * channel + POSTINGS] = new
+        return
+    previous = m.channels[CHANNEL_COLUMNS * channel + FIRST_DIRECTORY]
+    if previous == old:
+        m.channels[CHANNEL_COLUMNS * channel + FIRST_DIRECTORY] = new
+        return
+    while m.i[2 * previous + NEXT_DIRECTORY] != old:
+        previous = m.i[2 * previous + NEXT_DIRECTORY]
+    m.i[2 * previous + NEXT_DIRECTORY] = new
+
+
+@part
+def _directory_of(m: Memory, channel: int, low: float, high: float, kind: int) -> int:
+    """Return the directory for such a range, made when there was none; `kind` is that of the short list."""
+    side = side_of(low, high)
+    exponent = width_exponent(low, high) if side == SPANS else 0
+    if side != SPANS:
+        kind = KEYED if kind == SPAN else VERIFY_KEYED
+    directory = m.channels[CHANNEL_COLUMNS * channel + FIRST_DIRECTORY]
+    while directory != 0:
+        base = 2 * directory
+        if m.i[base + SIDE] == side and m.i[base + LIST_KIND] == kind and m.i[base + EXPONENT] == exponent:
+            return directory
+        directory = m.i[base + NEXT_DIRECTORY]
+    directory = new_directory(m, channel, kind)
+    base = 2 * directory
+    m.i[base + SIDE] = side
+    m.i[base + EXPONENT] = exponent
+    m.f[directory + WIDTH] = np.inf if exponent > 1023 else 2.0**exponent
+    m.i[base + NEXT_DIRECTORY] = m.channels[CHANNEL_COLUMNS * channel + FIRST_DIRECTORY]
+    m.channels[CHANNEL_COLUMNS * channel + FIRST_DIRECTORY] = directory
+    return directory
+
+
+@part
+def new_directory(m: Memory, channel: int, kind: int) -> int:
+    """Return a new directory with one empty bucket."""
+    directory = _empty_directory(m, 2)
+    m.i[2 * directory + DIRECTORY_CHANNEL] = channel
+    m.i[2 * directory + LIST_KIND] = kind
+    m.f[directory + DIRECTORY_WORDS] = -np.inf
+    m.i[buckets_at(m, directory)] = new_list(m, kind, directory, 4)
+    m.i[2 * directory + COUNT] = 1
+    return directory
+
+
+@part
+def _insert_bucket(m: Memory, directory: int, bucket: int, key: float, record: int) -> None:
+    """Add a bucket with this number; the directory may move."""
+    count = m.i[2 * directory + COUNT]
+    if count == m.i[2 * directory + ROOM]:
+        larger = _empty_directory(m, count + 1 + count // 2)
+        room = m.i[2 * larger + ROOM]
+        for k in range(2 * DIRECTORY_WORDS):
+            m.i[2 * larger + k] = m.i[2 * directory + k]
+        m.i[2 * larger + ROOM] = room
+        old_lists, lists = buckets_at(m, directory), buckets_at(m, larger)
+        for k in range(count):
+            m.f[larger + DIRECTORY_WORDS + k] = m.f[directory + DIRECTORY_WORDS + k]
+            m.i[lists + k] = m.i[old_lists + k]
+            _own(m, m.i[lists + k], larger)
+        _point_at(m, directory, larger)
+        free(m, directory, _directory_words(m.i[2 * directory + ROOM]))
+        directory = larger
+    keys, lists = directory + DIRECTORY_WORDS, buckets_at(m, directory)
+    for k in range(count, bucket, -1):
+        m.f[keys + k] = m.f[keys + k - 1]
+        m.i[lists + k] = m.i[lists + k - 1]
+    m.f[keys + bucket] = key
+    m.i[lists + bucket] = record
+    _own(m, record, directory)
+    m.i[2 * directory + COUNT] = count + 1
+
+
+@part
+def _own(m: Memory, record: int, directory: int) -> None:
+    """Let every list of a bucket's chain know its directory."""
+    while record != 0:
+        m.i[2 * record + OWNER] = directory
+        record = m.i[2 * record + NEXT]
+
+
+@part
+def append_range(m: Memory, channel: int, low: float, high: float, row: int, verify: bool) -> int:
+    """Add a row to the channel's short list, emptied into the directories before when it is full; return the list.
+
+    The row stands at the list's end, its range already filled in.
+    """
+    field, kind = (SHORT_VERIFY, VERIFY_SPAN) if verify else (SHORT_SIMPLE, SPAN)
+    record = m.channels[CHANNEL_COLUMNS * channel + field]
+    if record != 0 and m.i[2 * record + LENGTH] >= SHORT:
+        for k in range(m.i[2 * record + LENGTH]):
+            _spread(m, channel, record, k)
+        drop_list(m, record)
+        record = 0
+    if record == 0:
+        record = new_list(m, kind, -channel, 1)
+    record = append(m, record, row)
+    m.channels[CHANNEL_COLUMNS * channel + field] = record
+    place = key_at(m, record) + m.i[2 * record + LENGTH] - 1
+    m.f[place] = low
+    m.f[place + m.i[2 * record + CAPACITY]] = high
+    return record
+
+
+@part
+def _spread(m: Memory, channel: int, short: int, position: int) -> None:
+    """Put a copy of a short list's row into its bucket."""
+    capacity = m.i[2 * short + CAPACITY]
+    low = m.f[key_at(m, short) + position]
+    high = m.f[key_at(m, short) + capacity + position]
+    kind = m.i[2 * short + KIND]
+    end = high if side_of(low, high) == UPPER else low
+    directory = _directory_of(m, channel, low, high, kind)
+    while not has_room(m, directory, end):
+        make_room(m, directory, end)
+        directory = _directory_of(m, channel, low, high, kind)
+    bucket = bucket_of(m, directory, end)
+    row = m.i[ids_at(m, short) + position]
+    record = append(m, m.i[buckets_at(m, directory) + bucket], row)
+    m.i[buckets_at(m, directory) + bucket] = record
+    place = m.i[2 * record + LENGTH] - 1
+    room = m.i[2 * record + CAPACITY]
+    if kind >= VERIFY:
+        ids, from_ids = ids_at(m, record) + place, ids_at(m, short) + position
+        m.i[ids + room] = m.i[from_ids + capacity]
+        m.i[ids + 2 * room] = m.i[from_ids + 2 * capacity]
+        residual, from_residual = (
+            key_at(m, record) - 2 * room + place,
+            key_at(m, short) - 2 * capacity + position,
+        )
+        m.f[residual] = m.f[from_residual]
+        m.f[residual + room] = m.f[from_residual + capacity]
+    m.f[key_at(m, record) + place] = end
+    if m.i[2 * directory + SIDE] == SPANS:
+        m.f[key_at(m, record) + room + place] = high
+    else:
+        put_in_order(m, record)
+    if m.meta[LINKED] != 0:
+        add_link(m, record, link_bit(m, row))
+
+
+@part
+def rows_below(m: Memory, record: int, key: float, inclusive: bool) -> int:
+    """Return how many rows of an ordered list have a smaller key, or one not greater."""
+    keys = key_at(m, record)
+    low, high = 0, m.i[2 * record + LENGTH]
+    while low < high:
+        middle = (low + high) >> 1
+        if m.f[keys + middle] < key or (inclusive and m.f[keys + middle] == key):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
+def put_in_order(m: Memory, record: int) -> None:
+    """Move the last row of a list that is otherwise in order of key to its place."""
+    last, kind, capacity = m.i[2 * record + LENGTH] - 1, m.i[2 * record + KIND], m.i[2 * record + CAPACITY]
+    m.i[2 * record + LENGTH] = last
+    place = rows_below(m, record, m.f[key_at(m, record) + last], True)
+    m.i[2 * record + LENGTH] = last + 1
+    if place == last:
+        return
+    for column in range(float_columns(kind)):
+        start = record + HEADER_WORDS + column * capacity
+        value = m.f[start + last]
+        for k in range(last, place, -1):
+            m.f[start + k] = m.f[start + k - 1]
+        m.f[start + place] = value
+    for column in range(int_columns(kind)):
+        start = ids_at(m, record) + column * capacity
+        number = m.i[start + last]
+        for k in range(last, place, -1):
+            m.i[start + k] = m.i[start + k - 1]
+        m.i[start + place] = number
+
+
+@part
+def has_room(m: Memory, directory: int, end: float) -> bool:
+    """Return whether a row may be added to the first list of its bucket. Chained lists all have one key."""
+    record = m.i[buckets_at(m, directory) + bucket_of(m, directory, end)]
+    # Only the first list of a chain may be empty: it has just been put there.
+    if m.i[2 * record + NEXT] != 0 and m.f[key_at(m, m.i[2 * record + NEXT])] != end:
+        return False
+    return m.i[2 * record + LENGTH] < CHUNK
+
+
+@part
+def make_room(m: Memory, directory: int, end: float) -> None:
+    """Bring `has_room` nearer: split the bucket at its median, or, when it has a single key, chain or divide it."""
+    bucket = bucket_of(m, directory, end)
+    record = m.i[buckets_at(m, directory) + bucket]
+    key, kind = m.f[key_at(m, record)], m.i[2 * record + KIND]
+    if m.i[2 * record + NEXT] == 0 and not _has_one_key(m, record):
+        _split(m, directory, bucket, record)
+        return
+    other = new_list(m, kind, directory, 4)
+    if end == key:
+        m.i[2 * other + NEXT] = record
+        m.i[buckets_at(m, directory) + bucket] = other
+    elif end > key:
+        _insert_bucket(m, directory, bucket + 1, end, other)
+    else:
+        m.i[buckets_at(m, directory) + bucket] = other
+        _insert_bucket(m, directory, bucket + 1, key, record)
+
+
+@part
+def _has_one_key(m: Memory, record: int) -> bool:
+    keys = key_at(m, record)
+    for k in range(1, m.i[2 * record + LENGTH]):
+        if m.f[keys + k] != m.f[keys]:
+            return False
+    return True
+
+
+@part
+def _split(m: Memory, directory: int, bucket: int, record: int) -> None:
+    """Split a bucket with more than one key at its median."""
+    length, kind, keys, ids = (
+        m.i[2 * record + LENGTH],
+        m.i[2 * record + KIND],
+        key_at(m, record),
+        ids_at(m, record),
+    )
+    ordered = np.empty(length)
+    for k in range(length):
+        ordered[k] = m.f[keys + k]
+    ordered.sort()
+    cut = length // 2
+    while ordered[cut] == ordered[0]:
+        cut += 1
+    lower = new_list(m, kind, directory, length)
+    upper = new_list(m, kind, directory, length)
+    for k in range(length):
+        target = lower if m.f[keys + k] < ordered[cut] else upper
+        append(m, target, m.i[ids + k])
+        copy_row(m, record, k, target, m.i[2 * target + LENGTH] - 1)
+    drop_list(m, record)
+    if m.meta[LINKED] != 0:
+        refresh_links(m, lower)
+        refresh_links(m, upper)
+    m.i[buckets_at(m, directory) + bucket] = lower
+    _insert_bucket(m, directory, bucket + 1, ordered[cut], upper)
+
+
+@part
+def drop_bucket(m: Memory, directory: int, bucket: int) -> None:
+    """Take a bucket without lists out, and its directory when that was its last."""
+    count = m.i[2 * directory + COUNT] - 1
+    keys, lists = directory + DIRECTORY_WORDS, buckets_at(m, directory)
+    for k in range(bucket, count):
+        m.f[keys + k] = m.f[keys + k + 1]
+        m.i[lists + k] = m.i[lists + k + 1]
+    m.i[2 * directory + COUNT] = count
+    m.f[keys] = -np.inf
+    if count == 0:
+        _point_at(m, directory, m.i[2 * directory + NEXT_DIRECTORY])
+        free(m, directory, _directory_words(m.i[2 * directory + ROOM]))

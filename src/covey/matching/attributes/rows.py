@@ -1,0 +1,332 @@
+"""Rows: one conjunction each, put under its most selective constraint.
+
+A row is a set of constraints (channel, low, high), at most one a channel. It is found through one of them, its
+access: the equality or range that the fewest events are thought to satisfy. The next best stands inline in the row's
+list, and the others are chained behind it as pointers to interned constraints; the last pointer is negative.
+
+Rows of filters with a single conjunction have the filter's handle as their id. Rows of other filters have negative
+ids ~n, and row n of `extra` holds (home, handle, group, stamp): they are always verified, so that a query can
+give each handle once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covey.matching.attributes.constraints import (
+    CHANNEL,
+    HIGH,
+    LOW,
+    REFERENCES,
+    SIMPLE_LIST,
+    VERIFY_LIST,
+    find,
+    intern,
+    release,
+)
+from covey.matching.attributes.heap import ALWAYS_SIMPLE, ALWAYS_VERIFY, FREED, LINKED, ROWS, allocate, free
+from covey.matching.attributes.lists import (
+    CAPACITY,
+    CHUNK,
+    HEADER_WORDS,
+    IDS,
+    KIND,
+    LENGTH,
+    NEXT,
+    OWNER,
+    SPAN,
+    VERIFY,
+    add_link,
+    append,
+    drop_list,
+    home_of,
+    ids_at,
+    key_at,
+    link_bit,
+    new_list,
+    position_of,
+    refresh_links,
+    remove_at,
+    set_home,
+)
+from covey.matching.attributes.memory import Intervals, Memory
+from covey.matching.attributes.ranges import (
+    ABSENCE,
+    CHANNEL_COLUMNS,
+    CHANNEL_REFERENCES,
+    DIRECTORY_CHANNEL,
+    RANGES,
+    SHORT_SIMPLE,
+    SHORT_VERIFY,
+    SIDE,
+    SPANS,
+    UPPER,
+    append_range,
+    bucket_of,
+    buckets_at,
+    drop_bucket,
+)
+from covey.matching.jit import Floats, Ints, part
+
+# Channel 0 belongs to no attribute and its value is always 0: the inline constraint of rows that need none.
+NO_CHANNEL = 0
+
+
+@part
+def cost(m: Memory, channel: int, low: float, high: float) -> float:
+    """Return an estimate of how many rows an event would meet if all like this one had this constraint as access."""
+    if m.channels[CHANNEL_COLUMNS * channel + ABSENCE] != 0:
+        return np.inf
+    if low == high:
+        return float(m.i[2 * find(m, channel, low, high) + REFERENCES])
+    spread = m.bounds[2 * channel + 1] - m.bounds[2 * channel]
+    share = 0.5
+    if low != -np.inf and high != np.inf and spread > 0.0:
+        share = min(0.5, (high - low) / spread)
+    return 1.0 + share * m.channels[CHANNEL_COLUMNS * channel + RANGES]
+
+
+@part
+def note_constraint(m: Memory, channel: int, low: float, high: float) -> None:
+    """Count a constraint in the statistics that `cost` reads; an equality is interned."""
+    m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES] += 1
+    if low == high:
+        intern(m, channel, low, high)
+        return
+    m.channels[CHANNEL_COLUMNS * channel + RANGES] += 1
+    if low != -np.inf:
+        m.bounds[2 * channel] = min(m.bounds[2 * channel], low)
+        m.bounds[2 * channel + 1] = max(m.bounds[2 * channel + 1], low)
+    if high != np.inf:
+        m.bounds[2 * channel] = min(m.bounds[2 * channel], high)
+        m.bounds[2 * channel + 1] = max(m.bounds[2 * channel + 1], high)
+
+
+@part
+def place_row(m: Memory, row: int, w: Intervals, start: int, end: int) -> None:
+    """Put a row, whose constraints were all noted before, under its access constraint."""
+    count = end - start
+    access, inline = -1, -1
+    access_cost, inline_cost = np.inf, np.inf
+    for k in range(start, end):
+        price = cost(m, w.names[k], w.lows[k], w.highs[k])
+        if price < access_cost:
+            inline, inline_cost = access, access_cost
+            access, access_cost = k, price
+        elif price < inline_cost or inline < 0:
+            inline, inline_cost = k, price
+    simple = row >= 0 and (count == 0 or (count == 1 and access == start))
+    if access < 0:
+        head = _head_of_always(m, simple)
+        record = append(m, head, row)
+        m.meta[ALWAYS_SIMPLE if simple else ALWAYS_VERIFY] = record
+    elif w.lows[access] == w.highs[access]:
+        cell = find(m, w.names[access], w.lows[access], w.highs[access])
+        field = 2 * cell + (SIMPLE_LIST if simple else VERIFY_LIST)
+        head = _with_room(m, m.i[field], IDS if simple else VERIFY, cell)
+        record = append(m, head, row)
+        m.i[field] = record
+    else:
+        record = append_range(m, w.names[access], w.lows[access], w.highs[access], row, not simple)
+    if not simple:
+        _fill_residual(m, record, access, inline, w, start, end)
+    if m.meta[LINKED] != 0:
+        add_link(m, record, link_bit(m, row))
+    m.meta[ROWS] += 1
+
+
+@part
+def _head_of_always(m: Memory, simple: bool) -> int:
+    """Return a list with room, first in the chain of those tried for every event."""
+    if simple:
+        return _with_room(m, m.meta[ALWAYS_SIMPLE], IDS, 0)
+    return _with_room(m, m.meta[ALWAYS_VERIFY], VERIFY, 0)
+
+
+@part
+def _with_room(m: Memory, first: int, kind: int, owner: int) -> int:
+    """Return the first list of a chain if it has room for a row, else a new one with the chain behind it."""
+    if first != 0 and m.i[2 * first + LENGTH] < CHUNK:
+        return first
+    record = new_list(m, kind, owner, 1)
+    m.i[2 * record + NEXT] = first
+    return record
+
+
+@part
+def _fill_residual(
+    m: Memory, record: int, access: int, inline: int, w: Intervals, start: int, end: int
+) -> None:
+    """Fill the columns of the list's last row: the inline constraint and the chain of the others."""
+    base = 2 * record
+    capacity, position = m.i[base + CAPACITY], m.i[base + LENGTH] - 1
+    column = record + HEADER_WORDS + position
+    ids = ids_at(m, record) + position
+    if inline < 0:
+        m.f[column], m.f[column + capacity] = -np.inf, np.inf
+        m.i[ids + capacity] = NO_CHANNEL
+    else:
+        m.f[column], m.f[column + capacity] = w.lows[inline], w.highs[inline]
+        m.i[ids + capacity] = w.names[inline]
+    others = end - start - (1 if access >= 0 else 0) - (1 if inline >= 0 else 0)
+    if others == 0:
+        m.i[ids + 2 * capacity] = 0
+        return
+    chain = allocate(m, (others + 1) // 2)
+    m.i[ids + 2 * capacity] = chain
+    place = 2 * chain
+    for k in range(start, end):
+        if k == access or k == inline:
+            continue
+        if w.lows[k] == w.highs[k]:
+            cell = find(m, w.names[k], w.lows[k], w.highs[k])
+        else:
+            cell = intern(m, w.names[k], w.lows[k], w.highs[k])
+        others -= 1
+        m.i[place] = cell if others > 0 else -cell
+        place += 1
+
+
+@part
+def _still_linked(m: Memory, record: int, bit: int) -> bool:
+    ids = ids_at(m, record)
+    for k in range(m.i[2 * record + LENGTH]):
+        if link_bit(m, m.i[ids + k]) == bit:
+            return True
+    return False
+
+
+@part
+def read_access(m: Memory, record: int, position: int, w: Intervals) -> int:
+    """Write the access constraint of the row at this place, if it has one, as the first of the arrays; return 0 or 1."""
+    kind, capacity, owner = m.i[2 * record + KIND], m.i[2 * record + CAPACITY], m.i[2 * record + OWNER]
+    if owner == 0:
+        return 0
+    if kind == IDS or kind == VERIFY:
+        w.names[0], w.lows[0], w.highs[0] = m.i[2 * owner + CHANNEL], m.f[owner + LOW], m.f[owner + HIGH]
+        return 1
+    key = key_at(m, record) + position
+    if owner < 0 or m.i[2 * owner + SIDE] == SPANS:
+        w.lows[0], w.highs[0] = m.f[key], m.f[key + capacity]
+    elif m.i[2 * owner + SIDE] == UPPER:
+        w.lows[0], w.highs[0] = -np.inf, m.f[key]
+    else:
+        w.lows[0], w.highs[0] = m.f[key], np.inf
+    w.names[0] = -owner if owner < 0 else m.i[2 * owner + DIRECTORY_CHANNEL]
+    return 1
+
+
+@part
+def read_row(m: Memory, record: int, position: int, w: Intervals) -> int:
+    """Write the constraints of the row at this place access first, into the arrays from their beginning; return their number."""
+    base = 2 * record
+    kind, capacity = m.i[base + KIND], m.i[base + CAPACITY]
+    count = read_access(m, record, position, w)
+    if kind <= SPAN:
+        return count
+    column = record + HEADER_WORDS + position
+    ids = ids_at(m, record) + position
+    if m.i[ids + capacity] != NO_CHANNEL:
+        w.names[count], w.lows[count], w.highs[count] = (
+            m.i[ids + capacity],
+            m.f[column],
+            m.f[column + capacity],
+        )
+        count += 1
+    chain = m.i[ids + 2 * capacity]
+    if chain != 0:
+        place = 2 * chain
+        while True:
+            cell = m.i[place]
+            last = cell < 0
+            cell = abs(cell)
+            w.names[count], w.lows[count], w.highs[count] = (
+                m.i[2 * cell + CHANNEL],
+                m.f[cell + LOW],
+                m.f[cell + HIGH],
+            )
+            count += 1
+            place += 1
+            if last:
+                break
+    return count
+
+
+@part
+def take_row(m: Memory, row: int, w: Intervals, freed_channels: Ints, freed_values: Floats) -> int:
+    """Take a row out; return how many constraints it had, which are the first of `w` then.
+
+    Equalities that no row uses any more are added to the freed channels and values, channels themselves with NaN.
+    """
+    record = home_of(m, row)
+    position = position_of(m, record, row)
+    count = read_row(m, record, position, w)
+    base = 2 * record
+    first_chained = count
+    if m.i[base + KIND] >= VERIFY:
+        ids = ids_at(m, record) + position
+        first_chained = 1 if m.i[base + OWNER] != 0 else 0
+        if m.i[ids + m.i[base + CAPACITY]] != NO_CHANNEL:
+            first_chained += 1
+        if first_chained < count:
+            free(m, m.i[ids + 2 * m.i[base + CAPACITY]], (count - first_chained + 1) // 2)
+    moved = remove_at(m, record, position)
+    if moved != record or m.i[2 * moved + LENGTH] == 0:
+        _replace(m, record, moved, w.lows[0], w.highs[0])
+    if m.i[2 * moved + LENGTH] == 0:
+        drop_list(m, moved)
+    elif m.meta[LINKED] != 0:
+        bit = link_bit(m, row)
+        if not _still_linked(m, moved, bit):
+            refresh_links(m, moved)
+    for k in range(count):
+        channel = w.names[k]
+        m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES] -= 1
+        equality = w.lows[k] == w.highs[k]
+        if not equality:
+            m.channels[CHANNEL_COLUMNS * channel + RANGES] -= 1
+        if equality or k >= first_chained:
+            cell = find(m, channel, w.lows[k], w.highs[k])
+            if release(m, cell) and equality:
+                freed_channels[m.meta[FREED]], freed_values[m.meta[FREED]] = channel, w.lows[k]
+                m.meta[FREED] += 1
+        if m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES] == 0:
+            freed_channels[m.meta[FREED]], freed_values[m.meta[FREED]] = channel, np.nan
+            m.meta[FREED] += 1
+    set_home(m, row, 0)
+    m.meta[ROWS] -= 1
+    return count
+
+
+@part
+def _replace(m: Memory, old: int, new: int, low: float, high: float) -> None:
+    """Let whatever points at the list `old` point at `new`, or past it if `new` is empty; (low, high) is its access."""
+    kind, owner = m.i[2 * new + KIND], m.i[2 * new + OWNER]
+    after = m.i[2 * new + NEXT] if m.i[2 * new + LENGTH] == 0 else new
+    if kind == IDS or kind == VERIFY:
+        if owner == 0:
+            place = ALWAYS_SIMPLE if kind == IDS else ALWAYS_VERIFY
+            m.meta[place] = relink(m, m.meta[place], old, after)
+        else:
+            field = 2 * owner + (SIMPLE_LIST if kind == IDS else VERIFY_LIST)
+            m.i[field] = relink(m, m.i[field], old, after)
+    elif owner < 0:
+        m.channels[CHANNEL_COLUMNS * -owner + (SHORT_SIMPLE if kind <= SPAN else SHORT_VERIFY)] = after
+    else:
+        bucket = bucket_of(m, owner, high if m.i[2 * owner + SIDE] == UPPER else low)
+        field = buckets_at(m, owner) + bucket
+        m.i[field] = relink(m, m.i[field], old, after)
+        if m.i[field] == 0:
+            drop_bucket(m, owner, bucket)
+
+
+@part
+def relink(m: Memory, first: int, old: int, new: int) -> int:
+    """Put `new` in the place of `old` in the chain that begins with `first`; return with what it begins now."""
+    if first == old:
+        return new
+    record = first
+    while m.i[2 * record + NEXT] != old:
+        record = m.i[2 * record + NEXT]
+    m.i[2 * record + NEXT] = new
+    return first

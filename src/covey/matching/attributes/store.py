@@ -1,0 +1,376 @@
+"""The arrays behind the attribute index, and the loops that add and remove rows in batches.
+
+`Store` owns every array that kernels work on and makes room before they run: kernels report that they stopped for
+lack of room, the store grows what is short, and the kernel goes on where it stopped. Nothing here knows of names,
+strings or filters; channels.py does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covey.matching.attributes.constraints import rehash
+from covey.matching.attributes.forwarding import SHARED_BIT, links_batch
+from covey.matching.attributes.heap import (
+    CONSTRAINTS,
+    EXTRA_ROWS,
+    FREED,
+    LARGEST_LIST,
+    LINKED,
+    META_LENGTH,
+    POSTED,
+    ROWS,
+    TABLE_MASK,
+    TOP,
+)
+from covey.matching.attributes.lists import EXTRA_COLUMNS, EXTRA_HOME, refresh_links
+from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
+from covey.matching.attributes.postings import (
+    post_all,
+    post_row,
+    read_rows,
+    rows_inside,
+    rows_meeting,
+    unpost_row,
+)
+from covey.matching.attributes.query import query, query_batch
+from covey.matching.attributes.ranges import ABSENCE, CHANNEL_COLUMNS, SHORT
+from covey.matching.attributes.rows import note_constraint, place_row, take_row
+from covey.matching.jit import Floats, Ints, Longs, floats_at, ints_at, kernel, part
+
+ROOM_WORDS = 2048  # for directories and other small records of one operation
+
+
+@kernel
+def note_rows(
+    addresses: Longs,
+    size: int,
+    widest: int,
+    starts: Longs,
+    names: Ints,
+    lows: Floats,
+    highs: Floats,
+    first: int,
+) -> int:
+    """Count the constraints of rows from number `first` on; return the first row for which there was no room."""
+    m = memory_at(addresses)
+    for row in range(first, len(starts) - 1):
+        if is_short(m, size, widest):
+            return row
+        for k in range(starts[row], starts[row + 1]):
+            note_constraint(m, names[k], lows[k], highs[k])
+    return len(starts) - 1
+
+
+@kernel
+def place_rows(
+    addresses: Longs,
+    size: int,
+    widest: int,
+    ids: Ints,
+    starts: Longs,
+    names: Ints,
+    lows: Floats,
+    highs: Floats,
+    first: int,
+) -> int:
+    """Place noted rows from number `first` on; return the first row for which there was no room."""
+    m = memory_at(addresses)
+    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
+    for row in range(first, len(starts) - 1):
+        if is_short(m, size, widest):
+            return row
+        place_row(m, ids[row], w, starts[row], starts[row + 1])
+        if m.meta[POSTED] != 0:
+            post_row(m, ids[row], w, starts[row], starts[row + 1])
+    return len(starts) - 1
+
+
+@kernel
+def take_rows(
+    addresses: Longs,
+    size: int,
+    widest: int,
+    ids: Ints,
+    names: Ints,
+    lows: Floats,
+    highs: Floats,
+    freed_channels: Ints,
+    freed_values: Floats,
+    first: int,
+) -> int:
+    """Take rows out from number `first` on; return the first one for which there was no room.
+
+    `names`, `lows` and `highs` are working space for the constraints of one row.
+    """
+    m = memory_at(addresses)
+    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
+    for number in range(first, len(ids)):
+        if is_short(m, size, widest) or m.meta[FREED] + 2 * widest > len(freed_channels):
+            return number
+        count = take_row(m, ids[number], w, freed_channels, freed_values)
+        if m.meta[POSTED] != 0:
+            unpost_row(m, ids[number], w, count)
+    return len(ids)
+
+
+@part
+def room_for_row(m: Memory, widest: int) -> int:
+    """Return how many words at most one operation on a row with up to `widest` constraints can take from the heap."""
+    lists = SHORT + 8 + (3 * widest if m.meta[POSTED] != 0 else 0)
+    return ROOM_WORDS + 5 * widest + lists * m.meta[LARGEST_LIST]
+
+
+@part
+def is_short(m: Memory, size: int, widest: int) -> bool:
+    """Return whether the heap, of `size` words, or the table has too little room for one more row."""
+    if 2 * (m.meta[CONSTRAINTS] + widest) > m.meta[TABLE_MASK]:
+        return True
+    return m.meta[TOP] + room_for_row(m, widest) > size
+
+
+@kernel
+def room_words(addresses: Longs, widest: int) -> int:
+    """Return how long the heap must be for one more operation."""
+    m = memory_at(addresses)
+    return m.meta[TOP] + room_for_row(m, widest)
+
+
+@kernel
+def refresh_all_links(addresses: Longs, handles: int) -> None:
+    """Compute the masks of all lists anew."""
+    m = memory_at(addresses)
+    for handle in range(handles):
+        if m.homes[handle] != 0:
+            refresh_links(m, m.homes[handle])
+    for row in range(m.meta[EXTRA_ROWS]):
+        if m.extra[EXTRA_COLUMNS * row + EXTRA_HOME] != 0:
+            refresh_links(m, m.extra[EXTRA_COLUMNS * row + EXTRA_HOME])
+
+
+def _filled(shape: tuple[int, ...], fill: float, dtype: type) -> np.ndarray:
+    return np.zeros(shape, dtype) if fill == 0 else np.full(shape, fill, dtype)
+
+
+def grown(array: np.ndarray, length: int, fill: float = 0) -> np.ndarray:
+    """Return the array with room for at least `length` rows: itself, or a copy with a quarter more than before."""
+    if length <= len(array):
+        return array
+    size = max(length, len(array) + min(len(array), 2**20) // 2 + 16)
+    larger = _filled((size, *array.shape[1:]), fill, array.dtype.type)
+    larger[: len(array)] = array
+    return larger
+
+
+class Store:
+    """Rows of constraints on numbered channels, and the queries on them."""
+
+    def __init__(self) -> None:
+        self.words: Longs = np.zeros(2 * ROOM_WORDS, dtype=np.int64)
+        self.table: Ints = np.zeros(1024, dtype=np.int32)
+        self.channels: Ints = np.zeros((16, CHANNEL_COLUMNS), dtype=np.int32)
+        self.values: Floats = np.full((16, 2), np.nan)
+        self.values[0] = 0.0
+        self.bounds: Floats = np.empty((16, 2))
+        self.homes: Ints = np.zeros(16, dtype=np.int32)
+        self.extra: Ints = np.zeros((1, EXTRA_COLUMNS), dtype=np.int32)
+        self.links: Ints = np.zeros(1, dtype=np.int32)
+        self.meta: Longs = np.zeros(META_LENGTH, dtype=np.int64)
+        self.meta[TOP] = 1  # word 0 is null
+        self.widest = 16  # constraints of the largest row ever added, at least
+        self.names: Ints = np.zeros(64, dtype=np.int32)
+        self.lows: Floats = np.zeros(64)
+        self.highs: Floats = np.zeros(64)
+        self.cells: Ints = np.zeros(64, dtype=np.int32)
+        self.out: Ints = np.zeros(64, dtype=np.int32)
+        self._freed: tuple[Ints, Floats] = (np.zeros(1024, dtype=np.int32), np.zeros(1024))
+        self.addresses: Longs = np.zeros(ARRAYS + 5, dtype=np.int64)
+        self._note_addresses()
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.meta[ROWS])
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes all arrays take, free room included."""
+        return sum(array.nbytes for array in self._memory())
+
+    def _memory(self) -> tuple[np.ndarray, ...]:
+        return (
+            self.words,
+            self.table,
+            self.channels,
+            self.values,
+            self.bounds,
+            self.homes,
+            self.extra,
+            self.links,
+            self.meta,
+        )
+
+    def _note_addresses(self) -> None:
+        """Tell kernels where the arrays are; to be called after any of them was replaced."""
+        self.meta[TABLE_MASK] = len(self.table) - 1
+        self.meta[EXTRA_ROWS] = len(self.extra)
+        arrays = (*self._memory(), self.names, self.lows, self.highs, self.cells, self.out)
+        for number, array in enumerate(arrays):
+            self.addresses[number] = array.ctypes.data
+
+    def make_channel(self, channel: int, absence: bool) -> None:
+        """Make a channel usable; one for absence holds for every event that does not say otherwise."""
+        if channel >= len(self.channels):
+            self.channels = grown(self.channels, channel + 1)
+            self.bounds = grown(self.bounds, channel + 1)
+            self.values = grown(self.values, channel + 1, fill=np.nan)
+            self._note_addresses()
+        self.channels[channel] = 0
+        self.channels[channel, ABSENCE] = int(absence)
+        self.bounds[channel] = (np.inf, -np.inf)
+        self.values[channel] = 1.0 if absence else np.nan
+
+    def make_handles(self, count: int) -> None:
+        """Make room for handles below `count`."""
+        if count > len(self.homes):
+            self.homes = grown(self.homes, count)
+            if self.meta[LINKED]:
+                self.links = grown(self.links, len(self.homes))
+            self._note_addresses()
+
+    def set_link(self, handle: int, link: int) -> None:
+        """Note the link, a number from 0 up, of a handle about to be added."""
+        if not self.meta[LINKED]:
+            self.links = grown(self.links, len(self.homes))
+            self.meta[LINKED] = 1
+            self._note_addresses()
+            refresh_all_links(self.addresses, len(self.homes))
+        self.links[handle] = link
+
+    def make_extra(self, count: int) -> None:
+        """Make room for that many rows of filters with several conjunctions."""
+        if count > len(self.extra):
+            self.extra = grown(self.extra, count)
+            self._note_addresses()
+
+    def _grow(self) -> None:
+        old = self.table
+        if 2 * (self.meta[CONSTRAINTS] + self.widest) > self.meta[TABLE_MASK]:
+            self.table = np.zeros(2 * len(old), dtype=np.int32)
+        self.words = grown(self.words, room_words(self.addresses, self.widest))
+        self._note_addresses()
+        if old is not self.table:
+            rehash(self.addresses, old)
+
+    def add_rows(self, ids: Ints, starts: Longs, names: Ints, lows: Floats, highs: Floats) -> None:
+        """Add rows: row n has the constraints from starts[n] to starts[n + 1]."""
+        if len(ids) == 0:
+            return
+        self.widest = max(self.widest, int(np.diff(starts).max()))
+        self.make_intervals(self.widest)
+        row = (starts, names, lows, highs)
+        done = 0
+        while (done := note_rows(self.addresses, len(self.words), self.widest, *row, done)) < len(ids):
+            self._grow()
+        done = 0
+        while (done := place_rows(self.addresses, len(self.words), self.widest, ids, *row, done)) < len(ids):
+            self._grow()
+
+    def remove_rows(self, ids: Ints) -> list[tuple[int, float]]:
+        """Remove rows; return the equalities, and with NaN the channels, that no row uses any more."""
+        freed: list[tuple[int, float]] = []
+        work = (self.names, self.lows, self.highs)
+        if len(self._freed[0]) < 4 * self.widest:
+            self._freed = (np.zeros(4 * self.widest, dtype=np.int32), np.zeros(4 * self.widest))
+        done = 0
+        while done < len(ids):
+            done = take_rows(self.addresses, len(self.words), self.widest, ids, *work, *self._freed, done)
+            count = int(self.meta[FREED])
+            freed.extend(zip(self._freed[0][:count].tolist(), self._freed[1][:count].tolist(), strict=True))
+            self.meta[FREED] = 0
+            if done < len(ids):
+                self._grow()
+        return freed
+
+    def keep_postings(self) -> None:
+        """Make postings of all rows, and keep them from now on."""
+        done, handles = 0, len(self.homes)
+        work = (self.names, self.lows, self.highs)
+        while not self.meta[POSTED] or done < handles + len(self.extra):
+            self.meta[POSTED] = 1
+            room = room_words(self.addresses, self.widest) - int(self.meta[TOP])
+            done = post_all(self.addresses, len(self.words), room, *work, handles, done)
+            self._grow()
+
+    def inside(self, names: Ints, lows: Floats, highs: Floats, group_of: Ints, groups: int) -> Ints:
+        """Return the ids of rows inside the conjunction of `groups` attributes with these acceptors."""
+        if not self.meta[POSTED]:
+            self.keep_postings()
+        out = np.empty(self.rows, dtype=np.int32)
+        work = (self.names, self.lows, self.highs)
+        return out[: rows_inside(self.addresses, *work, names, lows, highs, group_of, groups, out)]
+
+    def meeting(self, names: Ints, lows: Floats, highs: Floats) -> Ints:
+        """Return the ids of rows that have events in common with the conjunction with these acceptors."""
+        out = np.empty(self.rows, dtype=np.int32)
+        work = (self.names, self.lows, self.highs)
+        return out[: rows_meeting(self.addresses, *work, names, lows, highs, len(self.homes), out)]
+
+    def read(self, ids: Ints) -> tuple[Longs, Ints, Floats, Floats]:
+        """Return the constraints of rows in the form that `add_rows` takes."""
+        size = len(ids) * self.widest
+        starts = np.zeros(len(ids) + 1, dtype=np.int64)
+        names, lows, highs = np.zeros(size, dtype=np.int32), np.zeros(size), np.zeros(size)
+        read_rows(self.addresses, ids, starts, names, lows, highs, 0)
+        return starts, names, lows, highs
+
+    def links_batch(self, starts: Longs, names: Ints, points: Floats, links: int) -> list[list[int]]:
+        """Return the links, of which there are `links`, that each event must go to."""
+        count = len(starts) - 1
+        width = links + 1 if links > SHARED_BIT else 0
+        seen = np.zeros((count, width) if width else (1, 1), dtype=np.int32)
+        masks = self.link_masks(starts, names, points, links, seen)
+        result = [
+            [link for link in range(1, min(links, SHARED_BIT)) if mask >> link & 1] for mask in masks.tolist()
+        ]
+        if width:
+            for number, row in enumerate(seen):
+                result[number] += np.flatnonzero(row[:links]).tolist()
+        return result
+
+    def link_masks(self, starts: Longs, names: Ints, points: Floats, links: int, seen: Ints) -> Longs:
+        """Return the links below SHARED_BIT that each event must go to, as masks; the others are marked in `seen`."""
+        masks = np.zeros(len(starts) - 1, dtype=np.int64)
+        links_batch(self.addresses, starts, names, points, links, seen, masks)
+        return masks
+
+    def make_intervals(self, count: int) -> None:
+        """Make room in `names`, `lows` and `highs` for a query with that many channels."""
+        if count > len(self.names):
+            self.names = grown(self.names, count)
+            self.lows = grown(self.lows, len(self.names))
+            self.highs = grown(self.highs, len(self.names))
+            self.cells = grown(self.cells, len(self.names))
+            self._note_addresses()
+
+    def query(self, count: int, limit: int = 2**62) -> Ints:
+        """Return the handles of rows whose constraints contain the first `count` intervals of `names`, `lows`, `highs`.
+
+        The answer is a view, valid until the next query.
+        """
+        if len(self.out) < self.meta[ROWS]:
+            self.out = np.empty(self.rows * 5 // 4 + 64, dtype=np.int32)
+            self._note_addresses()
+        return self.out[: query(self.addresses, count, limit)]
+
+    def query_batch(self, starts: Longs, names: Ints, points: Floats) -> tuple[Ints, Longs]:
+        """Match many events; return all handles in one array, and where those of each event end."""
+        count = len(starts) - 1
+        if count:
+            self.make_intervals(int(np.diff(starts).max()))
+        out = np.empty(self.rows + max(1024, 64 * count), dtype=np.int32)
+        ends = np.zeros(count, dtype=np.int64)
+        done = 0
+        while (done := query_batch(self.addresses, starts, names, points, done, out, ends)) < count:
+            out = grown(out, len(out) * 2 + self.rows)
+        return out[: ends[-1] if count else 0], ends

@@ -1,0 +1,222 @@
+"""Index: many filters under keys, asked all at once.
+
+    match(event)          keys of the filters that match an event; match_batch for many events
+    links(event)          only where the event must go: the links of those filters, found without finding the filters
+    covering(filter)      keys of the filters that cover a filter; `covers` says whether there is one
+    covered(filter)       keys of the filters that a filter covers
+    overlapping(filter)   keys of the filters that overlap a filter
+
+Filters of all families may be in one index: an event, or a filter, concerns those of its own family. Answers are those
+of scan.py, which asks each filter in turn. An index may be changed between any two questions; it is not for
+use by several threads at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from covey.core.attributes.filter import AttributeFilter
+from covey.core.event import content_of
+from covey.core.filter import Filter
+from covey.core.keywords.filter import KeywordFilter
+from covey.core.xpath.document import Document
+from covey.core.xpath.filter import XPathFilter
+from covey.errors import FilterError
+from covey.matching.attributes.index import AttributeIndex
+from covey.matching.jit import Ints
+from covey.matching.keyset import Keys, KeyTable
+from covey.matching.keywords import KeywordIndex
+from covey.matching.linkset import LinkTable
+from covey.matching.xpath.index import XPathIndex
+
+ATTRIBUTES, XPATH, KEYWORDS = AttributeFilter.family, XPathFilter.family, KeywordFilter.family
+
+_NO_KEYS = Keys(np.zeros(0, dtype=np.int64))
+
+
+class Place(NamedTuple):
+    """Where a key's filter is: the index of its family and the handle there."""
+
+    family: str
+    handle: int
+
+
+class Index:
+    """Filters by key; see the module's text. A key is anything hashable, a link too."""
+
+    def __init__(self) -> None:
+        self._places: dict[Hashable, Place] = {}
+        self._attributes = AttributeIndex()
+        self._others: dict[str, Any] = {}
+        self._filters: dict[Hashable, Filter] = {}  # of the families whose index needs them to remove
+        self._tables = {family: KeyTable() for family in (ATTRIBUTES, XPATH, KEYWORDS)}
+        self._links = LinkTable()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the arrays of the attribute index take, keys and links not counted."""
+        return self._attributes.store.nbytes
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    def add(self, key: Hashable, filter: Filter, link: Hashable = None) -> None:
+        """Add a filter under a new key; `link` says where events go that match it. ValueError if the key is in use."""
+        self.add_batch([key], [filter], None if link is None else [link])
+
+    def add_batch(
+        self, keys: Sequence[Hashable], filters: Sequence[Filter], links: Sequence[Hashable] | None = None
+    ) -> None:
+        """Add many filters, faster than one by one; nothing is added if one of the keys is in use."""
+        keys, filters = list(keys), list(filters)
+        links = [None] * len(keys) if links is None else list(links)
+        if not len(keys) == len(filters) == len(links):
+            raise ValueError(
+                f"{len(keys)} keys, {len(filters)} filters and {len(links)} links do not fit together"
+            )
+        self._check_new(keys)
+        for filter in filters:
+            if getattr(filter, "family", None) not in self._tables:
+                raise FilterError(
+                    f"{type(filter).__name__} is not a filter", hint="make one with covey.parse"
+                )
+        handles: list[int] = []
+        attribute_filters: list[AttributeFilter] = []
+        for key, filter, link in zip(keys, filters, links, strict=True):
+            handle = self._tables[filter.family].add(key)
+            self._places[key] = Place(filter.family, handle)
+            if isinstance(filter, AttributeFilter):
+                handles.append(handle)
+                attribute_filters.append(filter)
+                if link is not None or self._links.in_use:
+                    self._attributes.store.make_handles(handle + 1)
+                    self._attributes.store.set_link(handle, self._links.add(key, link))
+            else:
+                self._links.add(key, link)
+                self._other(filter.family).add(handle, filter)
+                self._filters[key] = filter
+        self._attributes.add_batch(handles, attribute_filters)
+
+    def _check_new(self, keys: Sequence[Hashable]) -> None:
+        seen: set[Hashable] = set()
+        for key in keys:
+            if key in self._places or key in seen:
+                raise ValueError(f"key {key!r} is in the index already")
+            seen.add(key)
+
+    def _other(self, family: str) -> Any:
+        index = self._others.get(family)
+        if index is None:
+            index = self._others[family] = XPathIndex() if family == XPATH else KeywordIndex()
+        return index
+
+    def remove(self, key: Hashable) -> None:
+        """Remove a key and its filter; KeyError if it is not there."""
+        self.remove_batch([key])
+
+    def remove_batch(self, keys: Iterable[Hashable]) -> None:
+        """Remove many keys; KeyError, and nothing is removed, if one is not there."""
+        keys = list(keys)
+        places = {key: self._places[key] for key in keys}
+        handles: list[int] = []
+        for key, (family, handle) in places.items():
+            if family == ATTRIBUTES:
+                handles.append(handle)
+            else:
+                self._others[family].remove(handle, self._filters.pop(key))
+            del self._places[key]
+        self._attributes.remove_batch(handles)
+        for key, (family, handle) in places.items():
+            self._tables[family].remove(handle)
+            self._links.remove(key)
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def match(self, event: object) -> Keys:
+        """Return the keys of filters that match the event."""
+        content = content_of(event)
+        if isinstance(content, Mapping):
+            return Keys(self._tables[ATTRIBUTES].take(self._attributes.match(content)))
+        return self._match_other(content)
+
+    def _match_other(self, content: Any) -> Keys:
+        family = family_of(content)
+        index = self._others.get(family)
+        if index is None:
+            return _NO_KEYS
+        return Keys(self._tables[family].take(index.match(content)))
+
+    def match_batch(self, events: Iterable[object]) -> list[NDArray[Any]]:
+        """Return for each event the keys of filters that match it, as an array."""
+        contents = [content_of(event) for event in events]
+        if all(isinstance(content, Mapping) for content in contents):
+            handles, ends = self._attributes.match_encoded(self._attributes.encode(contents))
+            keys = self._tables[ATTRIBUTES].take(handles)
+            bounds = [0, *ends.tolist()]
+            return [keys[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+        return [self.match(content).array for content in contents]
+
+    def links(self, event: object) -> set[Hashable]:
+        """Return the links of filters that match the event: where it must go."""
+        return self.links_batch([event])[0]
+
+    def links_batch(self, events: Iterable[object]) -> list[set[Hashable]]:
+        """Return for each event the links of filters that match it."""
+        contents = [content_of(event) for event in events]
+        mappings = [content for content in contents if isinstance(content, Mapping)]
+        answers = iter(())
+        if mappings and self._links.in_use:
+            answers = iter(self._attributes.links(self._attributes.encode(mappings), self._links.count))
+        result: list[set[Hashable]] = []
+        for content in contents:
+            if isinstance(content, Mapping):
+                result.append(self._links.labels(next(answers, ())))
+            else:
+                result.append(self._links.of_keys(self._match_other(content)))
+        return result
+
+    # -- filters ---------------------------------------------------------------------------------------------
+
+    def covers(self, filter: Filter) -> bool:
+        """Return whether some filter here covers the given one; quicker than `covering`."""
+        if isinstance(filter, AttributeFilter):
+            return self._attributes.covers_any(filter)
+        return bool(self.covering(filter))
+
+    def covering(self, filter: Filter) -> Keys:
+        """Return the keys of filters that cover the given one."""
+        return self._ask(filter, "covering")
+
+    def covered(self, filter: Filter) -> Keys:
+        """Return the keys of filters that the given one covers."""
+        return self._ask(filter, "covered")
+
+    def overlapping(self, filter: Filter) -> Keys:
+        """Return the keys of filters that overlap the given one."""
+        return self._ask(filter, "overlapping")
+
+    def _ask(self, filter: Filter, question: str) -> Keys:
+        family = filter.family
+        index = self._attributes if family == ATTRIBUTES else self._others.get(family)
+        if index is None:
+            return _NO_KEYS
+        handles: Ints = getattr(index, question)(filter)
+        return Keys(self._tables[family].take(handles))
+
+
+def family_of(content: object) -> str:
+    """Return the family of filters that can match an event with this content; "" if none can."""
+    if isinstance(content, Mapping):
+        return ATTRIBUTES
+    if isinstance(content, Document | str | bytes):
+        return XPATH
+    return KEYWORDS if isinstance(content, set | frozenset) else ""

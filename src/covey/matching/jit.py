@@ -1,0 +1,105 @@
+"""The one way a function becomes compiled code.
+
+Kernels are free functions on flat arrays, made of parts. Kernels are compiled once and kept on disk, which brings two
+dangers. A kernel freezes module-level arrays at the value they had when it was compiled: every array it reads must be an
+argument (integers at module level are constants and may be used). And numba looks only at a kernel's own file to
+tell whether it is stale, not at the files of its parts: so each state of our sources has a directory of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numpy.typing import NDArray
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+Ints: TypeAlias = NDArray[np.int32]
+Longs: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def _cache_directory() -> str:
+    """Return the directory for the compiled kernels of these sources, or "" to leave the choice to numba."""
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return ""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    path = os.path.join(home, "covey", "kernels", digest.hexdigest()[:16])
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError:
+        return ""
+    return path if os.access(path, os.W_OK) else ""
+
+
+_CACHE_DIRECTORY = _cache_directory()
+
+
+def kernel(function: Function) -> Function:
+    """Compile `function`; the compiled one has the same signature."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = _CACHE_DIRECTORY or before
+    try:
+        compiled: Function = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    return compiled
+
+
+def part(function: Function) -> Function:
+    """Compile `function` as a part of kernels: its code is put in place of each call."""
+    compiled: Function = numba.njit(error_model="numpy", nogil=True, forceinline=True)(function)
+    return compiled
+
+
+def _pointer_at(element: numba.types.Type) -> Any:
+    """Return an intrinsic that makes a pointer of an address."""
+
+    @numba.extending.intrinsic
+    def pointer_at(typing_context, address):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+        return numba.types.CPointer(element)(numba.types.int64), generate
+
+    return pointer_at
+
+
+ints_at = _pointer_at(numba.types.int32)
+longs_at = _pointer_at(numba.types.int64)
+floats_at = _pointer_at(numba.types.float64)
+
+
+@numba.extending.intrinsic
+def prefetch(typing_context, pointer, index):  # type: ignore[no-untyped-def]
+    """Ask the processor to bring `pointer[index]` near; never fails, changes nothing."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        hint = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], hint)
+        address = builder.bitcast(builder.gep(arguments[0], [arguments[1]]), byte)
+        builder.call(function, [address, *(number(n) for n in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return numba.types.void(pointer, numba.types.intp), generate
+
+
+@numba.extending.intrinsic
+def float_bits(typing_context, value):  # type: ignore[no-untyped-def]
+    """Return the bits of a float64 as an int64."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
+
+    return numba.types.int64(numba.types.float64), generate

@@ -1,0 +1,73 @@
+"""Keys: the answer of an index, a set that is as cheap to make as an array.
+
+An index can find thousands of keys in the time that Python takes to put a hundred of them into a set. So an answer
+holds the keys as an array, behaves as an immutable set, and builds a real set only when membership is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Set
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Keys(Set[Any]):
+    """Distinct keys: equal to, and usable like, a set of them. `array` has them in no particular order."""
+
+    __slots__ = ("_set", "array")
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        self._set: frozenset[Any] | None = None
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> frozenset[Any]:  # type: ignore[override]
+        return frozenset(it)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.array.tolist())
+
+    def __contains__(self, key: object) -> bool:
+        if self._set is None:
+            self._set = frozenset(self.array.tolist())
+        return key in self._set
+
+    def __repr__(self) -> str:
+        return f"Keys({set(self.array.tolist())!r})" if len(self) else "Keys()"
+
+
+class KeyTable:
+    """The key of each handle: an array of integers as long as all keys are integers, of objects otherwise."""
+
+    def __init__(self) -> None:
+        self._keys: NDArray[Any] = np.zeros(16, dtype=np.int64)
+        self._free: list[int] = []
+        self._next = 0
+
+    def add(self, key: Hashable) -> int:
+        """Return a handle for the key."""
+        if self._free:
+            handle = self._free.pop()
+        else:
+            handle = self._next
+            self._next += 1
+            if handle == len(self._keys):
+                self._keys = np.concatenate([self._keys, np.zeros(len(self._keys), dtype=self._keys.dtype)])
+        if self._keys.dtype != object and not (type(key) is int and -(2**63) <= key < 2**63):
+            self._keys = self._keys.astype(object)
+        self._keys[handle] = key
+        return handle
+
+    def remove(self, handle: int) -> None:
+        """Make a handle free again."""
+        self._keys[handle] = 0
+        self._free.append(handle)
+
+    def take(self, handles: NDArray[np.int32]) -> NDArray[Any]:
+        """Return the keys of handles."""
+        return self._keys.take(handles)

@@ -1,0 +1,235 @@
+"""The index against the scan: every answer equal, while filters of all families come and go."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+import covey
+from covey.core.filter import Filter
+from covey.matching.index import Index
+from covey.matching.scan import ScanIndex
+from tests.strategies import attribute_events, attribute_filters
+
+KEYWORDS = [covey.parse(text, language="keywords") for text in ("a", "a and b", "b or c", "*")]
+PATHS = [covey.parse(text, language="xpath") for text in ("/a", "//b", "/a/b[c]", "/a//*[@id='1']")]
+DOCUMENTS = ("<a/>", "<a><b/></a>", "<a><b><c/></b></a>", "<a><d id='1'/></a>", "<b/>")
+LINKS = [None, "north", "south", *(f"client {n}" for n in range(3))]
+
+FILTERS = st.one_of(attribute_filters(), attribute_filters(), st.sampled_from(KEYWORDS + PATHS))
+EVENTS = st.one_of(
+    attribute_events(),
+    attribute_events(),
+    attribute_events().map(lambda content: covey.Event(content, b"payload")),
+    st.sampled_from(DOCUMENTS),
+    st.frozensets(st.sampled_from("abc")),
+)
+
+
+# Hypothesis describes rules by their strategies; these two have short names, where the texts of the above are long.
+@st.composite
+def filters(draw: st.DrawFn) -> Filter:
+    return draw(FILTERS)
+
+
+@st.composite
+def events(draw: st.DrawFn) -> Any:
+    return draw(EVENTS)
+
+
+class IndexAgainstScan(RuleBasedStateMachine):
+    """One index and one scan, given the same filters and asked the same questions."""
+
+    keys = Bundle("keys")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = Index()
+        self.scan = ScanIndex()
+        self.next_key = 0
+
+    def new_key(self, named: bool) -> Any:
+        self.next_key += 1
+        return f"key {self.next_key}" if named else self.next_key
+
+    @rule(target=keys, filter=filters(), link=st.sampled_from(LINKS), named=st.booleans())
+    def add(self, filter: Filter, link: str | None, named: bool) -> Any:
+        key = self.new_key(named)
+        self.index.add(key, filter, link=link)
+        self.scan.add(key, filter, link=link)
+        return key
+
+    @rule(filters=st.lists(filters(), max_size=12), link=st.sampled_from(LINKS))
+    def add_batch(self, filters: list[Filter], link: str | None) -> None:
+        keys = [self.new_key(False) for _ in filters]
+        self.index.add_batch(keys, filters, [link] * len(keys))
+        for key, filter in zip(keys, filters, strict=True):
+            self.scan.add(key, filter, link=link)
+
+    @rule(key=consumes(keys))
+    def remove(self, key: Any) -> None:
+        self.index.remove(key)
+        self.scan.remove(key)
+
+    @rule(event=events())
+    def match(self, event: Any) -> None:
+        assert self.index.match(event) == self.scan.match(event)
+        assert self.index.links(event) == self.scan.links(event)
+
+    @rule(events=st.lists(events(), max_size=6))
+    def match_batch(self, events: list[Any]) -> None:
+        answers = self.index.match_batch(events)
+        assert [set(answer.tolist()) for answer in answers] == self.scan.match_batch(events)
+        assert all(len(set(answer.tolist())) == len(answer) for answer in answers)
+        assert self.index.links_batch(events) == [self.scan.links(event) for event in events]
+
+    @rule(filter=filters())
+    def cover(self, filter: Filter) -> None:
+        assert self.index.covering(filter) == self.scan.covering(filter)
+        assert self.index.covers(filter) == bool(self.scan.covering(filter))
+        assert self.index.covered(filter) == self.scan.covered(filter)
+        assert self.index.overlapping(filter) == self.scan.overlapping(filter)
+
+    @invariant()
+    def has_all_keys(self) -> None:
+        assert len(self.index) == len(self.scan)
+
+
+TestIndexAgainstScan = IndexAgainstScan.TestCase
+TestIndexAgainstScan.settings = settings(settings(), stateful_step_count=40)
+
+
+def siena_filter(generator: random.Random, names: int, values: int, most: int) -> Filter:
+    """A filter like those of the SIENA workload, with floats, strings and two-sided ranges as well."""
+    items: list[tuple[Any, ...]] = []
+    for name in {f"n{int(names ** generator.random())}" for _ in range(generator.randint(1, most))}:
+        value = generator.randrange(values)
+        op = generator.choice(["=", "=", "=", "<", ">", "between", "string", "in", "exists"])
+        if op == "between":
+            items.append((name, op, (value, value + 8.0 ** generator.uniform(-1, 2))))
+        elif op == "string":
+            items.append((name, "=", f"s{value}"))
+        elif op == "in":
+            items.append((name, op, [value, f"s{value}", value + 1.5]))
+        elif op == "exists":
+            items.append((name, op))
+        else:
+            items.append((name, op, value))
+    return covey.conjunction(items)
+
+
+def siena_event(generator: random.Random, names: int, values: int) -> dict[str, Any]:
+    event: dict[str, Any] = {}
+    for _ in range(generator.randint(1, 12)):
+        value = generator.randrange(values)
+        event[f"n{int(names ** generator.random())}"] = generator.choice([value, value + 0.5, f"s{value}"])
+    return event
+
+
+def ask_everything(index: Index, scan: ScanIndex, events: list[Any], asked: list[Filter]) -> None:
+    for event in events:
+        assert index.match(event) == scan.match(event)
+        assert index.links(event) == scan.links(event)
+    for filter in asked:
+        assert index.covering(filter) == scan.covering(filter)
+        assert index.covered(filter) == scan.covered(filter)
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "most"), [(40, 20, 5), (2, 1000, 1), (2, 1000, 2), (300, 100, 10)]
+)
+def test_thousands_of_filters_come_and_go(names: int, values: int, most: int) -> None:
+    """Sizes at which lists move, chain and split, and shrink again."""
+    generator = random.Random(names)
+    index, scan = Index(), ScanIndex()
+    alive: list[int] = []
+    for turn in range(4):
+        keys = list(range(turn * 2500, (turn + 1) * 2500))
+        filters = [siena_filter(generator, names, values, most) for _ in keys]
+        links = [generator.choice([None, *range(70)]) for _ in keys]
+        index.add_batch(keys, filters, links)
+        for key, filter, link in zip(keys, filters, links, strict=True):
+            scan.add(key, filter, link)
+        alive += keys
+        generator.shuffle(alive)
+        gone, alive = alive[: len(alive) * 2 // 3], alive[len(alive) * 2 // 3 :]
+        index.remove_batch(gone)
+        for key in gone:
+            scan.remove(key)
+        ask_everything(
+            index,
+            scan,
+            [siena_event(generator, names, values) for _ in range(12)],
+            [siena_filter(generator, names, values, most) for _ in range(4)],
+        )
+    index.remove_batch(alive)
+    assert len(index) == 0
+    assert not index.match(siena_event(generator, names, values))
+
+
+def test_thousands_of_equal_filters_are_kept_apart() -> None:
+    index, scan = Index(), ScanIndex()
+    texts = ["a > 1", "a = 1", "a between 1 and 2", "TRUE", "a > 1 and b > 1", "a = 1 and b > 1", "a is null"]
+    for key in range(7 * 1300):
+        filter = covey.parse(texts[key % 7])
+        index.add(key, filter, link=key % 3)
+        scan.add(key, filter, link=key % 3)
+    events: list[Any] = [{"a": 1, "b": 2}, {"a": 1.5, "b": 1}, {"a": 3, "b": 3}, {}, {"b": 5}]
+    ask_everything(index, scan, events, [covey.parse(text) for text in texts])
+    for key in range(0, 7 * 1300, 2):
+        index.remove(key)
+        scan.remove(key)
+    ask_everything(index, scan, events, [covey.parse(text) for text in texts])
+
+
+def test_memory_is_given_back() -> None:
+    """Adding and removing for ever keeps what the index holds bounded, names and symbols included."""
+    generator = random.Random(5)
+    index = Index()
+    sizes = []
+    for turn in range(30):
+        keys = list(range(200))
+        index.add_batch(
+            keys,
+            [
+                covey.conjunction(
+                    [
+                        (f"t{turn}.{key}", "=", f"{turn}.{key}"),
+                        ("x", ">", generator.random()),
+                        ("y", "like", f"{key}%"),
+                    ]
+                )
+                for key in keys
+            ],
+        )
+        index.remove_batch(keys)
+        sizes.append(index.nbytes)
+    assert sizes[-1] == sizes[5]
+    assert index._attributes.channels.attributes == {}
+
+
+def test_a_key_in_use_is_refused_and_nothing_is_added() -> None:
+    index = Index()
+    index.add("a", covey.parse("x = 1"))
+    with pytest.raises(ValueError, match="'a' is in the index already"):
+        index.add_batch(["b", "a"], [covey.parse("x = 1")] * 2)
+    with pytest.raises(ValueError, match="do not fit together"):
+        index.add_batch(["b"], [])
+    with pytest.raises(KeyError):
+        index.remove_batch(["a", "b"])
+    assert index.match({"x": 1}) == {"a"}
+
+
+def test_links_beyond_the_mask_are_found_one_by_one() -> None:
+    index, scan = Index(), ScanIndex()
+    for key in range(200):
+        filter = covey.conjunction([("a", ">", key % 10), ("b", "=", key % 3)][: 1 + key % 2])
+        index.add(key, filter, link=f"link {key}")
+        scan.add(key, filter, link=f"link {key}")
+    for event in ({"a": 5, "b": 1}, {"a": 100, "b": 2}, {"a": 0.5}, {"b": 1}):
+        assert index.links(event) == scan.links(event)
