@@ -50,8 +50,8 @@ def parse_dtd(text: str, root: str | None = None) -> DocumentType:
     text = _expand(text)
     children: dict[str, tuple[str, ...]] = {}
     for name, model in _ELEMENT.findall(text):
-        names = (n for n in _NAME.findall(model) if not n.startswith("#") and n not in ("EMPTY", "ANY"))
-        children[name] = tuple(dict.fromkeys(names))
+        held = (n for n in _NAME.findall(model) if not n.startswith("#") and n not in ("EMPTY", "ANY"))
+        children[name] = tuple(dict.fromkeys(held))
     if not children:
         raise ConfigError("the DTD declares no element")
     if root is None:

@@ -87,8 +87,8 @@ class XPathWorkload:
         options, draw = self.options, self.generator.random
         children: list[Node] = []
         if height > 1 and self.doctype.children[element]:
-            for _ in range(2 if draw() < options.branch else 1):
-                children.append(self._below(element, height - 1))
+            count = 2 if draw() < options.branch else 1
+            children.extend(self._below(element, height - 1) for _ in range(count))
         label = WILDCARD if draw() < options.wildcard else element
         tests: list[Test] = []
         if options.attribute and draw() < options.attribute and self.doctype.attributes[element]:
@@ -122,7 +122,8 @@ class XPathWorkload:
         It grows from the root: an element that may hold more is drawn and given a child, until there are enough.
         """
         draw = self.generator
-        names, levels, below = [self.doctype.root], [1], [[]]  # type: tuple[list[str], list[int], list[list[int]]]
+        names, levels = [self.doctype.root], [1]
+        below: list[list[int]] = [[]]
         open_elements = [0]
         while len(names) < elements and open_elements:
             place = int(draw.integers(len(open_elements)))

@@ -62,7 +62,15 @@ def reduce_branches(branches: Iterable[Node]) -> tuple[Node, ...]:
     return kept if len(kept) < 2 else tuple(b for i, b in enumerate(kept) if not _implied(i, kept))
 
 
+def are_reduced(branches: tuple[Node, ...]) -> bool:
+    """Return whether `reduce_branches` would leave the branches as they are."""
+    for i in range(len(branches) - 1):
+        if branches[i] >= branches[i + 1]:
+            return False
+    return len(branches) < 2 or not any(_implied(i, branches) for i in range(len(branches)))
+
+
 def _implied(position: int, branches: tuple[Node, ...]) -> bool:
     # Distinct canonical branches never imply each other both ways, so judging all against all loses none.
     branch = branches[position]
-    return any(pattern_covers(branch, other) for i, other in enumerate(branches) if i != position)
+    return any(other is not branch and pattern_covers(branch, other) for other in branches)

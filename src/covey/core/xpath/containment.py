@@ -79,9 +79,21 @@ def target_of(pattern: Node) -> Target:
 
 def pattern_covers(general: Node, special: Node) -> bool:
     """Return whether `general` maps into `special`, and so covers it."""
-    if general.edge == 0 and (special.edge != 0 or general.label not in (WILDCARD, special.label)):
+    if general.edge == 0:
+        if special.edge != 0 or general.label not in (WILDCARD, special.label):
+            return False
+    elif general.label != WILDCARD and not _occurs(general.label, special):
         return False
     return fits(general, target_of(special))
+
+
+def _occurs(label: str, pattern: Node) -> bool:
+    while pattern.label != label:
+        children = pattern.children
+        if len(children) != 1:
+            return any(_occurs(label, child) for child in children)
+        pattern = children[0]
+    return True
 
 
 def fits(pattern: Node, target: Target) -> bool:

@@ -144,7 +144,7 @@ class _Reader:
         self.name.append(numbers.setdefault(name, len(numbers)))
         if attributes:
             pairs = self.pairs
-            for pair in zip(attributes[::2], attributes[1::2]):
+            for pair in zip(attributes[::2], attributes[1::2], strict=True):
                 self.attribute.append(pairs.setdefault(pair, len(pairs)))
                 self.owner.append(element)
 

@@ -34,6 +34,7 @@ _HINTS = {
     "!": "only = compares: [@a='v']",
     "<": "only = compares: [@a='v']",
     ">": "only = compares: [@a='v']",
+    **dict.fromkeys("0123456789", "names begin with a letter; values are in quotes: [@a='5']"),
     ":": "axes such as child:: are not part of the language: use / and //",
 }
 

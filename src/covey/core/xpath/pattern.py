@@ -21,7 +21,6 @@ from typing import NamedTuple
 MAX_TEXT_LENGTH = 4096
 MAX_TOKENS = 200
 MAX_DEPTH = 32
-MAX_NODES = MAX_TOKENS // 2
 
 WILDCARD = "*"
 

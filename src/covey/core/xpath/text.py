@@ -6,7 +6,7 @@ The branch that reaches deepest continues the path, so that what was written as 
 from __future__ import annotations
 
 from covey.core.xpath.lexer import scan
-from covey.core.xpath.pattern import MAX_TEXT_LENGTH, MAX_TOKENS, Node, height, is_bare
+from covey.core.xpath.pattern import MAX_TEXT_LENGTH, MAX_TOKENS, Node, Test, height, is_bare
 from covey.errors import FilterError
 
 
@@ -20,8 +20,7 @@ def to_text(pattern: Node) -> str:
 def _write(node: Node, parts: list[str], *, relative: bool) -> None:
     while True:
         _write_step(node, parts, relative=relative)
-        for test in node.tests:
-            parts.append(f"[@{test[0]}]" if len(test) == 1 else f"[@{test[0]}={quote(test[1])}]")
+        parts.extend(map(_written, node.tests))
         if not node.children:
             return
         main = max(node.children, key=height)
@@ -43,6 +42,10 @@ def _write_step(node: Node, parts: list[str], *, relative: bool) -> None:
     if relative:
         step = f".{step}" if step.startswith("//") else step[1:]
     parts.append(step)
+
+
+def _written(test: Test) -> str:
+    return f"[@{test[0]}]" if len(test) == 1 else f"[@{test[0]}={quote(test[1])}]"
 
 
 def quote(value: str) -> str:

@@ -14,16 +14,22 @@ from typing import Any
 
 import msgspec
 
-from covey.core.xpath.canonical import fold, reduce_branches
-from covey.core.xpath.pattern import MAX_NODES, WILDCARD, Node, Test, is_name
+from covey.core.xpath.canonical import are_reduced, fold
+from covey.core.xpath.pattern import MAX_TEXT_LENGTH, MAX_TOKENS, WILDCARD, Node, Test, is_name
 from covey.core.xpath.text import check_size
 from covey.errors import FilterError
 
 MARK = b"X"
 MAX_WIRE_LENGTH = 65_536
 
+# No filter within the limits of texts takes more from the budget of `_read`.
+WORK_LIMIT = 5 * MAX_TOKENS
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list).decode
+
+# Half the time of calling Node, which matters where a hundred thousand filters are restored.
+_new = tuple.__new__
 
 
 def encode_pattern(pattern: Node) -> bytes:
@@ -53,59 +59,67 @@ def decode_pattern(data: bytes) -> Node:
     if len(data) > MAX_WIRE_LENGTH:
         raise FilterError(f"the wire form has {len(data)} bytes", expected=f"at most {MAX_WIRE_LENGTH}")
     try:
-        items = _decode(memoryview(data)[1:])
+        items = _decode(data[1:])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FilterError(f"the wire form is not MessagePack: {error}") from None
-    budget = [MAX_NODES]
+    budget = [WORK_LIMIT]
     pattern = _read(items, budget)
-    check_size(pattern)
+    # A short form with few nodes, levels and tests cannot have a text beyond the limits.
+    if WORK_LIMIT - budget[0] > MAX_TOKENS or len(data) > MAX_TEXT_LENGTH // 4:
+        check_size(pattern)
+    # MessagePack has several forms for one number or string.
+    if encode_pattern(pattern) != data:
+        raise _broken()
     return pattern
 
 
 def _read(items: list[Any], budget: list[int]) -> Node:
-    """Return the node of a path, read backwards so that every child is there before its parent."""
-    children: list[Node] = []
-    tests: list[Test] = []
-    label: str | None = None
-    node: Node | None = None
+    """Return the node of a path, read backwards so that every child is there before its parent.
+
+    The budget bounds the work; what is taken from it is never less than the tokens of the text.
+    """
+    children: tuple[Node, ...] = ()
+    tests: tuple[Test, ...] = ()
+    label = ""
     for item in reversed(items):
         kind = type(item)
-        if kind is int and label is not None:
-            budget[0] -= 1
-            node = _check(item, label, tests, children)
-            children, tests, label = [node], [], None
-        elif kind is str and label is None:
+        if kind is int and label:
+            budget[0] -= 5 + 2 * item
+            if budget[0] < 0 or item < 0:
+                raise _broken()
+            if label == WILDCARD or len(children) > 1 or len(tests) > 1:
+                children = (_check(item, label, tests, children),)
+            else:
+                children = (_new(Node, (item, label, tests, children)),)
+            tests, label = (), ""
+        elif kind is str and not label and (is_name(item) or item == WILDCARD):
             label = item
-        elif kind is list and item and label is None:
+        elif kind is list and item and not label:
+            budget[0] -= 6
             if type(item[0]) is str:
-                tests.append(_read_test(item))
+                tests = (_read_test(item), *tests)
             elif not tests and budget[0] > 0:
-                children.append(_read(item, budget))
+                children = (_read(item, budget), *children)
             else:
                 raise _broken()
         else:
             raise _broken()
     # Whatever was read after the last complete step has no step to belong to.
-    if node is None or label is not None or tests or len(children) != 1 or budget[0] < 0:
+    if label or tests or len(children) != 1 or type(items[0]) is not int:
+        raise _broken()
+    return children[0]
+
+
+def _check(edge: int, label: str, tests: tuple[Test, ...], children: tuple[Node, ...]) -> Node:
+    """Return the node of these parts if they are canonical."""
+    if not are_reduced(children):
+        raise _broken()
+    if any(tests[i][0] >= tests[i + 1][0] for i in range(len(tests) - 1)):
+        raise _broken()
+    node = fold(edge, label, tests, children)
+    if node.edge != edge or node.children != children:
         raise _broken()
     return node
-
-
-def _check(edge: int, label: str, tests: list[Test], children: list[Node]) -> Node:
-    if not 0 <= edge <= MAX_NODES or not (label == WILDCARD or is_name(label)):
-        raise _broken()
-    below = tuple(children[::-1]) if len(children) > 1 else tuple(children)
-    if len(below) > 1 and reduce_branches(below) != below:
-        raise _broken()
-    asked = tuple(reversed(tests)) if tests else ()
-    if len(asked) > 1 and any(asked[i][0] >= asked[i + 1][0] for i in range(len(asked) - 1)):
-        raise _broken()
-    if label == WILDCARD and not asked:
-        node = fold(edge, label, asked, below)
-        if node.edge != edge or node.children != below:
-            raise _broken()
-        return node
-    return Node(edge, label, asked, below)
 
 
 def _read_test(item: list[Any]) -> Test:

@@ -27,8 +27,10 @@ from covey.matching.attributes.lists import (
     LENGTH,
     NEXT,
     SPAN,
+    VERIFY,
     ids_at,
     key_at,
+    list_words,
 )
 from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
 from covey.matching.attributes.ranges import (
@@ -246,6 +248,10 @@ def approach(m: Memory, w: Intervals, start: int, end: int, cells: Ints) -> None
         cells[k - start] = record
         prefetch(m.f, m.i[2 * record + SIMPLE_LIST])
         prefetch(m.f, m.i[2 * record + VERIFY_LIST])
+    for k in range(end - start):
+        record = m.i[2 * cells[k] + VERIFY_LIST]
+        for word in range(record + 8, record + min(64, list_words(VERIFY, m.i[2 * record + LENGTH])), 8):
+            prefetch(m.f, word)
 
 
 @part

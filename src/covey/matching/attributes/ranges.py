@@ -74,7 +74,7 @@ SHORT_VERIFY = 5
 POSTINGS = 6
 CHANNEL_COLUMNS = 8
 
-SHORT = 32
+SHORT = 64
 
 
 @part
@@ -98,14 +98,13 @@ def width_exponent(low: float, high: float) -> int:
 def bucket_of(m: Memory, directory: int, end: float) -> int:
     """Return the number of the bucket where a row with this end belongs: the last one with key ≤ end."""
     keys = directory + DIRECTORY_WORDS
-    low, high = 0, m.i[2 * directory + COUNT]
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if m.f[keys + middle] <= end:
-            low = middle
-        else:
-            high = middle
-    return low
+    # Halving without branches: which way to go cannot be foreseen.
+    bucket, count = 0, m.i[2 * directory + COUNT]
+    while count > 1:
+        half = count >> 1
+        bucket += half * (m.f[keys + bucket + half] <= end)
+        count -= half
+    return bucket
 
 
 @part
@@ -280,14 +279,13 @@ def _spread(m: Memory, channel: int, short: int, position: int) -> None:
 def rows_below(m: Memory, record: int, key: float, inclusive: bool) -> int:
     """Return how many rows of an ordered list have a smaller key, or one not greater."""
     keys = key_at(m, record)
-    low, high = 0, m.i[2 * record + LENGTH]
-    while low < high:
-        middle = (low + high) >> 1
-        if m.f[keys + middle] < key or (inclusive and m.f[keys + middle] == key):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    below, count = 0, m.i[2 * record + LENGTH]
+    while count > 0:
+        half = (count + 1) >> 1
+        at = m.f[keys + below + half - 1]
+        below += half * ((at < key) | (inclusive & (at == key)))
+        count -= half
+    return below
 
 
 @part

@@ -79,11 +79,19 @@ def cost(m: Memory, channel: int, low: float, high: float) -> float:
         return np.inf
     if low == high:
         return float(m.i[2 * find(m, channel, low, high) + REFERENCES])
-    spread = m.bounds[2 * channel + 1] - m.bounds[2 * channel]
-    share = 0.5
-    if low != -np.inf and high != np.inf and spread > 0.0:
-        share = min(0.5, (high - low) / spread)
-    return 1.0 + share * m.channels[CHANNEL_COLUMNS * channel + RANGES]
+    return 1.0 + weight_of_range(m, channel, low, high) * m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES]
+
+
+@part
+def weight_of_range(m: Memory, channel: int, low: float, high: float) -> float:
+    """Return the share of the channel's values in the range, if they spread evenly, and what it costs to look it up.
+
+    One-sided ranges cost more than equalities even if they are narrow: a part of the short list and of the directory
+    is looked at whatever the value.
+    """
+    first, last = m.bounds[2 * channel], m.bounds[2 * channel + 1]
+    share = (min(high, last) - max(low, first)) / (last - first) if first < last else 0.5
+    return max(0.0, share) + (0.05 if low != -np.inf and high != np.inf else 0.5)
 
 
 @part

@@ -183,6 +183,7 @@ class Store:
         self.highs: Floats = np.zeros(64)
         self.cells: Ints = np.zeros(64, dtype=np.int32)
         self.out: Ints = np.zeros(64, dtype=np.int32)
+        self._batch_out: Ints = np.zeros(64, dtype=np.int32)
         self._freed: tuple[Ints, Floats] = (np.zeros(1024, dtype=np.int32), np.zeros(1024))
         self.addresses: Longs = np.zeros(ARRAYS + 5, dtype=np.int64)
         self._note_addresses()
@@ -364,13 +365,16 @@ class Store:
         return self.out[: query(self.addresses, count, limit)]
 
     def query_batch(self, starts: Longs, names: Ints, points: Floats) -> tuple[Ints, Longs]:
-        """Match many events; return all handles in one array, and where those of each event end."""
+        """Match many events; return all handles in one array, and where those of each event end.
+
+        The array is a view, valid until the next batch: fresh memory for each batch costs more than the matching.
+        """
         count = len(starts) - 1
         if count:
             self.make_intervals(int(np.diff(starts).max()))
-        out = np.empty(self.rows + max(1024, 64 * count), dtype=np.int32)
         ends = np.zeros(count, dtype=np.int64)
         done = 0
-        while (done := query_batch(self.addresses, starts, names, points, done, out, ends)) < count:
-            out = grown(out, len(out) * 2 + self.rows)
-        return out[: ends[-1] if count else 0], ends
+        self._batch_out = grown(self._batch_out, self.rows + 1024)
+        while (done := query_batch(self.addresses, starts, names, points, done, self._batch_out, ends)) < count:
+            self._batch_out = grown(self._batch_out, len(self._batch_out) * 2 + self.rows)
+        return self._batch_out[: ends[-1] if count else 0], ends

@@ -1,72 +1,77 @@
 """Kernels for the questions that look at every filter: which are covered by a pattern, which overlap one.
 
-Covered: the pattern is mapped into the shared graph itself. For a node of the graph, bit p of `fits` says that the part of
-the pattern below its node p maps there with p at the node, and `reach` how far below, at least, the deepest such node
-lies. Both follow from the node's kids, so each node is judged once whichever patterns share it, and only those below
-filters that have all the labels of the pattern (judged by a signature of 64 bits) are looked at.
+Covered: the pattern is mapped into the shared graph itself. For a node of the graph, bit p of `fits` says that the part
+of the pattern below its node p maps there with p at the node, and `reach` how far below, at least, the deepest such
+node lies. Both follow from the node's kids, so each node is judged once whichever patterns share it, and only those
+below filters that have all the labels of the pattern (judged by a signature of 63 bits) are looked at.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
-from covey.matching.xpath.layout import (
+from covey.matching.jit import Ints, Longs, kernel, part
+from covey.matching.xpath.memory import (
     EDGE,
     EDGE_BITS,
+    HANDLE_COLUMNS,
     KID_COUNT,
     KIDS,
+    NODE_COLUMNS,
     SELF,
     SYMBOL,
     TOP,
     WILDCARD_SYMBOL,
-    Bytes,
-    Ints,
-    Longs,
+    Memory,
+    memory_at,
 )
 
-# Columns of a pattern's rows, in postorder: which symbol it asks for, or the wildcard's; by which edge it hangs; which of
-# the rows are its kids, as bits. A test hangs by SELF.
-P_SYMBOL, P_EDGE, P_KIDS = 0, 1, 2
+Bytes = NDArray[np.uint8]
+
+# Columns of a pattern's rows, in postorder: which symbol it asks for, or the wildcard's; by which edge it hangs; which
+# of the rows are its kids, as bits. A test hangs by SELF.
+ASKED, HANGS, BELOW = 0, 1, 2
 
 
-@njit(cache=True)
-def _judge(
-    node: int,
-    pattern: Longs,
-    asked: Longs,
-    nodes: Ints,
-    kids: Longs,
-    fits: Longs,
-    reach: Bytes,
-) -> None:
-    """Set fits[node] and reach[node] from those of its kids; asked[symbol] says which leaves of the pattern it meets."""
+@part
+def _gather(m: Memory, node: int, size: int, met: Longs, fits: Longs, reach: Bytes) -> tuple[int, int]:
+    """Set reach[node] from the kids; return which rows are met by tests of the node, and which fit right below it."""
     here = right_below = np.int64(0)
-    start = nodes[node, KIDS]
-    for p in range(len(pattern)):
+    start = m.nodes[NODE_COLUMNS * node + KIDS]
+    for p in range(size):
         reach[node, p] = 0
-    for k in range(start, start + nodes[node, KID_COUNT]):
-        kid, edge = kids[k] >> 8, kids[k] & EDGE_BITS
+    for k in range(start, start + m.nodes[NODE_COLUMNS * node + KID_COUNT]):
+        kid, edge = m.kids[k] >> 8, m.kids[k] & EDGE_BITS
         if edge == SELF:
-            here |= asked[nodes[kid, SYMBOL]]
+            here |= met[m.nodes[NODE_COLUMNS * kid + SYMBOL]]
             continue
         if edge == 0:
             right_below |= fits[kid]
         distance = max(edge, 1)
-        for p in range(len(pattern)):
+        for p in range(size):
             if reach[kid, p] > 0:
                 reach[node, p] = max(reach[node, p], reach[kid, p] + distance)
             elif (fits[kid] >> p) & 1:
                 reach[node, p] = max(reach[node, p], distance)
+    return here, right_below  # type: ignore[return-value]
+
+
+@part
+def _judge(m: Memory, node: int, pattern: Longs, met: Longs, fits: Longs, reach: Bytes) -> None:
+    """Set fits[node] and reach[node] from those of its kids."""
+    size = len(pattern)
+    here, right_below = _gather(m, node, size, met, fits, reach)
     found = np.int64(0)
-    for p in range(len(pattern)):
-        if pattern[p, P_EDGE] == SELF:
+    for p in range(size):
+        if pattern[p, HANGS] == SELF:
             continue
-        good = pattern[p, P_SYMBOL] == WILDCARD_SYMBOL or pattern[p, P_SYMBOL] == nodes[node, SYMBOL]
+        asked = pattern[p, ASKED]
+        good = asked == WILDCARD_SYMBOL or asked == m.nodes[NODE_COLUMNS * node + SYMBOL]
         q = 0
         while good and q < p:
-            if (pattern[p, P_KIDS] >> q) & 1:
-                edge = pattern[q, P_EDGE]
+            if (pattern[p, BELOW] >> q) & 1:
+                edge = pattern[q, HANGS]
                 if edge == SELF:
                     good = ((here >> q) & 1) != 0
                 elif edge == 0:
@@ -79,82 +84,92 @@ def _judge(
     fits[node] = found
 
 
-@njit(cache=True)
+@part
+def _judge_all(
+    m: Memory, top: int, pattern: Longs, met: Longs, fits: Longs, reach: Bytes, known: Bytes
+) -> None:
+    """Judge the node and all below it that are not known yet, kids first."""
+    m.stack[0] = top
+    depth = 1
+    while depth:
+        node = m.stack[depth - 1]
+        before = depth
+        if known[node] == 0:
+            start = m.nodes[NODE_COLUMNS * node + KIDS]
+            for k in range(start, start + m.nodes[NODE_COLUMNS * node + KID_COUNT]):
+                if m.kids[k] & EDGE_BITS != SELF and known[m.kids[k] >> 8] == 0:
+                    m.stack[depth] = m.kids[k] >> 8
+                    depth += 1
+        if depth == before:
+            if known[node] == 0:
+                _judge(m, node, pattern, met, fits, reach)
+                known[node] = 1
+            depth -= 1
+
+
+@kernel
 def find_covered(
+    addresses: Longs,
+    handle_count: int,
     pattern: Longs,
     signature: int,
-    asked: Longs,
-    nodes: Ints,
-    kids: Longs,
-    handles: Ints,
+    met: Longs,
     signatures: Longs,
     fits: Longs,
     reach: Bytes,
     known: Bytes,
-    stack: Longs,
     found: Ints,
 ) -> int:
     """Fill `found` with the handles whose pattern the given one covers; return how many.
 
-    `known`, one a node, is all zero; `stack` has room for twice the longest way down times the most kids.
+    met[symbol] says which rows of the pattern, tests all, a test meets. `known`, one a node, is all zero.
     """
-    top_row = len(pattern) - 1
-    wanted = pattern[top_row, P_EDGE]
+    m = memory_at(addresses)
+    last = len(pattern) - 1
+    wanted = pattern[last, HANGS]
     count = 0
-    for handle in range(len(handles)):
-        if handles[handle, TOP] < 0 or signatures[handle] & signature != signature:
+    for handle in range(handle_count):
+        top, edge = m.handles[HANDLE_COLUMNS * handle + TOP], m.handles[HANDLE_COLUMNS * handle + EDGE]
+        if top < 0 or signatures[handle] & signature != signature or (wanted == 0 and edge != 0):
             continue
-        edge = handles[handle, EDGE]
-        if wanted == 0 and edge != 0:
-            continue
-        top = handles[handle, TOP]
-        stack[0] = top
-        depth = 1
-        while depth:
-            node = stack[depth - 1]
-            before = depth
-            if known[node] == 0:
-                for k in range(nodes[node, KIDS], nodes[node, KIDS] + nodes[node, KID_COUNT]):
-                    if kids[k] & EDGE_BITS != SELF and known[kids[k] >> 8] == 0:
-                        stack[depth] = kids[k] >> 8
-                        depth += 1
-            if depth == before:
-                if known[node] == 0:
-                    _judge(node, pattern, asked, nodes, kids, fits, reach)
-                    known[node] = 1
-                depth -= 1
-        fit = ((fits[top] >> top_row) & 1) != 0
-        distance = max(edge, 1)
-        if wanted == 0:
-            good = fit
-        else:
-            good = (fit and distance >= wanted) or (reach[top, top_row] > 0 and distance + reach[top, top_row] >= wanted)
+        _judge_all(m, top, pattern, met, fits, reach, known)
+        good = ((fits[top] >> last) & 1) != 0
+        if wanted > 0:
+            distance = max(edge, 1)
+            good = (good and distance >= wanted) or (
+                reach[top, last] > 0 and distance + reach[top, last] >= wanted
+            )
         if good:
             found[count] = handle
             count += 1
     return count
 
 
-@njit(cache=True)
+@kernel
 def find_overlapping(
-    anchored: bool, symbol: int, barred: Bytes, nodes: Ints, kids: Longs, handles: Ints, found: Ints
+    addresses: Longs, handle_count: int, anchored: bool, symbol: int, barred: Bytes, found: Ints
 ) -> int:
     """Fill `found` with the handles whose root element can be that of the given pattern; return how many.
 
     `anchored` says whether the pattern asks for the root element, `symbol` for which label, and `barred`, one a
     symbol, which tests of the root element contradict the pattern's.
     """
+    m = memory_at(addresses)
     count = 0
-    for handle in range(len(handles)):
-        top = handles[handle, TOP]
+    for handle in range(handle_count):
+        top = m.handles[HANDLE_COLUMNS * handle + TOP]
         if top < 0:
             continue
         good = True
-        if anchored and handles[handle, EDGE] == 0:
-            label = nodes[top, SYMBOL]
+        if anchored and m.handles[HANDLE_COLUMNS * handle + EDGE] == 0:
+            row = NODE_COLUMNS * top
+            label = m.nodes[row + SYMBOL]
             good = symbol == WILDCARD_SYMBOL or label == WILDCARD_SYMBOL or label == symbol
-            for k in range(nodes[top, KIDS], nodes[top, KIDS] + nodes[top, KID_COUNT]):
-                if kids[k] & EDGE_BITS == SELF and barred[nodes[kids[k] >> 8, SYMBOL]]:
+            for k in range(m.nodes[row + KIDS], m.nodes[row + KIDS] + m.nodes[row + KID_COUNT]):
+                if (
+                    m.kids[k] & EDGE_BITS == SELF
+                    and barred[m.nodes[NODE_COLUMNS * (m.kids[k] >> 8) + SYMBOL]]
+                ):
                     good = False
         if good:
             found[count] = handle

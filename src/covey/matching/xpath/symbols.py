@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from covey.core.xpath.pattern import WILDCARD, Test
 from covey.errors import FilterError
-from covey.matching.xpath.layout import MAX_SYMBOLS, WILDCARD_SYMBOL
+from covey.matching.xpath.memory import MAX_SYMBOLS, WILDCARD_SYMBOL
 
 
 class SymbolTable:
@@ -85,4 +85,6 @@ class SymbolTable:
         """Return the symbols of the tests that cannot hold together with this one."""
         if len(test) == 1:
             return []
-        return [n for value, n in self.tested.get(test[0], {}).items() if value is not None and value != test[1]]
+        return [
+            n for value, n in self.tested.get(test[0], {}).items() if value is not None and value != test[1]
+        ]

@@ -3,110 +3,71 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from covey.matching.xpath.layout import (
-    ABOVE_LIST,
+from covey.matching.jit import Ints, part
+from covey.matching.xpath.memory import (
     ABOVE_MARK,
-    ABOVE_NEXT,
     BLOOM_HIGH,
     BLOOM_LOW,
     DEEPEST,
+    ELEMENT_COLUMNS,
     EXACT,
     LABEL,
     LAST,
     LEVEL,
+    P_ELEMENT,
+    P_SYMBOL,
+    PAIR_COLUMNS,
     PARENT,
     PARENT_MARK,
-    REACH,
-    Ints,
-    Longs,
+    Memory,
 )
-from covey.matching.xpath.run import run
 
 
-@njit(cache=True, _nrt=False)
-def lay_target(rows: Ints, elements: Ints, pairs: Ints) -> int:
-    """Fill `elements` and `pairs` from rows (parent, exact, level, symbol) in document order; return the pairs made."""
-    count = 0
-    for i in range(len(rows)):
-        parent, label = rows[i, 0], rows[i, 3]
-        elements[i, PARENT] = parent
-        elements[i, EXACT] = rows[i, 1]
-        elements[i, LEVEL] = rows[i, 2]
-        elements[i, LABEL] = label
-        elements[i, LAST] = i
-        elements[i, DEEPEST] = rows[i, 2]
-        elements[i, ABOVE_MARK] = -1
-        elements[i, ABOVE_NEXT] = -1
-        elements[i, ABOVE_LIST] = -1
-        elements[i, PARENT_MARK] = -1
-        elements[i, REACH] = -1
-        low = high = np.int64(0)
-        if parent >= 0:
-            # The wildcard's bit, 0, is set wherever there is anything above.
-            bit = max(elements[parent, LABEL], 0) & 63
-            low = elements[parent, BLOOM_LOW] | 1 | (np.int64(1) << bit if bit < 32 else 0)
-            high = elements[parent, BLOOM_HIGH] | (np.int64(1) << (bit - 32) if bit >= 32 else 0)
-        elements[i, BLOOM_LOW] = low
-        elements[i, BLOOM_HIGH] = high
+@part
+def lay_target(m: Memory, rows: Ints, size: int, tests: Ints, test_count: int) -> int:
+    """Fill `elements` and `pairs` with the target (run.py says what it is made of); return the number of pairs."""
+    pairs = 0
+    for i in range(size):
+        parent, label, at = rows[4 * i], rows[4 * i + 3], ELEMENT_COLUMNS * i
+        m.elements[at + PARENT] = parent
+        m.elements[at + EXACT] = rows[4 * i + 1]
+        m.elements[at + LEVEL] = rows[4 * i + 2]
+        m.elements[at + LABEL] = label
+        m.elements[at + LAST] = i
+        m.elements[at + DEEPEST] = rows[4 * i + 2]
+        m.elements[at + ABOVE_MARK] = -1
+        m.elements[at + PARENT_MARK] = -1
+        _note_labels_above(m, at, parent)
         if label >= 0:
-            pairs[count, 0] = label
-            pairs[count, 1] = i
-            count += 1
-    for i in range(len(rows) - 1, 0, -1):
-        parent = elements[i, PARENT]
-        elements[parent, LAST] = max(elements[parent, LAST], elements[i, LAST])
-        elements[parent, DEEPEST] = max(elements[parent, DEEPEST], elements[i, DEEPEST])
-    return count
+            m.pairs[PAIR_COLUMNS * pairs + P_SYMBOL] = label
+            m.pairs[PAIR_COLUMNS * pairs + P_ELEMENT] = i
+            pairs += 1
+    for i in range(size - 1, 0, -1):
+        at = ELEMENT_COLUMNS * i
+        parent = ELEMENT_COLUMNS * m.elements[at + PARENT]
+        m.elements[parent + LAST] = max(m.elements[parent + LAST], m.elements[at + LAST])
+        m.elements[parent + DEEPEST] = max(m.elements[parent + DEEPEST], m.elements[at + DEEPEST])
+    for i in range(test_count):
+        m.pairs[PAIR_COLUMNS * pairs + P_SYMBOL] = tests[2 * i]
+        m.pairs[PAIR_COLUMNS * pairs + P_ELEMENT] = tests[2 * i + 1]
+        pairs += 1
+    return pairs
 
 
-@njit(cache=True, _nrt=False)
-def run_target(
-    rows: Ints,
-    tests: Ints,
-    elements: Ints,
-    pairs: Ints,
-    nodes: Ints,
-    lists: Ints,
-    kids: Longs,
-    symbols: Ints,
-    handles: Ints,
-    slot: Ints,
-    seen: Ints,
-    work: Ints,
-    later: Ints,
-    heads: Ints,
-    places: Ints,
-    chains: Ints,
-    order: Ints,
-    found: Ints,
-    counts: Longs,
-) -> int:
-    """Lay the target out, with `tests` (symbol, element) that hold, and run all patterns over it; see `run`."""
-    count = lay_target(rows, elements, pairs)
-    for i in range(len(tests)):
-        pairs[count, 0] = tests[i, 0]
-        pairs[count, 1] = tests[i, 1]
-        count += 1
-    return run(
-        len(rows),
-        count,
-        elements,
-        pairs,
-        nodes,
-        lists,
-        kids,
-        symbols,
-        handles,
-        slot,
-        seen,
-        work,
-        later,
-        heads,
-        places,
-        chains,
-        order,
-        found,
-        counts,
-    )
+@part
+def _note_labels_above(m: Memory, at: int, parent: int) -> None:
+    """Set the bits of the labels above: those above the parent and the parent's own, each at symbol % 64."""
+    low = high = np.int64(0)
+    if parent >= 0:
+        above = ELEMENT_COLUMNS * parent
+        # The wildcard's bit, 0, is set wherever there is anything above.
+        bit = max(m.elements[above + LABEL], 0) & 63
+        low = np.int64(m.elements[above + BLOOM_LOW]) | 1
+        high = np.int64(m.elements[above + BLOOM_HIGH])
+        if bit < 32:
+            low |= np.int64(1) << bit
+        else:
+            high |= np.int64(1) << (bit - 32)
+    m.elements[at + BLOOM_LOW] = low
+    m.elements[at + BLOOM_HIGH] = high
