@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -20,7 +19,7 @@ from rich.table import Table
 
 import covey
 from covey.core.filter import Filter
-from covey.matching.index import Index
+from covey.matching.index import Index, warm_up
 
 SUBSCRIPTIONS = 100_000
 EVENTS = 2_000
@@ -199,21 +198,6 @@ def new_table(title: str, *columns: str) -> Table:
     )
 
 
-def warm_up(index: Index, filters: Sequence[Filter], events: Iterable[Any]) -> None:
-    """Use the index once, so that what is compiled on first use is not measured."""
-    index.add_batch(range(len(filters)), filters, [0] * len(filters))
-    events = list(events)
-    index.match_batch(events)
-    for event in events:
-        index.match(event)
-        index.links(event)
-    for wish in filters:
-        index.covering(wish)
-        index.covered(wish)
-    for key in range(len(filters)):
-        index.remove(key)
-
-
 def run(console: Console | None = None, subscriptions: int = SUBSCRIPTIONS, seed: int = 1) -> bool:
     """Show the scene; return whether every answer was right."""
     console = console or Console()
@@ -221,8 +205,7 @@ def run(console: Console | None = None, subscriptions: int = SUBSCRIPTIONS, seed
     with Console(stderr=True).status("making subscriptions") as status:
         demo = Demo(console, subscriptions, seed)
         status.update("compiling the index, once on a machine")
-        others = [covey.parse(text, language=language) for language, text in OTHER_FAMILIES]
-        warm_up(Index(), demo.filters[:50] + others, [demo.quotes[0], covey.Document.parse(NEWS), WORDS])
+        warm_up()
         for step in (demo.fill, demo.match, demo.cover, demo.merge, demo.other_families, demo.leave):
             status.update(step.__name__.replace("_", " "))
             step()

@@ -233,3 +233,18 @@ def test_links_beyond_the_mask_are_found_one_by_one() -> None:
         scan.add(key, filter, link=f"link {key}")
     for event in ({"a": 5, "b": 1}, {"a": 100, "b": 2}, {"a": 0.5}, {"b": 1}):
         assert index.links(event) == scan.links(event)
+
+
+def test_warming_up_leaves_nothing_to_compile() -> None:
+    """After it, using an index of all families compiles no kernel for new types of arguments."""
+    from covey.matching.attributes import query
+    from covey.matching.index import warm_up
+
+    warm_up()
+    kinds = {name: len(getattr(query, name).signatures) for name in ("query", "query_batch")}
+    assert all(kinds.values())
+    index = Index()
+    index.add_batch(["x", "y"], [covey.parse("a = 1"), covey.parse("a = 1 or b like '%x%'")])
+    assert set(index.match_batch([{"a": 1}])[0]) == {"x", "y"}
+    assert index.match({"b": "axa"}) == {"y"}
+    assert {name: len(getattr(query, name).signatures) for name in kinds} == kinds

@@ -106,6 +106,7 @@ def test_true_and_false() -> None:
         [["a", 1], ["a", 1, "b", 1]],
         [["a", 1], ["a", 1]],
         [[f"n{k:02}", 1] for k in range(65)],
+        [["a", [2, [], [], [], []]]],  # other kinds alone: no text says this
         {"a": 1},
         [["a", {"a": 1}]],
         [["a", b"x"]],

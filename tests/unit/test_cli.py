@@ -183,17 +183,28 @@ def test_bench_prints_what_it_measured(ask, monkeypatch) -> None:
     def run(sizes: tuple[int, ...], progress) -> list[dict[str, object]]:
         asked.append(sizes)
         progress("measuring")
-        return [{"workload": "W1", "filters": size, "match_us": 1.25, "ratio": 12345.6} for size in sizes]
+        return [
+            {"workload": "W1", "size": size, "match_us": 1.25, "ratio": 12345.6, "equal": True}
+            for size in sizes
+        ]
 
     monkeypatch.setattr(bench, "import_module", lambda name: types.SimpleNamespace(run=run))
     answer = ask("bench", "match", "--size", "10", "--size", "2000", "--json")
-    assert [row["filters"] for row in answer.json] == [10, 2000]
+    assert [row["size"] for row in answer.json] == [10, 2000]
     assert answer.err == ""
     plain = ask("bench", "cover", "-n", "2000").out
-    for part in ("workload", "match µs", "2,000", "1.25", "12,346"):
+    for part in ("W1", "match µs", "2,000", "1.25", "12,346"):
         assert part in plain
     ask("bench", "xpath")
     assert asked == [(10, 2000), (2000,), bench.DEFAULT_SIZES["xpath"]]
+
+
+def test_bench_fails_when_answers_differ(ask, monkeypatch) -> None:
+    rows = [{"size": 10, "equal": True}, {"size": 20, "equal": False}]
+    monkeypatch.setattr(bench, "import_module", lambda name: types.SimpleNamespace(run=lambda **_: rows))
+    answer = ask("bench", "match")
+    assert answer.code == 2
+    assert "different answers" in answer.err
 
 
 def test_an_interrupt_ends_quietly(ask, monkeypatch) -> None:

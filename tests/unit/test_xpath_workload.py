@@ -86,7 +86,7 @@ def test_a_missing_file_and_a_missing_root(tmp_path: Path) -> None:
 
 def test_the_comparison_agrees_with_the_scan() -> None:
     said: list[str] = []
-    (row,) = run([200], 3, 1, said.append)
+    (row,) = run([200], said.append, documents=3, seed=1)
     assert row["size"] == 200
     assert row["equal"] is True
     assert said

@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 
 
 def run(
-    sizes: Sequence[int], documents: int, seed: int, progress: Callable[[str], None]
+    sizes: Sequence[int], progress: Callable[[str], None], documents: int = 20, seed: int = 20_26
 ) -> list[dict[str, object]]:
     """Return one row of figures for each number of filters; `progress` is told what is being done.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from covey.commands.output import print_json, print_rows, progress
-from covey.errors import ConfigError
+from covey.errors import ConfigError, CoveyError
 
 app = typer.Typer(help="Measure the indexes on this machine, beside slower ones.", no_args_is_help=True)
 
@@ -57,3 +57,5 @@ def _bench(name: str, title: str, sizes: list[int] | None, json: bool) -> None:
         print_json(rows)
     else:
         print_rows(title, rows)
+    if not all(row["equal"] for row in rows):
+        raise CoveyError("the indexes gave different answers; the figures mean nothing")

@@ -31,15 +31,23 @@ def print_pairs(pairs: Mapping[str, object]) -> None:
 
 
 def print_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows as a table whose columns are the names that occur, in the order in which they first do."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for name in names:
-        numeric = all(isinstance(row.get(name, 0), int | float) for row in rows)
-        table.add_column(column_title(name), justify="right" if numeric else "left")
+    """Print measurements with a column for each row of figures, as there are more figures than fit side by side.
+
+    Rows with a `workload` get a table for each workload; `size` is the heading of columns.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        table.add_row(*(escape(number_text(row.get(name))) for name in names))
-    Console().print(table)
+        groups.setdefault(row.get("workload", ""), []).append(row)
+    for workload, group in groups.items():
+        heading = f"{title}: {workload}" if workload else title
+        table = Table(title=heading, title_justify="left", title_style="bold", header_style="bold")
+        table.add_column("filters")
+        for row in group:
+            table.add_column(f"{row['size']:,}", justify="right")
+        for name in dict.fromkeys(name for row in group for name in row):
+            if name not in ("workload", "size"):
+                table.add_row(column_title(name), *(escape(number_text(row.get(name))) for row in group))
+        Console().print(table)
 
 
 def column_title(name: str) -> str:

@@ -13,18 +13,21 @@ use by several threads at once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from covey.core.attributes.filter import AttributeFilter
+from covey.core.attributes.parser import parse_attributes
 from covey.core.event import content_of
 from covey.core.filter import Filter
 from covey.core.keywords.filter import KeywordFilter
+from covey.core.keywords.parser import parse_keywords
 from covey.core.xpath.document import Document
-from covey.core.xpath.filter import XPathFilter
+from covey.core.xpath.filter import XPathFilter, parse_xpath
 from covey.errors import FilterError
 from covey.matching.attributes.index import AttributeIndex
 from covey.matching.jit import Ints
@@ -144,7 +147,7 @@ class Index:
     def match(self, event: object) -> Keys:
         """Return the keys of filters that match the event."""
         content = content_of(event)
-        if isinstance(content, Mapping):
+        if type(content) is dict or isinstance(content, Mapping):
             return Keys(self._tables[ATTRIBUTES].take(self._attributes.match(content)))
         return self._match_other(content)
 
@@ -161,8 +164,7 @@ class Index:
         if all(isinstance(content, Mapping) for content in contents):
             handles, ends = self._attributes.match_encoded(self._attributes.encode(contents))
             keys = self._tables[ATTRIBUTES].take(handles)
-            bounds = [0, *ends.tolist()]
-            return [keys[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+            return [keys[start:end] for start, end in pairwise([0, *ends.tolist()])]
         return [self.match(content).array for content in contents]
 
     def links(self, event: object) -> set[Hashable]:
@@ -173,7 +175,7 @@ class Index:
         """Return for each event the links of filters that match it."""
         contents = [content_of(event) for event in events]
         mappings = [content for content in contents if isinstance(content, Mapping)]
-        answers = iter(())
+        answers: Iterator[list[int]] = iter(())
         if mappings and self._links.in_use:
             answers = iter(self._attributes.links(self._attributes.encode(mappings), self._links.count))
         result: list[set[Hashable]] = []
@@ -220,3 +222,28 @@ def family_of(content: object) -> str:
     if isinstance(content, Document | str | bytes):
         return XPATH
     return KEYWORDS if isinstance(content, set | frozenset) else ""
+
+
+def warm_up() -> None:
+    """Compile every kernel that an index uses, or load it from the cache: seconds the first time, a fraction after.
+
+    Call it before time matters; an index does the same by itself at the first use of each kernel.
+    """
+    index = Index()
+    filters: list[Filter] = [
+        parse_attributes("a > 1 and b = 1 and c < 1"),
+        parse_attributes("a between 1 and 2 and d = 'x'"),
+        parse_xpath("/a[b]"),
+        parse_keywords("a and b or c"),
+    ]
+    index.add_batch(range(len(filters)), filters, ["link"] * len(filters))
+    events: list[Any] = [{"a": 2, "b": 1, "c": 0, "d": "x"}, "<a><b/></a>", frozenset("abc")]
+    index.match_batch(events[:1])
+    index.links_batch(events)
+    for event in events:
+        index.match(event)
+    for filter in filters:
+        index.covering(filter)
+        index.covered(filter)
+        index.overlapping(filter)
+    index.remove_batch(range(len(filters)))

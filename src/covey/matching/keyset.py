@@ -23,7 +23,7 @@ class Keys(Set[Any]):
         self._set: frozenset[Any] | None = None
 
     @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> frozenset[Any]:  # type: ignore[override]
+    def _from_iterable(cls, it: Iterable[Any]) -> frozenset[Any]:
         return frozenset(it)
 
     def __len__(self) -> int:

@@ -230,6 +230,9 @@ def _check_increasing(found: list[Any]) -> None:
 def _general(kinds: Any, numbers: Any, texts: Any, likes: Any, unlikes: Any) -> Constraint:
     if type(kinds) is not int or not 0 <= kinds <= 15:
         raise FilterError("a constraint's wire form has bad kinds")
+    if kinds & 2:
+        # Values of other kinds are let in by IS NOT NULL alone, which has a form of its own.
+        raise _not_canonical()
     if not (type(numbers) is type(texts) is type(likes) is type(unlikes) is list):
         raise FilterError("a constraint's wire form has parts that are not lists")
     found: strings.Strings = (_string_cuts(texts) if texts else (), (), ())

@@ -14,6 +14,7 @@ and such a branch was dropped. So a mapping there and back is the identity, and 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
 
 from covey.core.xpath.containment import pattern_covers
 from covey.core.xpath.pattern import WILDCARD, Node, Test
@@ -62,12 +63,29 @@ def reduce_branches(branches: Iterable[Node]) -> tuple[Node, ...]:
     return kept if len(kept) < 2 else tuple(b for i, b in enumerate(kept) if not _implied(i, kept))
 
 
-def are_reduced(branches: tuple[Node, ...]) -> bool:
-    """Return whether `reduce_branches` would leave the branches as they are."""
-    for i in range(len(branches) - 1):
-        if branches[i] >= branches[i + 1]:
+def is_canonical(edge: int, label: str, tests: tuple[Test, ...], children: tuple[Node, ...]) -> bool:
+    """Return whether `make_node` would leave these parts, whose children are canonical, as they are."""
+    if label == WILDCARD and not tests:
+        if not children:
+            return edge > 0
+        if len(children) == 1 and (edge or children[0].edge):
             return False
-    return len(branches) < 2 or not any(_implied(i, branches) for i in range(len(branches)))
+    for i in range(1, len(tests)):
+        if tests[i - 1][0] >= tests[i][0]:
+            return False
+    return len(children) < 2 or _are_reduced(children)
+
+
+def _are_reduced(branches: tuple[Node, ...]) -> bool:
+    for i in range(1, len(branches)):
+        if branches[i - 1] >= branches[i]:
+            return False
+    for one, two in combinations(branches, 2):
+        if pattern_covers(one, two):
+            return False
+        if pattern_covers(two, one):
+            return False
+    return True
 
 
 def _implied(position: int, branches: tuple[Node, ...]) -> bool:

@@ -69,7 +69,7 @@ def target_of(pattern: Node) -> Target:
         depth.append(level)
         exact.append(node.edge == 0)
         if node.tests:
-            attributes[here] = {test[0]: test[1] if len(test) == 2 else None for test in node.tests}
+            attributes[here] = _attributes(node.tests)
         for child in node.children:
             lay(child, here, level)
 
@@ -80,11 +80,48 @@ def target_of(pattern: Node) -> Target:
 def pattern_covers(general: Node, special: Node) -> bool:
     """Return whether `general` maps into `special`, and so covers it."""
     if general.edge == 0:
-        if special.edge != 0 or general.label not in (WILDCARD, special.label):
-            return False
-    elif general.label != WILDCARD and not _occurs(general.label, special):
+        return special.edge == 0 and _maps(general, special)
+    if general.label != WILDCARD and not _occurs(general.label, special):
         return False
     return fits(general, target_of(special))
+
+
+def _maps(general: Node, special: Node) -> bool:
+    """Return whether `general` with all below it maps into `special` with its top node on the top node.
+
+    Along edges 0 a node has few candidates, and each pair of nodes is met once at most.
+    """
+    _, label, tests, children = general
+    _, special_label, special_tests, special_children = special
+    if label != special_label and label != WILDCARD:
+        return False
+    if tests and not _holds(tests, _attributes(special_tests)):
+        return False
+    for child in children:
+        if child[0]:
+            if not _maps_below(child, special):
+                return False
+        else:
+            for other in special_children:
+                if other[0] == 0 and _maps(child, other):
+                    break
+            else:
+                return False
+    return True
+
+
+def _maps_below(child: Node, special: Node) -> bool:
+    """Return whether `child`, which hangs by an edge n, maps into what is below the top node of `special`."""
+    if not special.children or (child.label != WILDCARD and not _occurs(child.label, special)):
+        return False
+    target = target_of(special)
+    depth = target.depth
+    limit = depth[0] + child.edge
+    return any(depth[place] >= limit for place in _places(child, target))
+
+
+def _attributes(tests: tuple[Test, ...]) -> Mapping[str, str | None]:
+    return {test[0]: test[1] if len(test) == 2 else None for test in tests}
 
 
 def _occurs(label: str, pattern: Node) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from covey.core.xpath.canonical import are_reduced, fold
+from covey.core.xpath.canonical import is_canonical
 from covey.core.xpath.pattern import MAX_TEXT_LENGTH, MAX_TOKENS, WILDCARD, Node, Test, is_name
 from covey.core.xpath.text import check_size
 from covey.errors import FilterError
@@ -30,6 +30,10 @@ _decode = msgspec.msgpack.Decoder(list).decode
 
 # Half the time of calling Node, which matters where a hundred thousand filters are restored.
 _new = tuple.__new__
+
+# Labels that were found to be names, so that a step takes one look; emptied when it is full.
+_labels = {WILDCARD}
+MAX_LABELS = 8192
 
 
 def encode_pattern(pattern: Node) -> bytes:
@@ -58,8 +62,9 @@ def decode_pattern(data: bytes) -> Node:
         raise FilterError("this is not the wire form of an xpath filter", expected="bytes that begin with X")
     if len(data) > MAX_WIRE_LENGTH:
         raise FilterError(f"the wire form has {len(data)} bytes", expected=f"at most {MAX_WIRE_LENGTH}")
+    body = data[1:]
     try:
-        items = _decode(data[1:])
+        items = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FilterError(f"the wire form is not MessagePack: {error}") from None
     budget = [WORK_LIMIT]
@@ -67,8 +72,9 @@ def decode_pattern(data: bytes) -> Node:
     # A short form with few nodes, levels and tests cannot have a text beyond the limits.
     if WORK_LIMIT - budget[0] > MAX_TOKENS or len(data) > MAX_TEXT_LENGTH // 4:
         check_size(pattern)
-    # MessagePack has several forms for one number or string.
-    if encode_pattern(pattern) != data:
+    # MessagePack has several forms for one number or string. What was read is in canonical order, so its items are
+    # those of the pattern.
+    if _encode(items) != body:
         raise _broken()
     return pattern
 
@@ -78,48 +84,52 @@ def _read(items: list[Any], budget: list[int]) -> Node:
 
     The budget bounds the work; what is taken from it is never less than the tokens of the text.
     """
+    budget[0] -= 3 * len(items)
+    if budget[0] < 0:
+        raise _broken()
     children: tuple[Node, ...] = ()
     tests: tuple[Test, ...] = ()
-    label = ""
-    for item in reversed(items):
-        kind = type(item)
-        if kind is int and label:
-            budget[0] -= 5 + 2 * item
-            if budget[0] < 0 or item < 0:
+    parts = reversed(items)
+    for part in parts:
+        if type(part) is str:
+            edge = next(parts, None)
+            if part not in _labels:
+                _learn(part)
+            if type(edge) is not int:
                 raise _broken()
-            if label == WILDCARD or len(children) > 1 or len(tests) > 1:
-                children = (_check(item, label, tests, children),)
-            else:
-                children = (_new(Node, (item, label, tests, children)),)
-            tests, label = (), ""
-        elif kind is str and not label and (is_name(item) or item == WILDCARD):
-            label = item
-        elif kind is list and item and not label:
-            budget[0] -= 6
-            if type(item[0]) is str:
-                tests = (_read_test(item), *tests)
-            elif not tests and budget[0] > 0:
-                children = (_read(item, budget), *children)
+            if edge:
+                budget[0] -= 2 * edge
+                if edge < 0 or budget[0] < 0:
+                    raise _broken()
+            if (part == WILDCARD or len(children) > 1 or len(tests) > 1) and not is_canonical(
+                edge, part, tests, children
+            ):
+                raise _broken()
+            children = (_new(Node, (edge, part, tests, children)),)
+            tests = ()
+        elif type(part) is list and part:
+            budget[0] -= 3
+            if type(part[0]) is str:
+                tests = (_read_test(part), *tests)
+            elif children and not tests:
+                children = (_read(part, budget), *children)
             else:
                 raise _broken()
         else:
             raise _broken()
     # Whatever was read after the last complete step has no step to belong to.
-    if label or tests or len(children) != 1 or type(items[0]) is not int:
+    if tests or len(children) != 1:
         raise _broken()
     return children[0]
 
 
-def _check(edge: int, label: str, tests: tuple[Test, ...], children: tuple[Node, ...]) -> Node:
-    """Return the node of these parts if they are canonical."""
-    if not are_reduced(children):
+def _learn(label: str) -> None:
+    if not is_name(label):
         raise _broken()
-    if any(tests[i][0] >= tests[i + 1][0] for i in range(len(tests) - 1)):
-        raise _broken()
-    node = fold(edge, label, tests, children)
-    if node.edge != edge or node.children != children:
-        raise _broken()
-    return node
+    if len(_labels) >= MAX_LABELS:
+        _labels.clear()
+        _labels.add(WILDCARD)
+    _labels.add(label)
 
 
 def _read_test(item: list[Any]) -> Test:

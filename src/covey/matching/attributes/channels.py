@@ -43,6 +43,7 @@ class Attribute:
         "absence",
         "atoms",
         "free_symbols",
+        "is_special",
         "name",
         "number",
         "symbol",
@@ -59,6 +60,7 @@ class Attribute:
         self.values_of_symbols: dict[int, Any] = {}
         self.free_symbols: list[int] = []
         self.atoms: Atoms | None = None
+        self.is_special = False  # whether it has an absence channel or atoms
 
     @property
     def is_unused(self) -> bool:
@@ -116,6 +118,7 @@ class Channels:
             channel = len(self._owners)
             self._owners.append(None)
         self._owners[channel] = (attribute, role)
+        attribute.is_special |= role not in (_NUMBER, _SYMBOL)
         absence = role == _ABSENCE or (isinstance(role, Constraint) and role.absent)
         if absence:
             self.absences.append(channel)
@@ -167,6 +170,7 @@ class Channels:
             attribute.atoms.remove(role)
             if not attribute.atoms.channel_of:
                 attribute.atoms = None
+        attribute.is_special = bool(attribute.absence or attribute.atoms)
         if attribute.is_unused:
             del self.attributes[attribute.name]
 
@@ -187,34 +191,31 @@ class Channels:
 
     def points(self, event: Mapping[str, Any], names: list[int], values: list[float]) -> None:
         """Add the channels and values of an event."""
-        attributes = self.attributes
+        get, add_name, add_value = self.attributes.get, names.append, values.append
         for name, value in event.items():
-            attribute = attributes.get(name)
+            attribute = get(name)
             kind = type(value)
             if attribute is None:
                 # Inner names may be known even if this one is not.
                 if kind is dict or (kind not in _SCALARS and isinstance(value, Mapping)):
                     self._nested_points(event, names, values)
                     return
+                continue
+            if (kind is int or kind is float) and -EXACT < value < EXACT:
+                if attribute.number:
+                    add_name(attribute.number)
+                    add_value(value)
             elif kind is str:
                 number = attribute.symbols.get(value)
                 if number is not None:
-                    names.append(attribute.symbol)
-                    values.append(number)
-            elif (kind is int or kind is float) and -EXACT < value < EXACT:
-                if attribute.number:
-                    names.append(attribute.number)
-                    values.append(value)
-            elif kind is not bool and kind not in _SCALARS and isinstance(value, Mapping):
+                    add_name(attribute.symbol)
+                    add_value(number)
+            elif kind not in _SCALARS and isinstance(value, Mapping):
                 self._nested_points(event, names, values)
                 return
             else:
                 self._rare_point(attribute, value, names, values)
-            if (
-                attribute is not None
-                and (attribute.atoms is not None or attribute.absence)
-                and value is not None
-            ):
+            if attribute.is_special and value is not None:
                 self._atom_points(attribute, value, names, values)
 
     def _nested_points(self, event: Mapping[str, Any], names: list[int], values: list[float]) -> None:
@@ -260,31 +261,38 @@ class Channels:
 
     # -- conjunctions to intervals of queries ----------------------------------------------------------------
 
-    def covered_intervals(self, conjunction: Conjunction) -> list[Interval]:
-        """Return what the conjunction says of each channel, such that a constraint containing it covers it."""
+    def covered_intervals(self, sides: tuple[tuple[str, Constraint], ...]) -> list[Interval]:
+        """Return what a conjunction says of each channel, such that a constraint containing it covers it."""
         intervals: list[Interval] = []
-        absences = set(self.absences)
-        for name, constraint in conjunction.constraints:
-            attribute = self.attributes.get(name)
+        get, absences = self.attributes.get, set(self.absences)
+        for name, constraint in sides:
+            attribute = get(name)
             if attribute is None:
                 continue
-            single, value = symbol_value(constraint)
-            if attribute.number and is_numeric(constraint):
-                first, last = constraint.numbers[0], constraint.numbers[-1]
-                intervals.append((attribute.number, closed_low(*first), closed_high(*last)))
-            if single and attribute.symbol:
-                number = float(value) if isinstance(value, bool) else attribute.symbols.get(value)
+            if is_numeric(constraint) and attribute.number:
+                (low, low_side), (high, high_side) = constraint.numbers[0], constraint.numbers[-1]
+                intervals.append((attribute.number, closed_low(low, low_side), closed_high(high, high_side)))
+            if attribute.symbol:
+                single, value = symbol_value(constraint)
+                number = self._known_symbol(attribute, value) if single else None
                 if number is not None:
-                    intervals.append((attribute.symbol, float(number), float(number)))
-            if attribute.absence and constraint == _NULL:
-                absences.discard(attribute.absence)
-            if attribute.atoms is not None:
-                covering = attribute.atoms.covering(constraint)
-                absences.difference_update(covering)
-                intervals.extend((channel, 1.0, 1.0) for channel in covering)
+                    intervals.append((attribute.symbol, number, number))
+            if attribute.is_special:
+                self._cover_specially(attribute, constraint, intervals, absences)
         # Without this, what is not constrained would count as absent.
         intervals.extend((channel, _NAN, _NAN) for channel in absences)
         return intervals
+
+    @staticmethod
+    def _cover_specially(
+        attribute: Attribute, constraint: Constraint, intervals: list[Interval], absences: set[int]
+    ) -> None:
+        if constraint == _NULL:
+            absences.discard(attribute.absence)
+        if attribute.atoms is not None:
+            covering = attribute.atoms.covering(constraint)
+            absences.difference_update(covering)
+            intervals.extend((channel, 1.0, 1.0) for channel in covering)
 
     def acceptors(self, conjunction: Conjunction, *, overlap: bool) -> list[tuple[int, float, float, int]]:
         """Return the intervals (channel, low, high, attribute's place) of constraints inside the conjunction's.
@@ -298,11 +306,14 @@ class Channels:
             if attribute is None:
                 continue
             if attribute.number:
-                pairs = zip(constraint.numbers[::2], constraint.numbers[1::2], strict=True)
-                result.extend((attribute.number, closed_low(*a), closed_high(*b), place) for a, b in pairs)
-            if attribute.symbol:
-                symbols = self._symbols_in(attribute, constraint)
-                result.extend((attribute.symbol, number, number, place) for number in symbols)
+                numbers = constraint.numbers
+                for k in range(0, len(numbers), 2):
+                    result.append(
+                        (attribute.number, closed_low(*numbers[k]), closed_high(*numbers[k + 1]), place)
+                    )
+            if attribute.symbol and not (is_numeric(constraint) and is_small(constraint)):
+                for number in self._symbols_in(attribute, constraint):
+                    result.append((attribute.symbol, number, number, place))
             if attribute.absence and constraint.absent:
                 result.append((attribute.absence, 1.0, 1.0, place))
             if attribute.atoms is not None:
@@ -313,11 +324,17 @@ class Channels:
         return result
 
     @staticmethod
-    def _symbols_in(attribute: Attribute, constraint: Constraint) -> list[float]:
+    def _known_symbol(attribute: Attribute, value: Any) -> float | None:
+        if value is True or value is False:
+            return float(_TRUE if value else _FALSE)
+        number = attribute.symbols.get(value)
+        return None if number is None else float(number)
+
+    def _symbols_in(self, attribute: Attribute, constraint: Constraint) -> list[float]:
         single, value = symbol_value(constraint)
-        if single and not isinstance(value, bool):
-            number = attribute.symbols.get(value)
-            return [] if number is None else [float(number)]
+        if single:
+            number = self._known_symbol(attribute, value)
+            return [] if number is None else [number]
         found = [float(number) for value, number in attribute.symbols.items() if constraint.contains(value)]
         return found + [float(truth) for truth in (_FALSE, _TRUE) if constraint.booleans >> truth & 1]
 
@@ -337,6 +354,11 @@ def is_numeric(constraint: Constraint) -> bool:
     return bool(constraint.numbers) and not (
         constraint.strings or constraint.booleans or constraint.absent or constraint.other
     )
+
+
+def is_small(constraint: Constraint) -> bool:
+    """Return whether all numbers that satisfy the constraint, of which there are some, are smaller than EXACT."""
+    return constraint.numbers[0][0] > -EXACT and constraint.numbers[-1][0] < EXACT
 
 
 def number_interval(constraint: Constraint) -> tuple[float, float] | None:

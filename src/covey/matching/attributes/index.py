@@ -1,13 +1,15 @@
 """The index of attribute filters: one row in the store for each conjunction.
 
-Answers are those of a linear scan. A filter with one conjunction, which almost all are, is just its row; nothing else of
-it is kept. Filters with several conjunctions are kept as objects too, because such a filter can cover another
-without any one of its conjunctions doing so; and FALSE, which has no row, is remembered by its handle.
+Answers are those of a linear scan. A filter with one conjunction, which almost all are, is just its row; nothing else
+of it is kept. One with small sets of values has several (splitting.py). Filters with several conjunctions are kept as
+objects too, because such a filter can cover another without any one of its conjunctions doing so; and FALSE, which has
+no row, is remembered by its handle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from struct import Struct
 from typing import Any, Final
 
@@ -17,10 +19,13 @@ from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.filter import AttributeFilter, trusted
 from covey.matching.attributes.channels import Channels, Interval
 from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE
+from covey.matching.attributes.splitting import MOST_ROWS, Sides, pieces_needed, pieces_of
 from covey.matching.attributes.store import Store
 from covey.matching.jit import Floats, Ints, Longs
 
 Batch = tuple[Longs, Ints, Floats]
+
+MOST_PIECES: Final = 256  # into which a filter that is asked about is split
 
 _PACKED: Final = 64
 _INTS: Final = [Struct(f"={n}i") for n in range(_PACKED + 1)]
@@ -38,6 +43,8 @@ class AttributeIndex:
         self._never: set[int] = set()
         self._free_rows: list[int] = []
         self._last_row = 0
+        self._packed: Ints | None = None
+        self._views: tuple[memoryview, memoryview, memoryview]
         self._count = 0
 
     def __len__(self) -> int:
@@ -61,10 +68,14 @@ class AttributeIndex:
         highs: list[float] = []
         interval_of = self.channels.interval_of
         for handle, filter in zip(handles, filters, strict=True):
-            conjunctions = filter.conjunctions
-            ids.extend([handle] if len(conjunctions) == 1 else self._extra_rows(handle, filter))
-            for conjunction in conjunctions:
-                for name, constraint in conjunction.constraints:
+            rows = [
+                piece for conjunction in filter.conjunctions for piece in pieces_of(conjunction, MOST_ROWS)
+            ]
+            ids.extend([handle] if len(rows) == 1 else self._extra_rows(handle, len(rows)))
+            if len(filter.conjunctions) > 1:
+                self._several[handle] = filter
+            for sides in rows:
+                for name, constraint in sides:
                     channel, low, high = interval_of(name, constraint)
                     names.append(channel)
                     lows.append(low)
@@ -79,13 +90,13 @@ class AttributeIndex:
         )
         self._count += len(handles)
 
-    def _extra_rows(self, handle: int, filter: AttributeFilter) -> list[int]:
-        """Return the ids of the rows of a filter that has none, or several conjunctions."""
-        if not filter.conjunctions:
+    def _extra_rows(self, handle: int, count: int) -> list[int]:
+        """Return the ids of the rows of a filter that has none, or several."""
+        if not count:
             self._never.add(handle)
             return []
         rows: list[int] = []
-        for _ in filter.conjunctions:
+        for _ in range(count):
             if self._free_rows:
                 rows.append(self._free_rows.pop())
             else:
@@ -94,7 +105,6 @@ class AttributeIndex:
         self.store.make_extra(self._last_row)
         self.store.extra[rows, EXTRA_HANDLE] = handle
         self.store.extra[rows, EXTRA_GROUP] = rows[0]
-        self._several[handle] = filter
         self._rows_of[handle] = rows
         return [~row for row in rows]
 
@@ -108,8 +118,8 @@ class AttributeIndex:
         for handle in handles:
             if handle in self._never:
                 self._never.remove(handle)
-            elif handle in self._several:
-                del self._several[handle]
+            elif handle in self._rows_of:
+                self._several.pop(handle, None)
                 rows = self._rows_of.pop(handle)
                 self._free_rows.extend(rows)
                 ids.extend(~row for row in rows)
@@ -136,12 +146,15 @@ class AttributeIndex:
             store.lows[:count] = lows
             store.highs[:count] = highs
             return count
-        _INTS[count].pack_into(store.names, 0, *names)
-        _FLOATS[count].pack_into(store.lows, 0, *lows)
-        if highs is lows:
-            store.highs[:count] = store.lows[:count]
-        else:
-            _FLOATS[count].pack_into(store.highs, 0, *highs)
+        if self._packed is not store.names:
+            # The store has new arrays; a view of each is made once, as packing into an array would make one each time.
+            self._packed = store.names
+            self._views = (store.names.data, store.lows.data, store.highs.data)
+        some_names, some_lows, some_highs = self._views
+        _INTS[count].pack_into(some_names, 0, *names)
+        floats = _FLOATS[count]
+        floats.pack_into(some_lows, 0, *lows)
+        floats.pack_into(some_highs, 0, *highs)
         return count
 
     def encode(self, events: Iterable[Mapping[str, Any]]) -> Batch:
@@ -173,12 +186,14 @@ class AttributeIndex:
 
     def covers_any(self, filter: AttributeFilter) -> bool:
         """Return whether some filter here covers the given one."""
-        if len(filter.conjunctions) == 1 and self._query(filter.conjunctions[0], 1).size:
-            return True
-        return bool(len(self.covering(filter)))
+        if len(filter.conjunctions) == 1 and not self._several:
+            (conjunction,) = filter.conjunctions
+            if pieces_needed(conjunction) == 1:
+                return len(self._query(conjunction.constraints, 1)) > 0
+        return len(self.covering(filter)) > 0
 
-    def _query(self, conjunction: Conjunction, limit: int = 2**62) -> Ints:
-        intervals = self.channels.covered_intervals(conjunction)
+    def _query(self, sides: Sides, limit: int = 2**62) -> Ints:
+        intervals = self.channels.covered_intervals(sides)
         names, lows, highs = _columns(intervals)
         return self.store.query(self._set(names, lows, highs), limit)
 
@@ -186,17 +201,23 @@ class AttributeIndex:
         """Return the handles of filters that cover the given one."""
         if not filter.conjunctions:
             return self._all()
-        found: set[int] | None = None
-        for conjunction in filter.conjunctions:
-            some = self._query(conjunction)
-            if len(filter.conjunctions) == 1 and not self._several:
-                return some.copy()
-            found = set(some.tolist()) if found is None else found.intersection(some.tolist())
-        assert found is not None, "there is a conjunction"
+        pieces = [
+            piece for conjunction in filter.conjunctions for piece in pieces_of(conjunction, MOST_PIECES)
+        ]
+        if len(pieces) == 1 and not self._several:
+            return self._query(pieces[0]).copy()
+        found = set(self._query(pieces[0]).tolist())
+        for piece in pieces[1:]:
+            found.intersection_update(self._query(piece).tolist())
         found.update(
             h for h in self._could_cover(filter) if h not in found and self._several[h].covers(filter)
         )
-        return np.fromiter(found, dtype=np.int32, count=len(found))
+        if any(pieces_needed(conjunction) > MOST_PIECES for conjunction in filter.conjunctions):
+            split = [
+                handle for handle in self._rows_of if handle not in self._several and handle not in found
+            ]
+            found.update(handle for handle, other in self._filters(split) if other.covers(filter))
+        return _array(found)
 
     def _could_cover(self, filter: AttributeFilter) -> Iterable[int]:
         """Return the handles of several-conjunction filters that may cover this one as a whole."""
@@ -216,7 +237,7 @@ class AttributeIndex:
         if len(filter.conjunctions) > 1:
             return self._covered_by_several(filter)
         rows = self._inside(filter.conjunctions[0])
-        if not self._several and not self._never:
+        if not self._rows_of and not self._never:
             return rows
         return _array([*self._whole_handles(rows), *self._never])
 
@@ -254,7 +275,7 @@ class AttributeIndex:
 
     def _all(self) -> Ints:
         rows = np.flatnonzero(self.store.homes).astype(np.int32)
-        return np.concatenate([rows, _array(self._several), _array(self._never)])
+        return np.concatenate([rows, _array(self._rows_of), _array(self._never)])
 
     def _filters(self, handles: list[int]) -> Iterable[tuple[int, AttributeFilter]]:
         """Return filters that say the same as those added under these handles."""
@@ -264,12 +285,17 @@ class AttributeIndex:
             elif handle in self._several:
                 yield handle, self._several[handle]
             else:
-                starts, names, lows, highs = self.store.read(np.array([handle], np.int32))
-                sides = sorted(
-                    self.channels.constraint_of(int(names[k]), float(lows[k]), float(highs[k]))
-                    for k in range(int(starts[1]))
-                )
-                yield handle, trusted((Conjunction(tuple(sides)),))
+                rows = [~row for row in self._rows_of[handle]] if handle in self._rows_of else [handle]
+                yield handle, trusted(tuple(self._conjunctions(rows)))
+
+    def _conjunctions(self, rows: list[int]) -> Iterable[Conjunction]:
+        starts, names, lows, highs = self.store.read(np.array(rows, np.int32))
+        for start, end in pairwise(starts.tolist()):
+            sides = [
+                self.channels.constraint_of(int(names[k]), float(lows[k]), float(highs[k]))
+                for k in range(start, end)
+            ]
+            yield Conjunction(tuple(sorted(sides)))
 
 
 def _required(conjunction: Conjunction) -> frozenset[str]:

@@ -79,7 +79,10 @@ def cost(m: Memory, channel: int, low: float, high: float) -> float:
         return np.inf
     if low == high:
         return float(m.i[2 * find(m, channel, low, high) + REFERENCES])
-    return 1.0 + weight_of_range(m, channel, low, high) * m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES]
+    return (
+        1.0
+        + weight_of_range(m, channel, low, high) * m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES]
+    )
 
 
 @part

@@ -375,6 +375,8 @@ class Store:
         ends = np.zeros(count, dtype=np.int64)
         done = 0
         self._batch_out = grown(self._batch_out, self.rows + 1024)
-        while (done := query_batch(self.addresses, starts, names, points, done, self._batch_out, ends)) < count:
+        while (
+            done := query_batch(self.addresses, starts, names, points, done, self._batch_out, ends)
+        ) < count:
             self._batch_out = grown(self._batch_out, len(self._batch_out) * 2 + self.rows)
         return self._batch_out[: ends[-1] if count else 0], ends

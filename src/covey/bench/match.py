@@ -1,0 +1,142 @@
+"""Matching events against many attribute filters: naive scan, plain counting index, ours.
+
+Columns, times in microseconds an event unless said otherwise:
+
+    scan_us, counting_us, ours_us   all matching filters; events encoded once, in batches of 256
+    single_us                       one event: a dictionary in, keys out
+    encode_us                       what it takes to encode an event for a batch
+    links_us                        only the links to forward to, of 16
+    churned                         ours after half of the filters were replaced, as a multiple of ours before
+    add_us, remove_us               a filter, in batches of 20,000, from filter objects
+    bytes_per_filter                of the index's arrays, keys not counted
+    exponent                        e if ours_us grows as size**e from the smallest size
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from covey.bench.timing import Row, best_us, exponent, rounded
+from covey.core.attributes.filter import AttributeFilter
+from covey.matching.counting import CountingIndex
+from covey.matching.index import Index
+from covey.matching.scan import ScanIndex
+from covey.workloads.attributes import WORKLOADS, Event, Workload
+
+BATCH = 256
+LINKS = 16
+SCANNED_FILTERS = 2_000
+SCANNED_EVENTS = 16
+SEED = 20_26
+
+
+def run(
+    sizes: Sequence[int],
+    progress: Callable[[str], None],
+    seed: int = SEED,
+    workloads: Sequence[Workload] = WORKLOADS,
+) -> list[Row]:
+    """Return one row of figures for each workload and size; `progress` is told what is being done."""
+    result: list[Row] = []
+    for workload in workloads:
+        rows: list[Row] = []
+        for size in sorted(sizes):
+            progress(f"{workload.name}, {size:,} filters")
+            rows.append(_measure(workload, size, seed))
+            rows[-1]["exponent"] = exponent(rows, "ours_us")
+        result.extend(rounded(row) for row in rows)
+    return result
+
+
+def _measure(workload: Workload, size: int, seed: int) -> Row:
+    events = workload.events(np.random.default_rng(seed + 1), BATCH)
+    index, add_us = _filled(workload, size, seed)
+    inner = index._attributes
+    batch = inner.encode(events)
+    ours_us = best_us(lambda: inner.match_encoded(batch), BATCH)
+    scan_us, scan_equal = _scan(workload, size, seed, events)
+    counting_us, counting_equal = _count(workload, size, seed, events, index)
+    row: Row = {
+        "workload": workload.name,
+        "size": size,
+        "matches": sum(map(len, index.match_batch(events))) / BATCH,
+        "scan_us": scan_us,
+        "counting_us": counting_us,
+        "ours_us": ours_us,
+        "scan_ratio": scan_us / ours_us,
+        "counting_ratio": counting_us / ours_us,
+        "single_us": best_us(lambda: [index.match(event) for event in events], BATCH),
+        "encode_us": best_us(lambda: inner.encode(events), BATCH),
+        "links_us": best_us(lambda: inner.store.link_masks(*batch, LINKS + 1, _NO_LINKS_BEYOND), BATCH),
+        "bytes_per_filter": inner.store.nbytes / size,
+        "add_us": add_us,
+        "equal": scan_equal and counting_equal,
+    }
+    row["remove_us"] = _churn(workload, size, seed, index)
+    row["churned"] = best_us(lambda: inner.match_encoded(batch), BATCH) / ours_us
+    return row
+
+
+_NO_LINKS_BEYOND = np.zeros((1, 1), dtype=np.int32)
+
+
+def _filled(workload: Workload, size: int, seed: int) -> tuple[Index, float]:
+    """Return an index with `size` filters, each on one of the links, and the time that adding one took."""
+    index = Index()
+    key, spent = 0, 0.0
+    for filters in workload.batches(np.random.default_rng(seed), size):
+        keys = range(key, key + len(filters))
+        start = time.thread_time()
+        index.add_batch(keys, filters, [k % LINKS for k in keys])
+        spent += time.thread_time() - start
+        key += len(filters)
+    return index, spent / size * 1e6
+
+
+def _scan(workload: Workload, size: int, seed: int, events: list[Event]) -> tuple[float, bool]:
+    """Return the scan's time, measured on some of the filters and scaled up, and whether ours found the same there."""
+    filters = workload.filters(np.random.default_rng(seed), min(size, SCANNED_FILTERS))
+    scan, index = ScanIndex(), Index()
+    for key, filter in enumerate(filters):
+        scan.add(key, filter)
+    index.add_batch(range(len(filters)), filters)
+    some = events[:SCANNED_EVENTS]
+    spent = best_us(lambda: scan.match_batch(some), len(some), rounds=2)
+    equal = all(set(index.match(event)) == scan.match(event) for event in some)
+    return spent * size / len(filters), equal
+
+
+def _count(workload: Workload, size: int, seed: int, events: list[Event], index: Index) -> tuple[float, bool]:
+    """Return the counting index's time, and whether it found what ours did."""
+    counting = CountingIndex(workload.batches(np.random.default_rng(seed), size))
+    names: list[int] = []
+    points: list[float] = []
+    starts = [0]
+    for event in events:
+        counting.channels.points(event, names, points)
+        starts.append(len(names))
+    arrays = np.array(starts), np.array(names, dtype=np.int32), np.array(points, dtype=np.float64)
+    answers = counting.match_encoded(*arrays)
+    spent = best_us(lambda: counting.match_encoded(*arrays), len(events), rounds=2)
+    ours = index.match_batch(events)
+    equal = all(np.array_equal(np.sort(a), np.sort(b)) for a, b in zip(answers, ours, strict=True))
+    return spent, equal
+
+
+def _churn(workload: Workload, size: int, seed: int, index: Index) -> float:
+    """Replace half of the filters by new ones; return the time that removing one took."""
+    leaving = np.random.default_rng(seed + 2).permutation(size)[: size // 2].tolist()
+    fresh: list[AttributeFilter] = []
+    for batch in workload.batches(np.random.default_rng(seed + 3), len(leaving)):
+        fresh.extend(batch)
+    spent, step = 0.0, 20_000
+    for first in range(0, len(leaving), step):
+        keys = leaving[first : first + step]
+        start = time.thread_time()
+        index.remove_batch(keys)
+        spent += time.thread_time() - start
+        index.add_batch(keys, fresh[first : first + step], [key % LINKS for key in keys])
+    return spent / max(1, len(leaving)) * 1e6

@@ -1,0 +1,54 @@
+"""Splitting: a conjunction with sets of values (IN) as several with single values.
+
+A single value is a way into the index, a set is not. So a filter with small sets has a row for each choice of values, and
+a filter that is asked about is asked in pieces: it is covered by what covers every piece. Both are exact, because the pieces
+together are the conjunction, and a row with a single value covers a piece or does not.
+"""
+
+from __future__ import annotations
+
+from covey.core.attributes.conjunction import Conjunction
+from covey.core.attributes.constraint import Constraint, compare
+from covey.matching.attributes.atoms import values_of
+
+Sides = tuple[tuple[str, Constraint], ...]
+
+LARGEST_SET = 16  # no larger set is ever split
+MOST_ROWS = 16  # of one conjunction
+
+
+def pieces_of(conjunction: Conjunction, most: int) -> list[Sides]:
+    """Return conjunctions that together are the given one, at most `most`: small sets are split first."""
+    sides = conjunction.constraints
+    sets = sorted((len(values), name, values) for name, values in _small_sets(sides))
+    pieces = [sides]
+    for count, name, values in sets:
+        if count * len(pieces) > most:
+            break
+        choices = [compare("=", value) for _, value in values]
+        pieces = [
+            tuple((other, choice if other == name else constraint) for other, constraint in piece)
+            for piece in pieces
+            for choice in choices
+        ]
+    return pieces
+
+
+def pieces_needed(conjunction: Conjunction) -> int:
+    """Return into how many pieces the conjunction falls when all its small sets are split."""
+    count = 1
+    for _, values in _small_sets(conjunction.constraints):
+        count *= len(values)
+    return count
+
+
+def _small_sets(sides: Sides) -> list[tuple[str, list[tuple[bool, object]]]]:
+    found = []
+    for name, constraint in sides:
+        # More than one interval, or more than one kind of value, is what a set of values looks like.
+        size = len(constraint.numbers) + len(constraint.strings) + 2 * (constraint.booleans.bit_count())
+        if 2 < size <= 2 * LARGEST_SET:
+            values = values_of(constraint)
+            if values is not None:
+                found.append((name, values))
+    return found

@@ -1,0 +1,139 @@
+"""Attribute filters and events as the literature draws them, each from one random generator.
+
+    siena       filters of 1–10 constraints on 1,000 names by Zipf's law, 60% =, 20% <, 20% >, values 0–99;
+                events of 1–19 attributes. One-constraint filters match almost every event and cover almost every
+                other filter: look at `siena-3` beside it.
+    siena-3     the same with 3–10 constraints
+    quotes      symbol = s and price between 50 - t and 50 + u, with 1,000 symbols; events are quotes
+    ranges      one two-sided range of a single attribute, up to 1% of its domain wide; values are floats
+
+A workload makes filters in batches, because a million of them as objects would take gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from covey.core.attributes.conjunction import Conjunction
+from covey.core.attributes.constraint import Constraint, between, compare
+from covey.core.attributes.filter import AttributeFilter, trusted
+
+NAMES = 1_000
+VALUES = 100
+SYMBOLS = 1_000
+DOMAIN = 1_000_000.0
+
+Filters = list[AttributeFilter]
+Event = dict[str, Any]
+
+
+class Workload(NamedTuple):
+    """How to draw filters and events."""
+
+    name: str
+    filters: Callable[[np.random.Generator, int], Filters]
+    events: Callable[[np.random.Generator, int], list[Event]]
+
+    def batches(self, generator: np.random.Generator, count: int, size: int = 20_000) -> Iterator[Filters]:
+        """Draw `count` filters, some at a time."""
+        for start in range(0, count, size):
+            yield self.filters(generator, min(size, count - start))
+
+
+@lru_cache(maxsize=8)
+def zipf_shares(count: int) -> np.ndarray:
+    """Return the cumulated shares of `count` ranks under Zipf's law."""
+    weights = 1.0 / np.arange(1, count + 1)
+    return np.cumsum(weights / weights.sum())
+
+
+def distinct_names(generator: np.random.Generator, counts: np.ndarray) -> list[list[int]]:
+    """Draw so many distinct names, by rank, for each filter or event."""
+    shares = zipf_shares(NAMES)
+    drawn = np.searchsorted(shares, generator.random((len(counts), 3 * int(counts.max()))))
+    result = []
+    for row, count in zip(drawn.tolist(), counts.tolist(), strict=True):
+        names = list(dict.fromkeys(row))[:count]
+        while len(names) < count:
+            name = int(np.searchsorted(shares, generator.random()))
+            if name not in names:
+                names.append(name)
+        result.append(names)
+    return result
+
+
+@lru_cache(maxsize=1024)
+def _comparison(op: str, value: int) -> Constraint:
+    return compare(op, value)
+
+
+def siena_filters(least: int) -> Callable[[np.random.Generator, int], Filters]:
+    """Return the drawer of filters with `least` to 10 constraints."""
+
+    def draw(generator: np.random.Generator, count: int) -> Filters:
+        names = distinct_names(generator, generator.integers(least, 11, count))
+        total = sum(map(len, names))
+        ops = iter(generator.choice(["=", "<", ">"], total, p=[0.6, 0.2, 0.2]).tolist())
+        values = iter(generator.integers(0, VALUES, total).tolist())
+        filters = []
+        for row in names:
+            sides = {f"a{name:03}": _comparison(next(ops), next(values)) for name in row}
+            filters.append(trusted((Conjunction(tuple(sorted(sides.items()))),)))
+        return filters
+
+    return draw
+
+
+def siena_events(generator: np.random.Generator, count: int) -> list[Event]:
+    """Draw events of 1–19 attributes."""
+    names = distinct_names(generator, generator.integers(1, 20, count))
+    values = iter(generator.integers(0, VALUES, sum(map(len, names))).tolist())
+    return [{f"a{name:03}": next(values) for name in row} for row in names]
+
+
+def quote_filters(generator: np.random.Generator, count: int) -> Filters:
+    """Draw `symbol = s and price between 50 - t and 50 + u`, t and u up to 50."""
+    symbols = generator.integers(0, SYMBOLS, count).tolist()
+    ends = (50.0 + generator.random((count, 2)) * (-50.0, 50.0)).tolist()
+    return [
+        trusted((Conjunction((("price", between(low, high)), ("symbol", compare("=", f"S{symbol:03}")))),))
+        for symbol, (low, high) in zip(symbols, ends, strict=True)
+    ]
+
+
+def quote_events(generator: np.random.Generator, count: int) -> list[Event]:
+    """Draw quotes with a symbol, a price and a volume."""
+    symbols = generator.integers(0, SYMBOLS, count).tolist()
+    prices = (generator.random(count) * 100.0).tolist()
+    volumes = generator.integers(1, 10_000, count).tolist()
+    return [
+        {"symbol": f"S{symbol:03}", "price": price, "volume": volume}
+        for symbol, price, volume in zip(symbols, prices, volumes, strict=True)
+    ]
+
+
+def range_filters(generator: np.random.Generator, count: int) -> Filters:
+    """Draw ranges of `x`, each up to a hundredth of the domain wide."""
+    lows = (generator.random(count) * DOMAIN).tolist()
+    widths = (generator.random(count) * DOMAIN / 100.0).tolist()
+    return [
+        trusted((Conjunction((("x", between(low, low + width)),)),))
+        for low, width in zip(lows, widths, strict=True)
+    ]
+
+
+def range_events(generator: np.random.Generator, count: int) -> list[Event]:
+    """Draw values of `x`."""
+    return [{"x": value} for value in (generator.random(count) * DOMAIN).tolist()]
+
+
+WORKLOADS = (
+    Workload("siena", siena_filters(1), siena_events),
+    Workload("siena-3", siena_filters(3), siena_events),
+    Workload("quotes", quote_filters, quote_events),
+    Workload("ranges", range_filters, range_events),
+)
