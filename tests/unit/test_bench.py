@@ -20,13 +20,7 @@ def test_the_counting_index_agrees_with_the_scan(workload: Workload) -> None:
     for key, filter in enumerate(filters):
         scan.add(key, filter)
     counting = CountingIndex([filters[:200], filters[200:]])
-    names: list[int] = []
-    points: list[float] = []
-    starts = [0]
-    for event in events:
-        counting.channels.points(event, names, points)
-        starts.append(len(names))
-    answers = counting.match_encoded(np.array(starts), np.array(names, np.int32), np.array(points))
+    answers = counting.match_encoded(*counting.encode(events))
     assert [set(answer.tolist()) for answer in answers] == scan.match_batch(events)
 
 

@@ -4,7 +4,7 @@ A routing table keeps its roots: filters that no other one covers. For a new fil
 and if none does, which roots it covers. Columns, times in microseconds a filter:
 
     roots               how many of the filters are roots
-    scan_us, ours_us    the decision, by asking every root and by the index of roots; `p99_us` is ours in the worst percent
+    scan_us, ours_us    the decision, by asking every root and by the index of roots; `p99_us`: ours, the worst percent
     leaving_us          ours while after each decision a root leaves and another filter becomes one
     covering_us         all filters that cover a given one, among all
     covered_us          all filters that a given one covers, among all
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from covey.bench.timing import Row, best_us, each_us, exponent, rounded
+from covey.bench.timing import Row, best_us, each_us, table
 from covey.core.attributes.filter import AttributeFilter
 from covey.matching.index import Index
 from covey.matching.scan import ScanIndex
@@ -35,15 +35,7 @@ def run(
     workloads: Sequence[Workload] = WORKLOADS,
 ) -> list[Row]:
     """Return one row of figures for each workload and size; `progress` is told what is being done."""
-    result: list[Row] = []
-    for workload in workloads:
-        rows: list[Row] = []
-        for size in sorted(sizes):
-            progress(f"{workload.name}, {size:,} filters")
-            rows.append(_measure(workload, size, seed))
-            rows[-1]["exponent"] = exponent(rows, "ours_us")
-        result.extend(rounded(row) for row in rows)
-    return result
+    return table(workloads, sizes, progress, lambda workload, size: _measure(workload, size, seed))
 
 
 def decide(index: Any, filter: AttributeFilter) -> tuple[bool, set[Any]]:

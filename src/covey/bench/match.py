@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from covey.bench.timing import Row, best_us, exponent, rounded
+from covey.bench.timing import Row, best_us, table
 from covey.core.attributes.filter import AttributeFilter
 from covey.matching.counting import CountingIndex
 from covey.matching.index import Index
@@ -40,15 +40,7 @@ def run(
     workloads: Sequence[Workload] = WORKLOADS,
 ) -> list[Row]:
     """Return one row of figures for each workload and size; `progress` is told what is being done."""
-    result: list[Row] = []
-    for workload in workloads:
-        rows: list[Row] = []
-        for size in sorted(sizes):
-            progress(f"{workload.name}, {size:,} filters")
-            rows.append(_measure(workload, size, seed))
-            rows[-1]["exponent"] = exponent(rows, "ours_us")
-        result.extend(rounded(row) for row in rows)
-    return result
+    return table(workloads, sizes, progress, lambda workload, size: _measure(workload, size, seed))
 
 
 def _measure(workload: Workload, size: int, seed: int) -> Row:
@@ -112,15 +104,9 @@ def _scan(workload: Workload, size: int, seed: int, events: list[Event]) -> tupl
 def _count(workload: Workload, size: int, seed: int, events: list[Event], index: Index) -> tuple[float, bool]:
     """Return the counting index's time, and whether it found what ours did."""
     counting = CountingIndex(workload.batches(np.random.default_rng(seed), size))
-    names: list[int] = []
-    points: list[float] = []
-    starts = [0]
-    for event in events:
-        counting.channels.points(event, names, points)
-        starts.append(len(names))
-    arrays = np.array(starts), np.array(names, dtype=np.int32), np.array(points, dtype=np.float64)
-    answers = counting.match_encoded(*arrays)
-    spent = best_us(lambda: counting.match_encoded(*arrays), len(events), rounds=2)
+    batch = counting.encode(events)
+    answers = counting.match_encoded(*batch)
+    spent = best_us(lambda: counting.match_encoded(*batch), len(events), rounds=2)
     ours = index.match_batch(events)
     equal = all(np.array_equal(np.sort(a), np.sort(b)) for a, b in zip(answers, ours, strict=True))
     return spent, equal

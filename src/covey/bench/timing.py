@@ -7,7 +7,27 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from covey.workloads.attributes import Workload
+
 Row = dict[str, Any]
+
+
+def table(
+    workloads: Sequence[Workload],
+    sizes: Sequence[int],
+    progress: Callable[[str], None],
+    measure: Callable[[Workload, int], Row],
+) -> list[Row]:
+    """Return a row of figures for each workload and size, with the exponent by which `ours_us` grows."""
+    result: list[Row] = []
+    for workload in workloads:
+        rows: list[Row] = []
+        for size in sorted(sizes):
+            progress(f"{workload.name}, {size:,} filters")
+            rows.append(measure(workload, size))
+            rows[-1]["exponent"] = exponent(rows, "ours_us")
+        result.extend(rounded(row) for row in rows)
+    return result
 
 
 def best_us(work: Callable[[], object], items: int, rounds: int = 5) -> float:

@@ -8,8 +8,9 @@ all, with one conjunction each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -95,6 +96,10 @@ class CountingIndex:
     def _make(self, channel: int, absence: bool) -> None:
         assert not absence, "the counting index knows no absence"
         self._made = max(self._made, channel + 1)
+
+    def encode(self, events: Iterable[Mapping[str, Any]]) -> tuple[Longs, Ints, Floats]:
+        """Return events in the form that `match_encoded` takes."""
+        return self.channels.encode(events)
 
     def match_encoded(self, starts: Longs, names: Ints, points: Floats) -> list[Ints]:
         """Return the numbers of the filters that match each event."""

@@ -1,8 +1,8 @@
 """The one way a function becomes compiled code.
 
 Kernels are free functions on flat arrays, made of parts. Kernels are compiled once and kept on disk, which brings two
-dangers. A kernel freezes module-level arrays at the value they had when it was compiled: every array it reads must be an
-argument (integers at module level are constants and may be used). And numba looks only at a kernel's own file to
+dangers. A kernel freezes module-level arrays at the value they had when it was compiled: every array it reads must be
+an argument (integers at module level are constants and may be used). And numba looks only at a kernel's own file to
 tell whether it is stale, not at the files of its parts: so each state of our sources has a directory of its own.
 """
 
@@ -59,6 +59,13 @@ def kernel(function: Function) -> Function:
 def part(function: Function) -> Function:
     """Compile `function` as a part of kernels: its code is put in place of each call."""
     compiled: Function = numba.njit(error_model="numpy", nogil=True, forceinline=True)(function)
+    return compiled
+
+
+def called(function: Function) -> Function:
+    """Compile `function` as a part that kernels call: for what is large and rarely needed, which would only make
+    every kernel take long to compile."""
+    compiled: Function = numba.njit(error_model="numpy", nogil=True)(function)
     return compiled
 
 

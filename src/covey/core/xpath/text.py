@@ -23,7 +23,8 @@ def _write(node: Node, parts: list[str], *, relative: bool) -> None:
         parts.extend(map(_written, node.tests))
         if not node.children:
             return
-        main = max(node.children, key=height)
+        # The height is only asked for where it decides: it takes time by everything below.
+        main = node.children[0] if len(node.children) == 1 else max(node.children, key=height)
         for child in node.children:
             if child is not main:
                 parts.append("[")

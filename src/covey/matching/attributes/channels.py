@@ -7,8 +7,8 @@ Each attribute that a filter constrains has up to four kinds of channels:
     absence   1 unless the event has the attribute
     atom      1 if its value, or absence, satisfies one particular constraint that is none of the above: IN, LIKE, <> …
 
-so that every constraint is an interval on one channel. Float64 is exact for numbers smaller than 2**53; constraints with
-larger ones are symbols or atoms, which compare exactly. Open ends become closed ones at the neighbouring float64.
+so that every constraint is an interval on one channel. Float64 is exact for numbers smaller than 2**53; constraints
+with larger ones are symbols or atoms, which compare exactly. Open ends become closed ones at the neighbouring float64.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint, compare, null
 from covey.core.attributes.values import BOOLEAN, NUMBER, STRING, classify
 from covey.core.event import flatten
 from covey.matching.attributes.atoms import Atoms
+from covey.matching.jit import Floats, Ints, Longs
 
 EXACT: Final = 2.0**53
 
@@ -76,7 +79,7 @@ class Channels:
 
     def __init__(self, make: Any) -> None:
         self.attributes: dict[str, Attribute] = {}
-        self.absences: list[int] = []
+        self.absences: set[int] = set()  # channels that hold unless an event says otherwise
         self._make = make
         self._owners: list[tuple[Attribute, Any] | None] = [None]  # channel 0 is no attribute's
         self._free: list[int] = []
@@ -121,7 +124,7 @@ class Channels:
         attribute.is_special |= role not in (_NUMBER, _SYMBOL)
         absence = role == _ABSENCE or (isinstance(role, Constraint) and role.absent)
         if absence:
-            self.absences.append(channel)
+            self.absences.add(channel)
         self._make(channel, absence)
         return channel
 
@@ -157,8 +160,7 @@ class Channels:
             self._forget(attribute, role, channel)
 
     def _forget(self, attribute: Attribute, role: Any, channel: int) -> None:
-        if channel in self.absences:
-            self.absences.remove(channel)
+        self.absences.discard(channel)
         if role == _NUMBER:
             attribute.number = 0
         elif role == _SYMBOL:
@@ -217,6 +219,25 @@ class Channels:
                 self._rare_point(attribute, value, names, values)
             if attribute.is_special and value is not None:
                 self._atom_points(attribute, value, names, values)
+
+    def encode(self, events: Iterable[Mapping[str, Any]]) -> tuple[Longs, Ints, Floats]:
+        """Return the channels and values of events: those of event n from starts[n] to starts[n + 1].
+
+        It holds until a filter is added or removed.
+        """
+        starts = [0]
+        names: list[int] = []
+        values: list[float] = []
+        some_names: list[int] = []
+        some_values: list[float] = []
+        for event in events:
+            self.points(event, some_names, some_values)
+            names += some_names
+            values += some_values
+            starts.append(len(names))
+            some_names.clear()
+            some_values.clear()
+        return np.array(starts, np.int64), np.array(names, np.int32), np.array(values, np.float64)
 
     def _nested_points(self, event: Mapping[str, Any], names: list[int], values: list[float]) -> None:
         names.clear()

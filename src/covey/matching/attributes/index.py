@@ -159,23 +159,10 @@ class AttributeIndex:
 
     def encode(self, events: Iterable[Mapping[str, Any]]) -> Batch:
         """Return events in the form that batches take; it holds until a filter is added or removed."""
-        starts = [0]
-        names: list[int] = []
-        values: list[float] = []
-        some_names: list[int] = []
-        some_values: list[float] = []
-        points = self.channels.points
-        for event in events:
-            points(event, some_names, some_values)
-            names += some_names
-            values += some_values
-            starts.append(len(names))
-            some_names.clear()
-            some_values.clear()
-        return np.array(starts, np.int64), np.array(names, np.int32), np.array(values, np.float64)
+        return self.channels.encode(events)
 
     def match_encoded(self, batch: Batch) -> tuple[Ints, Longs]:
-        """Return the handles matching each event of an encoded batch in one array, and where those of each event end."""
+        """Return the handles matching each event of a batch in one array, and where those of each event end."""
         return self.store.query_batch(*batch)
 
     def links(self, batch: Batch, count: int) -> list[list[int]]:

@@ -1,8 +1,8 @@
 """Parts that say where a parent may be, given the places of a kid and the edge by which it hangs.
 
-Nine nodes in ten have one place, and then the entries of a list are judged by one label and one word of bits for the
-labels above. For the others the elements above are chained by label once, so that an entry is refused by one look at
-its symbol's chain.
+The entries of a list are first judged by two words of bits, for the labels right above the places and for all above;
+what passes is then looked for. Nine nodes in ten have one place, and a walk up from it finds the parents. For the
+others the elements above are chained by label once, so that a parent is found by one look at its symbol's chain.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from covey.matching.xpath.memory import (
     ABOVE_LIST,
     ABOVE_MARK,
     ABOVE_NEXT,
-    BLOOM_HIGH,
-    BLOOM_LOW,
     CHAIN_COLUMNS,
     CHAIN_FOR,
     CHAIN_HEAD,
@@ -23,6 +21,7 @@ from covey.matching.xpath.memory import (
     ELEMENT_COLUMNS,
     EXACT,
     LABEL,
+    LABELS_ABOVE,
     LAST,
     LEVEL,
     PARENT,
@@ -34,32 +33,35 @@ from covey.matching.xpath.memory import (
     Memory,
 )
 
-# What no label is: there is no element to look at.
-NOTHING = -2
+
+@part
+def labels_above(m: Memory, first: int, last: int) -> tuple[int, int]:
+    """Return the labels of the certain parents of places[first:last], and of all elements above, as bits."""
+    parents = above = np.int64(0)
+    for p in range(first, last):
+        row = ELEMENT_COLUMNS * m.places[p]
+        low, high = m.elements[row + LABELS_ABOVE], m.elements[row + LABELS_ABOVE + 1]
+        above |= (np.int64(high) << 32) | (np.int64(low) & 0xFFFFFFFF)
+        parent = m.elements[row + PARENT]
+        if m.elements[row + EXACT] != 0 and parent >= 0:
+            label = max(m.elements[ELEMENT_COLUMNS * parent + LABEL], WILDCARD_SYMBOL)
+            parents |= (np.int64(1) << (label & 63)) | (1 << WILDCARD_SYMBOL)
+    return parents, above  # type: ignore[return-value]
 
 
 @part
-def fits_above_one(m: Memory, place: int, block: int, length: int) -> int:
-    """List in `order` the entries of a list that may fit above a single place; return how many.
+def fits_above(m: Memory, parents: int, above: int, block: int, length: int) -> int:
+    """List in `order` the entries of a list that may fit above places with these labels above; return how many.
 
     There is no branch that could be mispredicted.
     """
-    row = ELEMENT_COLUMNS * place
-    parent_label = np.int64(NOTHING)
-    if m.elements[row + EXACT] != 0 and m.elements[row + PARENT] >= 0:
-        parent_label = np.int64(m.elements[ELEMENT_COLUMNS * m.elements[row + PARENT] + LABEL])
-    has_parent = parent_label != NOTHING
-    above = (np.int64(m.elements[row + BLOOM_HIGH]) << 32) | (
-        np.int64(m.elements[row + BLOOM_LOW]) & 0xFFFFFFFF
-    )
     count = 0
     for k in range(length):
         key = m.lists[block + k]
         edge, symbol = key >> EDGE_SHIFT, key & SYMBOL_BITS
-        right_above = (edge == 0) & ((symbol == parent_label) | ((symbol == WILDCARD_SYMBOL) & has_parent))
-        further_above = (edge != 0) & (((above >> (symbol & 63)) & 1) != 0)
+        bits = parents if edge == 0 else above
         m.order[count] = k
-        count += right_above | further_above | (edge == SELF)
+        count += (((bits >> (symbol & 63)) & 1) != 0) | (edge == SELF)
     return count
 
 
@@ -68,8 +70,9 @@ def places_above_one(m: Memory, place: int, edge: int, symbol: int, end: int) ->
     """Append where a parent may be when its kid, hanging by `edge`, is at `place`; return the new end."""
     row = ELEMENT_COLUMNS * place
     if edge == 0:
-        m.places[end] = m.elements[row + PARENT]
-        return end + 1
+        parent = m.elements[row + PARENT]
+        m.places[end] = parent
+        return end + ((symbol == WILDCARD_SYMBOL) | (symbol == m.elements[ELEMENT_COLUMNS * parent + LABEL]))
     if edge == SELF:
         m.places[end] = place
         return end + ((symbol == WILDCARD_SYMBOL) | (symbol == m.elements[row + LABEL]))

@@ -59,6 +59,7 @@ from covey.matching.xpath.memory import (
     NODE_COUNT,
     OTHER,
     OTHER_EDGE,
+    OTHER_SHIFT,
     PREVIOUS,
     RANK,
     RANK_SHIFT,
@@ -168,7 +169,10 @@ def _make_node(m: Memory, symbol: int, content: int, first: int, last: int) -> i
     m.lists[home + ACCEPT] = -1
     m.lists[home + FLAGS] = MANY if count > 2 else 0
     m.lists[home + OTHER] = other >> 8
-    m.lists[home + OTHER_EDGE] = (np.int64(m.nodes[row + RANK]) << RANK_SHIFT) | (other & EDGE_BITS)
+    about_other = (np.int64(m.nodes[row + RANK]) << RANK_SHIFT) | (other & EDGE_BITS)
+    if count > 1:
+        about_other |= np.int64(m.nodes[NODE_COLUMNS * (other >> 8) + SYMBOL] & 63) << OTHER_SHIFT
+    m.lists[home + OTHER_EDGE] = about_other
     enter_table(m, node)
     return node
 

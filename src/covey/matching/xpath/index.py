@@ -226,13 +226,18 @@ class XPathIndex:
 
     def _lay_pattern(self, node: Node, above: int, level: int, cells: list[int], tests: list[int]) -> None:
         """Append the pattern as a target; a wildcard of it is an element whose name is not known."""
-        edge, label, asked, children = node
-        here = len(cells) // 4
-        level += edge or 1
-        cells += (above, edge == 0, level, -1 if label == WILDCARD else self._symbols.find(label))
-        for test in asked:
-            for symbol in self._symbols.met_by(test[0], test[1] if len(test) == 2 else None):
-                tests += (symbol, here)
+        find = self._symbols.find
+        while True:
+            edge, label, asked, children = node
+            here = len(cells) // 4
+            level += edge or 1
+            cells += (above, edge == 0, level, -1 if label == WILDCARD else find(label))
+            for test in asked:
+                for symbol in self._symbols.met_by(test[0], test[1] if len(test) == 2 else None):
+                    tests += (symbol, here)
+            if len(children) != 1:
+                break
+            node, above = children[0], here
         for child in children:
             self._lay_pattern(child, here, level, cells, tests)
 

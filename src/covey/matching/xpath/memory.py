@@ -41,12 +41,15 @@ MAX_SYMBOLS = SYMBOL_BITS
 WILDCARD_SYMBOL = 0
 
 # The rest of an entry: the node; its own list (block, length, size as a power of two); the first handle whose
-# filter's top it is, with flags; one kid other than the access kid, with its edge, and above that the node's rank.
+# filter's top it is, with flags; one kid other than the access kid; that kid's edge, and in the bits above it the
+# node's rank and that kid's symbol % 64.
 NODE, LIST, LENGTH, SIZE, ACCEPT, FLAGS, OTHER, OTHER_EDGE = 0, 1, 2, 3, 4, 5, 6, 7
 ENTRY_COLUMNS = 8
 BLOCK_COLUMNS = ENTRY_COLUMNS + 1
 RANK_SHIFT = 8
+RANK_BITS = 0xFF
 MAX_RANKS = 256
+OTHER_SHIFT = 16
 
 # Flags: the edge of the first handle's filter in the low bits, and whether there are further handles, whether nodes
 # other than those in its list look at this one, whether it has more than two kids.
@@ -68,11 +71,13 @@ TABLE_MASK, LIST_ROOM, KIDS_ROOM, PLACES_ROOM = 6, 7, 8, 9
 FREE_LISTS, FREE_KIDS, STATE_CELLS = 16, 48, 56
 
 # Columns of a laid out target's elements, in document order: what it is (parent, whether certainly the parent's child,
-# level, symbol of its label or -1, last element below it, deepest level below it, which labels are above it), and the
-# notes of a run.
-PARENT, EXACT, LEVEL, LABEL, LAST, DEEPEST, BLOOM_LOW, BLOOM_HIGH = 0, 1, 2, 3, 4, 5, 6, 7
-ABOVE_MARK, ABOVE_NEXT, ABOVE_LIST, PARENT_MARK, REACH = 8, 9, 10, 11, 12
-ELEMENT_COLUMNS = 16
+# level, symbol of its label or -1, last element below it, deepest level below it), the notes of a run, and sets of 64
+# bits in two cells each, a symbol being the bit symbol % 64: labels above it, labels and tests below it (its own
+# tests too), labels of its certain children. The wildcard's bit, 0, is set wherever there is any such element.
+PARENT, EXACT, LEVEL, LABEL, LAST, DEEPEST = 0, 1, 2, 3, 4, 5
+ABOVE_MARK, ABOVE_NEXT, ABOVE_LIST, PARENT_MARK, REACH = 6, 7, 8, 9, 10
+LABELS_ABOVE, LABELS_BELOW, LABELS_OF_CHILDREN = 12, 14, 16
+ELEMENT_COLUMNS = 20
 
 # Columns of `pairs`: a symbol, an element where it occurs, the next pair with the same symbol.
 P_SYMBOL, P_ELEMENT, P_NEXT, PAIR_COLUMNS = 0, 1, 2, 3

@@ -4,10 +4,11 @@ For every node of the shared graph that fits somewhere in the target, the kernel
 the leaves whose symbol occurs in the target and goes on only to the lists of nodes that fit.
 
 A node with one kid fits where its kid's places allow, so it can be taken up at any time; last in, first out visits the
-lists in the order in which they lie in memory. A node with several kids waits for its access kid, which is of the
-highest rank among them, and is then put off until nothing else is left to do and it is of the lowest rank put off: by
-then all of lower rank, its other kids among them, are settled. A node at which others look is found by `slot`, which
-needs no clearing between runs: it counts only if `seen` holds the node in that place.
+lists in the order in which they lie in memory, but for a short delay in which memory delivers what was asked for. A
+node with several kids waits for its access kid, which is of the highest rank among them. Where the target has nothing
+like its other kid it is dropped at once, else put off until nothing else is left to do and it is of the lowest rank put
+off: by then all of lower rank, its other kids among them, are settled. A node at which others look is found by `slot`,
+which needs no clearing between runs: it counts only if `seen` holds the node in that place.
 
 The target is a document, for matching, or a pattern, for finding those that cover it; containment.py has the rules.
 """
@@ -17,8 +18,9 @@ from __future__ import annotations
 from covey.matching.jit import Ints, Longs, kernel, part, prefetch
 from covey.matching.xpath.above import (
     chain_above,
-    fits_above_one,
+    fits_above,
     kid_fits,
+    labels_above,
     places_above_many,
     places_above_one,
 )
@@ -44,6 +46,8 @@ from covey.matching.xpath.memory import (
     L_END,
     L_HOME,
     L_NEXT,
+    LABELS_BELOW,
+    LABELS_OF_CHILDREN,
     LATER_COLUMNS,
     LEAF,
     LENGTH,
@@ -57,11 +61,13 @@ from covey.matching.xpath.memory import (
     NODE_COLUMNS,
     OTHER,
     OTHER_EDGE,
+    OTHER_SHIFT,
     P_ELEMENT,
     P_NEXT,
     P_SYMBOL,
     PAIR_COLUMNS,
     PLACES_ROOM,
+    RANK_BITS,
     RANK_SHIFT,
     S_BEGIN,
     S_END,
@@ -83,6 +89,10 @@ from covey.matching.xpath.memory import (
 )
 from covey.matching.xpath.target import lay_target
 
+# Cells in a line of the processor's cache, and how many younger pieces of work a piece lets pass.
+LINE = 16
+DELAY = 3
+
 
 @part
 def _take_up(m: Memory, home: int, first: int, last: int, work: int, seen: int) -> tuple[int, int]:
@@ -92,20 +102,20 @@ def _take_up(m: Memory, home: int, first: int, last: int, work: int, seen: int) 
     """
     block, length, flags = m.lists[home + LIST], m.lists[home + LENGTH], m.lists[home + FLAGS]
     prefetch(m.lists, block)
+    prefetch(m.lists, block + LINE)
     row = WORK_COLUMNS * work
     m.work[row + W_LIST] = block
     m.work[row + W_LENGTH] = length
     m.work[row + W_SIZE] = m.lists[home + SIZE]
     m.work[row + W_BEGIN] = first
     m.work[row + W_END] = last
-    if flags & WATCHED:
-        node = m.lists[home + NODE]
-        m.slot[node] = seen
-        m.seen[SEEN_COLUMNS * seen + S_NODE] = node
-        m.seen[SEEN_COLUMNS * seen + S_BEGIN] = first
-        m.seen[SEEN_COLUMNS * seen + S_END] = last
-        seen += 1
-    return work + (length > 0), seen
+    # Written always and counted only if others look at it: which of the two it will be cannot be predicted.
+    node = m.lists[home + NODE]
+    m.slot[node] = seen
+    m.seen[SEEN_COLUMNS * seen + S_NODE] = node
+    m.seen[SEEN_COLUMNS * seen + S_BEGIN] = first
+    m.seen[SEEN_COLUMNS * seen + S_END] = last
+    return work + (length > 0), seen + ((flags & WATCHED) != 0)
 
 
 @part
@@ -133,15 +143,30 @@ def _accept(m: Memory, home: int, first: int, last: int, total: int) -> int:
 
 
 @part
-def _put_off(m: Memory, home: int, first: int, last: int, later: int) -> None:
-    """Put off the node of the entry at `home`, which may fit at places[first:last], by its rank."""
-    rank = m.lists[home + OTHER_EDGE] >> RANK_SHIFT
+def _keep_where_other_may_fit(m: Memory, home: int, first: int, last: int) -> int:
+    """Keep of places[first:last] those that have the label or test of the other kid below; return the new end."""
+    about_other = m.lists[home + OTHER_EDGE]
+    bit = about_other >> OTHER_SHIFT
+    cell = (LABELS_OF_CHILDREN if about_other & EDGE_BITS == 0 else LABELS_BELOW) + (bit >> 5)
+    kept = first
+    for p in range(first, last):
+        m.places[kept] = m.places[p]
+        kept += (m.elements[ELEMENT_COLUMNS * m.places[p] + cell] >> (bit & 31)) & 1
+    return kept
+
+
+@part
+def _put_off(m: Memory, home: int, first: int, last: int, later: int) -> int:
+    """Put off the node of the entry at `home`, which may fit at places[first:last], by its rank, and return that."""
+    rank = (m.lists[home + OTHER_EDGE] >> RANK_SHIFT) & RANK_BITS
     row = LATER_COLUMNS * later
+    prefetch(m.slot, m.lists[home + OTHER])
     m.later[row + L_HOME] = home
     m.later[row + L_BEGIN] = first
     m.later[row + L_END] = last
     m.later[row + L_NEXT] = m.heads[rank]
     m.heads[rank] = later
+    return rank
 
 
 @part
@@ -229,25 +254,26 @@ def _run(m: Memory, size: int, pairs: int) -> int:
     if m.symbols[SYMBOL_COLUMNS * WILDCARD_SYMBOL + LEAF] > 0:
         wildcard_leaf = m.lists[m.symbols[SYMBOL_COLUMNS * WILDCARD_SYMBOL + LEAF] + NODE]
     work, seen, end, total = _take_up_leaves(m, size, pairs)
-    later = visit = rank = 0
-    while rank < MAX_RANKS:
+    later = visit = rank = top_rank = 0
+    while rank <= top_rank or work > 0:
         while work > 0:
             work -= 1
             visit += 1
-            row = WORK_COLUMNS * work
+            row = WORK_COLUMNS * max(work - DELAY, 0)
             block, length = m.work[row + W_LIST], m.work[row + W_LENGTH]
             first, last = m.work[row + W_BEGIN], m.work[row + W_END]
             homes = block + (1 << m.work[row + W_SIZE])
+            for column in range(W_END + 1):
+                m.work[row + column] = m.work[WORK_COLUMNS * work + column]
             place = m.places[first]
             single = last - first == 1
             listed = 0
-            hits = length
-            if single:
-                hits = fits_above_one(m, place, block, length)
-            else:
+            parents, above = labels_above(m, first, last)
+            hits = fits_above(m, parents, above, block, length)
+            if not single and hits:
                 listed = chain_above(m, visit, first, last)
             for h in range(hits):
-                k = m.order[h] if single else h
+                k = m.order[h]
                 key = m.lists[block + k]
                 edge, symbol = key >> EDGE_SHIFT, key & SYMBOL_BITS
                 if end + size > m.state[PLACES_ROOM]:
@@ -261,8 +287,10 @@ def _run(m: Memory, size: int, pairs: int) -> int:
                     continue
                 home = homes + k * ENTRY_COLUMNS
                 if key & MORE:
-                    _put_off(m, home, start, end, later)
-                    later += 1
+                    end = _keep_where_other_may_fit(m, home, start, end)
+                    if end > start:
+                        top_rank = max(top_rank, _put_off(m, home, start, end, later))
+                        later += 1
                 else:
                     work, seen = _take_up(m, home, start, end, work, seen)
                     total = _accept(m, home, start, end, total)

@@ -7,12 +7,13 @@ import numpy as np
 from covey.matching.jit import Ints, part
 from covey.matching.xpath.memory import (
     ABOVE_MARK,
-    BLOOM_HIGH,
-    BLOOM_LOW,
     DEEPEST,
     ELEMENT_COLUMNS,
     EXACT,
     LABEL,
+    LABELS_ABOVE,
+    LABELS_BELOW,
+    LABELS_OF_CHILDREN,
     LAST,
     LEVEL,
     P_ELEMENT,
@@ -20,6 +21,7 @@ from covey.matching.xpath.memory import (
     PAIR_COLUMNS,
     PARENT,
     PARENT_MARK,
+    WILDCARD_SYMBOL,
     Memory,
 )
 
@@ -38,36 +40,46 @@ def lay_target(m: Memory, rows: Ints, size: int, tests: Ints, test_count: int) -
         m.elements[at + DEEPEST] = rows[4 * i + 2]
         m.elements[at + ABOVE_MARK] = -1
         m.elements[at + PARENT_MARK] = -1
-        _note_labels_above(m, at, parent)
+        for cell in range(at + LABELS_ABOVE, at + LABELS_OF_CHILDREN + 2):
+            m.elements[cell] = 0
+        if parent >= 0:
+            _join(m, at + LABELS_ABOVE, ELEMENT_COLUMNS * parent + LABELS_ABOVE)
+            _note(m, at + LABELS_ABOVE, m.elements[ELEMENT_COLUMNS * parent + LABEL])
         if label >= 0:
             m.pairs[PAIR_COLUMNS * pairs + P_SYMBOL] = label
             m.pairs[PAIR_COLUMNS * pairs + P_ELEMENT] = i
             pairs += 1
-    for i in range(size - 1, 0, -1):
-        at = ELEMENT_COLUMNS * i
-        parent = ELEMENT_COLUMNS * m.elements[at + PARENT]
-        m.elements[parent + LAST] = max(m.elements[parent + LAST], m.elements[at + LAST])
-        m.elements[parent + DEEPEST] = max(m.elements[parent + DEEPEST], m.elements[at + DEEPEST])
     for i in range(test_count):
         m.pairs[PAIR_COLUMNS * pairs + P_SYMBOL] = tests[2 * i]
         m.pairs[PAIR_COLUMNS * pairs + P_ELEMENT] = tests[2 * i + 1]
+        _note(m, ELEMENT_COLUMNS * tests[2 * i + 1] + LABELS_BELOW, tests[2 * i])
         pairs += 1
+    for i in range(size - 1, 0, -1):
+        _tell_parent(m, ELEMENT_COLUMNS * i)
     return pairs
 
 
 @part
-def _note_labels_above(m: Memory, at: int, parent: int) -> None:
-    """Set the bits of the labels above: those above the parent and the parent's own, each at symbol % 64."""
-    low = high = np.int64(0)
-    if parent >= 0:
-        above = ELEMENT_COLUMNS * parent
-        # The wildcard's bit, 0, is set wherever there is anything above.
-        bit = max(m.elements[above + LABEL], 0) & 63
-        low = np.int64(m.elements[above + BLOOM_LOW]) | 1
-        high = np.int64(m.elements[above + BLOOM_HIGH])
-        if bit < 32:
-            low |= np.int64(1) << bit
-        else:
-            high |= np.int64(1) << (bit - 32)
-    m.elements[at + BLOOM_LOW] = low
-    m.elements[at + BLOOM_HIGH] = high
+def _tell_parent(m: Memory, at: int) -> None:
+    """Note with the parent what is now known of an element and of all below it."""
+    parent = ELEMENT_COLUMNS * m.elements[at + PARENT]
+    m.elements[parent + LAST] = max(m.elements[parent + LAST], m.elements[at + LAST])
+    m.elements[parent + DEEPEST] = max(m.elements[parent + DEEPEST], m.elements[at + DEEPEST])
+    _join(m, parent + LABELS_BELOW, at + LABELS_BELOW)
+    _note(m, parent + LABELS_BELOW, m.elements[at + LABEL])
+    if m.elements[at + EXACT] != 0:
+        _note(m, parent + LABELS_OF_CHILDREN, m.elements[at + LABEL])
+
+
+@part
+def _join(m: Memory, cells: int, others: int) -> None:
+    m.elements[cells] |= m.elements[others]
+    m.elements[cells + 1] |= m.elements[others + 1]
+
+
+@part
+def _note(m: Memory, cells: int, symbol: int) -> None:
+    """Set the bits of a symbol, which is -1 for an unknown label, and of the wildcard."""
+    bit = max(symbol, WILDCARD_SYMBOL) & 63
+    m.elements[cells + (bit >> 5)] |= np.int64(1) << (bit & 31)
+    m.elements[cells] |= 1 << WILDCARD_SYMBOL
