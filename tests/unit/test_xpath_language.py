@@ -173,6 +173,7 @@ def test_limits_hold_for_the_canonical_text_too() -> None:
         b"X\x93\x00\xa1a\x91\xa1b\x00",
         b"X\x95\x00\xa1a\x92\x00\xa1b\x00\xa1b",  # the same branch twice
         b"X\x94\x00\xa1a\x91\xa1c\x91\xa1b",  # tests out of order
+        b"X\x93\x00\xa1a\x92\x00\xa1b",  # a single child written as a branch
         b"X" + b"\x91" * 60_000,
         b"X" + b"\x92\x00" * 500,
         b"X\xdd\xff\xff\xff\xff",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -18,6 +19,8 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
+
+KEPT_STATES = 8
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,12 +37,21 @@ def _cache_directory() -> str:
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())
-    path = os.path.join(home, "covey", "kernels", digest.hexdigest()[:16])
+    path = Path(home, "covey", "kernels", digest.hexdigest()[:16])
     try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.utime(path)
+        _forget_old(path.parent)
     except OSError:
         return ""
-    return path if os.access(path, os.W_OK) else ""
+    return str(path) if os.access(path, os.W_OK) else ""
+
+
+def _forget_old(directory: Path) -> None:
+    """Remove what was compiled for sources that were used longest ago; whoever still needs it compiles it again."""
+    by_age = sorted(directory.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in by_age[KEPT_STATES:]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 _CACHE_DIRECTORY = _cache_directory()

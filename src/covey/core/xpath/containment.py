@@ -11,7 +11,8 @@ because whatever matches Q brings Q's nodes along, and through them P's. The rul
 
 Mappings compose and the identity is one, so covering by mapping is transitive and reflexive. Every node of the
 pattern is tried once against every node of the target: O(nm). Between patterns, edges 0 from the top are followed by
-hand, which settles most cases at once, and what hangs by an edge n below is tried as before: O(nm) for each such level.
+hand, which settles most cases at once. What hangs by an edge n is then tried against what lies below nodes of one level
+of the target, which have nothing in common: O(nm) still.
 """
 
 from __future__ import annotations
