@@ -114,6 +114,23 @@ def prefetch(typing_context, pointer, index):  # type: ignore[no-untyped-def]
     return numba.types.void(pointer, numba.types.intp), generate
 
 
+BLOCK = 8  # numbers that `copy_block` copies
+
+
+@numba.extending.intrinsic
+def copy_block(typing_context, target, index, source, position):  # type: ignore[no-untyped-def]
+    """Copy BLOCK int32 from `source[position:]` to `target[index:]` at once."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        block = ir.VectorType(ir.IntType(32), BLOCK).as_pointer()
+        to, index, of, position = arguments
+        values = builder.load(builder.bitcast(builder.gep(of, [position]), block), align=4)
+        builder.store(values, builder.bitcast(builder.gep(to, [index]), block), align=4)
+        return context.get_dummy_value()
+
+    return numba.types.void(target, numba.types.intp, source, numba.types.intp), generate
+
+
 @numba.extending.intrinsic
 def float_bits(typing_context, value):  # type: ignore[no-untyped-def]
     """Return the bits of a float64 as an int64."""

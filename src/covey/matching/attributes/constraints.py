@@ -14,7 +14,7 @@ import numpy as np
 
 from covey.matching.attributes.heap import CONSTRAINTS, TABLE_MASK, free, new_record
 from covey.matching.attributes.memory import Memory, memory_at
-from covey.matching.jit import Ints, Longs, float_bits, kernel, part
+from covey.matching.jit import Ints, Longs, float_bits, kernel, part, prefetch
 
 # Fields of a constraint record: two floats, then int32 numbers from its start.
 LOW = 0
@@ -50,6 +50,18 @@ def find(m: Memory, channel: int, low: float, high: float) -> int:
         if m.i[2 * record + CHANNEL] == channel and m.f[record + LOW] == low and m.f[record + HIGH] == high:
             return int(record)
         slot = (slot + 1) & mask
+
+
+@part
+def foresee_slot(m: Memory, channel: int, low: float, high: float) -> None:
+    """Ask for the slot where `find` will begin to look for the constraint."""
+    prefetch(m.table, hash_of(channel, low, high) & m.meta[TABLE_MASK])
+
+
+@part
+def foresee_record(m: Memory, channel: int, low: float, high: float) -> None:
+    """Ask for the record that `find` will look at first."""
+    prefetch(m.f, m.table[hash_of(channel, low, high) & m.meta[TABLE_MASK]])
 
 
 @part

@@ -205,7 +205,10 @@ def hit_links(m: Memory, w: Intervals, start: int, end: int, everything: int, se
 def links_batch(
     addresses: Longs, starts: Longs, names: Ints, points: Floats, links: int, seen: Ints, masks: Longs
 ) -> None:
-    """Write the mask of links of each event; with links from SHARED_BIT up, `seen` has a row of links + 1 for each event."""
+    """Write the mask of links of each event.
+
+    With links from SHARED_BIT up, `seen` has a row of links + 1 for each event.
+    """
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(points.ctypes.data), floats_at(points.ctypes.data))
     everything = (1 << min(links, SHARED_BIT)) - 1

@@ -4,8 +4,8 @@ Records lie in a single buffer of 8-byte words, seen by kernels as two arrays ov
 a word) and `i` (two int32 a word). A pointer to a record is a word's number, and 0 is null.
 
 Freed blocks are kept on one chain for each size class and are given out again first. Sizes up to SMALL words are
-classes of their own; above that there are four classes an octave. A kernel never grows the buffer: its caller makes sure that
-`room` words are free beforehand (see store.py).
+classes of their own; above that there are four classes an octave. A kernel never grows the buffer: its caller makes
+sure that `room` words are free beforehand (see store.py).
 """
 
 from __future__ import annotations

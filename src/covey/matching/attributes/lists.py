@@ -11,9 +11,10 @@ first. Its kind says which columns there are:
     VERIFY_SPAN  the same and low and high of the access range
     POSTING      id, key                            one constraint of a row, by its low end (postings.py)
 
-KEYED, VERIFY_KEYED and POSTING lists are in order of key. Order within other lists means nothing: removal puts the last row in
-the place of the one that leaves. A row stands in one list, its home (postings apart), kept in `homes` for rows with a handle as id and in `extra` for the others. A list that needs
-another size moves: `append` and `remove_at` return where it is, and the caller tells the one who points at it.
+KEYED, VERIFY_KEYED and POSTING lists are in order of key. Order within other lists means nothing: removal puts the
+last row in the place of the one that leaves. A row stands in one list, its home (postings apart), kept in `homes` for
+rows with a handle as id and in `extra` for the others. A list that needs another size moves: `append` and `remove_at`
+return where it is, and the caller tells the one who points at it.
 
 LINKS_LOW and LINKS_HIGH are a mask of the links of the list's rows: bit n stands for link n, bit 62 for all from 62 up.
 """

@@ -106,7 +106,10 @@ def _read(m: Memory, row: int, w: Intervals) -> int:
 def post_all(
     addresses: Longs, size: int, room: int, names: Ints, lows: Floats, highs: Floats, handles: int, first: int
 ) -> int:
-    """Add the postings of all rows from number `first` on, handles before rows of `extra`; return the first one left out."""
+    """Add the postings of all rows from number `first` on, handles before rows of `extra`.
+
+    Return the number of the first one left out.
+    """
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
     m.meta[POSTED] = 1

@@ -49,7 +49,18 @@ from covey.matching.attributes.ranges import (
     buckets_at,
     rows_below,
 )
-from covey.matching.jit import Floats, Ints, Longs, floats_at, ints_at, kernel, part, prefetch
+from covey.matching.jit import (
+    BLOCK,
+    Floats,
+    Ints,
+    Longs,
+    copy_block,
+    floats_at,
+    ints_at,
+    kernel,
+    part,
+    prefetch,
+)
 
 
 @part
@@ -95,10 +106,14 @@ def holds_inline(m: Memory, column: int, capacity: int, channel: int) -> bool:
 
 @part
 def copy_ids(m: Memory, record: int, first: int, last: int, out: Ints, found: int) -> int:
-    """Copy the ids of a list's rows from `first` to `last` behind what was found; return how many there are now."""
+    """Copy the ids of a list's rows from `first` to `last` behind what was found; return how many there are now.
+
+    Whole blocks are copied: up to BLOCK - 1 numbers too many, which the next ones overwrite. The heap has some room
+    behind its last list, and so has `out`.
+    """
     ids = ids_at(m, record) + first
-    for k in range(last - first):
-        out[found + k] = m.i[ids + k]
+    for k in range(0, last - first, BLOCK):
+        copy_block(out, found + k, m.i, ids + k)
     return found + last - first
 
 
@@ -218,6 +233,14 @@ def visit_chain(m: Memory, record: int, out: Ints, found: int, limit: int) -> in
 
 
 @part
+def _approach_directory(m: Memory, directory: int) -> None:
+    """Ask for the first list of a directory and for the directory after it."""
+    if directory != 0:
+        prefetch(m.f, m.i[buckets_at(m, directory)])
+        prefetch(m.f, m.i[2 * directory + NEXT_DIRECTORY])
+
+
+@part
 def approach(m: Memory, w: Intervals, start: int, end: int, cells: Ints) -> None:
     """Find the equality constraint of each channel's value, 0 where there is none, into `cells`.
 
@@ -248,7 +271,11 @@ def approach(m: Memory, w: Intervals, start: int, end: int, cells: Ints) -> None
         cells[k - start] = record
         prefetch(m.f, m.i[2 * record + SIMPLE_LIST])
         prefetch(m.f, m.i[2 * record + VERIFY_LIST])
+        _approach_directory(m, m.channels[CHANNEL_COLUMNS * w.names[k] + FIRST_DIRECTORY])
     for k in range(end - start):
+        directory = m.channels[CHANNEL_COLUMNS * w.names[start + k] + FIRST_DIRECTORY]
+        if directory != 0:
+            _approach_directory(m, m.i[2 * directory + NEXT_DIRECTORY])
         record = m.i[2 * cells[k] + VERIFY_LIST]
         for word in range(record + 8, record + min(64, list_words(VERIFY, m.i[2 * record + LENGTH])), 8):
             prefetch(m.f, word)
@@ -270,7 +297,8 @@ def satisfied(
 ) -> int:
     """Add the handles of all satisfied rows behind the first `found` of `out`; return how many there are now.
 
-    `out` has room for as many handles as there are rows, besides those found before; `cells` for one a channel.
+    `out` has room for as many handles as there are rows and a block, besides those found before;
+    `cells` for one a channel.
     """
     next_stamp(m)
     limit += found
@@ -323,7 +351,7 @@ def query_batch(
     cells, answers = ints_at(addresses[ARRAYS + 3]), ints_at(out.ctypes.data)
     found = ends[first - 1] if first > 0 else 0
     for number in range(first, len(starts) - 1):
-        if found + m.meta[ROWS] > len(out):
+        if found + m.meta[ROWS] + BLOCK > len(out):
             return number
         found = satisfied(m, w, starts[number], starts[number + 1], cells, answers, found, 2**62)
         ends[number] = found

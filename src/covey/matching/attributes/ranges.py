@@ -75,6 +75,7 @@ POSTINGS = 6
 CHANNEL_COLUMNS = 8
 
 SHORT = 64
+STEP = 16  # rows between two that the first sweep over an ordered list looks at
 
 
 @part
@@ -278,13 +279,14 @@ def _spread(m: Memory, channel: int, short: int, position: int) -> None:
 @part
 def rows_below(m: Memory, record: int, key: float, inclusive: bool) -> int:
     """Return how many rows of an ordered list have a smaller key, or one not greater."""
-    keys = key_at(m, record)
-    below, count = 0, m.i[2 * record + LENGTH]
-    while count > 0:
-        half = (count + 1) >> 1
-        at = m.f[keys + below + half - 1]
-        below += half * ((at < key) | (inclusive & (at == key)))
-        count -= half
+    keys, length = key_at(m, record), m.i[2 * record + LENGTH]
+    # Two sweeps rather than halving: their loads need not wait for one another.
+    steps = 0
+    for k in range(keys + STEP - 1, keys + length, STEP):
+        steps += (m.f[k] < key) | (inclusive & (m.f[k] == key))
+    below = steps * STEP
+    for k in range(keys + below, keys + min(below + STEP, length)):
+        below += (m.f[k] < key) | (inclusive & (m.f[k] == key))
     return below
 
 

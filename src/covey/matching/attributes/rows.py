@@ -66,7 +66,7 @@ from covey.matching.attributes.ranges import (
     buckets_at,
     drop_bucket,
 )
-from covey.matching.jit import Floats, Ints, part
+from covey.matching.jit import Floats, Ints, part, prefetch
 
 # Channel 0 belongs to no attribute and its value is always 0: the inline constraint of rows that need none.
 NO_CHANNEL = 0
@@ -209,7 +209,7 @@ def _still_linked(m: Memory, record: int, bit: int) -> bool:
 
 @part
 def read_access(m: Memory, record: int, position: int, w: Intervals) -> int:
-    """Write the access constraint of the row at this place, if it has one, as the first of the arrays; return 0 or 1."""
+    """Write the access constraint of the row at this place, if any, as the first of the arrays; return 0 or 1."""
     kind, capacity, owner = m.i[2 * record + KIND], m.i[2 * record + CAPACITY], m.i[2 * record + OWNER]
     if owner == 0:
         return 0
@@ -229,7 +229,7 @@ def read_access(m: Memory, record: int, position: int, w: Intervals) -> int:
 
 @part
 def read_row(m: Memory, record: int, position: int, w: Intervals) -> int:
-    """Write the constraints of the row at this place access first, into the arrays from their beginning; return their number."""
+    """Write the constraints of the row at this place into the arrays, access first; return their number."""
     base = 2 * record
     kind, capacity = m.i[base + KIND], m.i[base + CAPACITY]
     count = read_access(m, record, position, w)
@@ -264,6 +264,13 @@ def read_row(m: Memory, record: int, position: int, w: Intervals) -> int:
 
 
 @part
+def foresee_row(m: Memory, record: int, position: int) -> None:
+    """Ask for the chain of the row at this place."""
+    if m.i[2 * record + KIND] >= VERIFY:
+        prefetch(m.f, m.i[ids_at(m, record) + 2 * m.i[2 * record + CAPACITY] + position])
+
+
+@part
 def take_row(m: Memory, row: int, w: Intervals, freed_channels: Ints, freed_values: Floats) -> int:
     """Take a row out; return how many constraints it had, which are the first of `w` then.
 
@@ -273,14 +280,13 @@ def take_row(m: Memory, row: int, w: Intervals, freed_channels: Ints, freed_valu
     position = position_of(m, record, row)
     count = read_row(m, record, position, w)
     base = 2 * record
-    first_chained = count
+    first_chained, chain = count, 0
     if m.i[base + KIND] >= VERIFY:
         ids = ids_at(m, record) + position
         first_chained = 1 if m.i[base + OWNER] != 0 else 0
         if m.i[ids + m.i[base + CAPACITY]] != NO_CHANNEL:
             first_chained += 1
-        if first_chained < count:
-            free(m, m.i[ids + 2 * m.i[base + CAPACITY]], (count - first_chained + 1) // 2)
+        chain = m.i[ids + 2 * m.i[base + CAPACITY]]
     moved = remove_at(m, record, position)
     if moved != record or m.i[2 * moved + LENGTH] == 0:
         _replace(m, record, moved, w.lows[0], w.highs[0])
@@ -297,13 +303,18 @@ def take_row(m: Memory, row: int, w: Intervals, freed_channels: Ints, freed_valu
         if not equality:
             m.channels[CHANNEL_COLUMNS * channel + RANGES] -= 1
         if equality or k >= first_chained:
-            cell = find(m, channel, w.lows[k], w.highs[k])
+            if k >= first_chained:
+                cell = abs(m.i[2 * chain + k - first_chained])
+            else:
+                cell = find(m, channel, w.lows[k], w.highs[k])
             if release(m, cell) and equality:
                 freed_channels[m.meta[FREED]], freed_values[m.meta[FREED]] = channel, w.lows[k]
                 m.meta[FREED] += 1
         if m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES] == 0:
             freed_channels[m.meta[FREED]], freed_values[m.meta[FREED]] = channel, np.nan
             m.meta[FREED] += 1
+    if chain != 0:
+        free(m, chain, (count - first_chained + 1) // 2)
     set_home(m, row, 0)
     m.meta[ROWS] -= 1
     return count

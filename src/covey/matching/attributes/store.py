@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from covey.matching.attributes.constraints import rehash
-from covey.matching.attributes.forwarding import SHARED_BIT, links_batch
+from covey.matching.attributes.constraints import foresee_record, foresee_slot, rehash
+from covey.matching.attributes.forwarding import links_batch
 from covey.matching.attributes.heap import (
     CONSTRAINTS,
     EXTRA_ROWS,
@@ -23,7 +23,15 @@ from covey.matching.attributes.heap import (
     TABLE_MASK,
     TOP,
 )
-from covey.matching.attributes.lists import EXTRA_COLUMNS, EXTRA_HOME, refresh_links
+from covey.matching.attributes.lists import (
+    EXTRA_COLUMNS,
+    EXTRA_HOME,
+    SHARED_BIT,
+    home_of,
+    ids_at,
+    position_of,
+    refresh_links,
+)
 from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
 from covey.matching.attributes.postings import (
     post_all,
@@ -35,10 +43,41 @@ from covey.matching.attributes.postings import (
 )
 from covey.matching.attributes.query import query, query_batch
 from covey.matching.attributes.ranges import ABSENCE, CHANNEL_COLUMNS, SHORT
-from covey.matching.attributes.rows import note_constraint, place_row, take_row
-from covey.matching.jit import Floats, Ints, Longs, floats_at, ints_at, kernel, part
+from covey.matching.attributes.rows import foresee_row, note_constraint, place_row, take_row
+from covey.matching.jit import BLOCK, Floats, Ints, Longs, floats_at, ints_at, kernel, part, prefetch
 
 ROOM_WORDS = 2048  # for directories and other small records of one operation
+AHEAD = 4  # rows between one step towards a record and the next: time for memory to answer
+
+
+@part
+def _foresee_constraints(m: Memory, starts: Longs, row: int, w: Intervals) -> None:
+    """Ask for the constraints of rows that are next but a few."""
+    rows = len(starts) - 1
+    if row + 2 * AHEAD < rows:
+        for k in range(starts[row + 2 * AHEAD], starts[row + 2 * AHEAD + 1]):
+            foresee_slot(m, w.names[k], w.lows[k], w.highs[k])
+    if row + AHEAD < rows:
+        for k in range(starts[row + AHEAD], starts[row + AHEAD + 1]):
+            foresee_record(m, w.names[k], w.lows[k], w.highs[k])
+
+
+@part
+def _foresee_lists(m: Memory, ids: Ints, number: int) -> None:
+    """Ask for the lists and chains of rows that are next but a few."""
+    count = len(ids)
+    if number + 4 * AHEAD < count and ids[number + 4 * AHEAD] >= 0:
+        prefetch(m.homes, ids[number + 4 * AHEAD])
+    if number + 3 * AHEAD < count:
+        prefetch(m.f, home_of(m, ids[number + 3 * AHEAD]))
+    if number + 2 * AHEAD < count:
+        record = home_of(m, ids[number + 2 * AHEAD])
+        if record != 0:
+            prefetch(m.i, ids_at(m, record))
+    if number + AHEAD < count:
+        record = home_of(m, ids[number + AHEAD])
+        if record != 0:
+            foresee_row(m, record, position_of(m, record, ids[number + AHEAD]))
 
 
 @kernel
@@ -54,9 +93,11 @@ def note_rows(
 ) -> int:
     """Count the constraints of rows from number `first` on; return the first row for which there was no room."""
     m = memory_at(addresses)
+    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
     for row in range(first, len(starts) - 1):
         if is_short(m, size, widest):
             return row
+        _foresee_constraints(m, starts, row, w)
         for k in range(starts[row], starts[row + 1]):
             note_constraint(m, names[k], lows[k], highs[k])
     return len(starts) - 1
@@ -80,6 +121,7 @@ def place_rows(
     for row in range(first, len(starts) - 1):
         if is_short(m, size, widest):
             return row
+        _foresee_constraints(m, starts, row, w)
         place_row(m, ids[row], w, starts[row], starts[row + 1])
         if m.meta[POSTED] != 0:
             post_row(m, ids[row], w, starts[row], starts[row + 1])
@@ -108,6 +150,7 @@ def take_rows(
     for number in range(first, len(ids)):
         if is_short(m, size, widest) or m.meta[FREED] + 2 * widest > len(freed_channels):
             return number
+        _foresee_lists(m, ids, number)
         count = take_row(m, ids[number], w, freed_channels, freed_values)
         if m.meta[POSTED] != 0:
             unpost_row(m, ids[number], w, count)
@@ -359,7 +402,7 @@ class Store:
 
         The answer is a view, valid until the next query.
         """
-        if len(self.out) < self.meta[ROWS]:
+        if len(self.out) < self.meta[ROWS] + BLOCK:
             self.out = np.empty(self.rows * 5 // 4 + 64, dtype=np.int32)
             self._note_addresses()
         return self.out[: query(self.addresses, count, limit)]
