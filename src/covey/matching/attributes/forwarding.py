@@ -101,6 +101,8 @@ def _visit(
             if not chain_holds(m, m.i[ids + 2 * capacity + k]):
                 continue
         hit = _hit_row(m, row, hit, seen, links)
+        if open_links & ~hit == 0:
+            break
     return hit
 
 

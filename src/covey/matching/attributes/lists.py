@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from covey.matching.attributes.heap import LARGEST_LIST, allocate, class_words, free, size_class
 from covey.matching.attributes.memory import Memory
-from covey.matching.jit import part
+from covey.matching.jit import called, part
 
 # Fields of a list's header, as int32 numbers from its start.
 LENGTH = 0
@@ -115,7 +115,7 @@ def handle_of(m: Memory, row: int) -> int:
     return row if row >= 0 else m.extra[EXTRA_COLUMNS * ~row + EXTRA_HANDLE]
 
 
-@part
+@called
 def new_list(m: Memory, kind: int, owner: int, capacity: int) -> int:
     """Return a new, empty list with room for at least `capacity` rows."""
     words = class_words(size_class(list_words(kind, capacity)))
@@ -148,7 +148,7 @@ def copy_row(m: Memory, source: int, position: int, target: int, place: int) -> 
         m.i[to_ids + column * b] = m.i[from_ids + column * a]
 
 
-@part
+@called
 def _moved(m: Memory, record: int, capacity: int) -> int:
     """Move the list to a block with room for at least `capacity` rows; return where."""
     base = 2 * record
@@ -227,7 +227,7 @@ def links_of(m: Memory, record: int) -> int:
     return (m.i[2 * record + LINKS_LOW] & 0xFFFFFFFF) | (m.i[2 * record + LINKS_HIGH] << 32)
 
 
-@part
+@called
 def refresh_links(m: Memory, record: int) -> None:
     """Compute the list's mask of links anew."""
     m.i[2 * record + LINKS_LOW] = 0

@@ -47,7 +47,7 @@ from covey.matching.attributes.lists import (
     refresh_links,
 )
 from covey.matching.attributes.memory import Memory
-from covey.matching.jit import part
+from covey.matching.jit import called, part
 
 # Fields of a directory's header, as int32 numbers from its start; WIDTH is its fifth word, a float.
 DIRECTORY_CHANNEL = 0
@@ -119,7 +119,7 @@ def _directory_words(room: int) -> int:
     return DIRECTORY_WORDS + (3 * room + 1) // 2
 
 
-@part
+@called
 def _empty_directory(m: Memory, room: int) -> int:
     words = class_words(size_class(_directory_words(room)))
     directory = allocate(m, words)
@@ -129,7 +129,7 @@ def _empty_directory(m: Memory, room: int) -> int:
     return directory
 
 
-@part
+@called
 def _point_at(m: Memory, old: int, new: int) -> None:
     """Let the chain of directories that `old` stands in have `new` in its place."""
     channel = m.i[2 * old + DIRECTORY_CHANNEL]
@@ -145,7 +145,7 @@ def _point_at(m: Memory, old: int, new: int) -> None:
     m.i[2 * previous + NEXT_DIRECTORY] = new
 
 
-@part
+@called
 def _directory_of(m: Memory, channel: int, low: float, high: float, kind: int) -> int:
     """Return the directory for such a range, made when there was none; `kind` is that of the short list."""
     side = side_of(low, high)
@@ -168,7 +168,7 @@ def _directory_of(m: Memory, channel: int, low: float, high: float, kind: int) -
     return directory
 
 
-@part
+@called
 def new_directory(m: Memory, channel: int, kind: int) -> int:
     """Return a new directory with one empty bucket."""
     directory = _empty_directory(m, 2)
@@ -180,7 +180,7 @@ def new_directory(m: Memory, channel: int, kind: int) -> int:
     return directory
 
 
-@part
+@called
 def _insert_bucket(m: Memory, directory: int, bucket: int, key: float, record: int) -> None:
     """Add a bucket with this number; the directory may move."""
     count = m.i[2 * directory + COUNT]
@@ -239,7 +239,7 @@ def append_range(m: Memory, channel: int, low: float, high: float, row: int, ver
     return record
 
 
-@part
+@called
 def _spread(m: Memory, channel: int, short: int, position: int) -> None:
     """Put a copy of a short list's row into its bucket."""
     capacity = m.i[2 * short + CAPACITY]
@@ -290,7 +290,7 @@ def rows_below(m: Memory, record: int, key: float, inclusive: bool) -> int:
     return below
 
 
-@part
+@called
 def put_in_order(m: Memory, record: int) -> None:
     """Move the last row of a list that is otherwise in order of key to its place."""
     last, kind, capacity = m.i[2 * record + LENGTH] - 1, m.i[2 * record + KIND], m.i[2 * record + CAPACITY]
@@ -323,7 +323,7 @@ def has_room(m: Memory, directory: int, end: float) -> bool:
     return m.i[2 * record + LENGTH] < CHUNK
 
 
-@part
+@called
 def make_room(m: Memory, directory: int, end: float) -> None:
     """Bring `has_room` nearer: split the bucket at its median, or, when it has a single key, chain or divide it."""
     bucket = bucket_of(m, directory, end)
@@ -343,7 +343,7 @@ def make_room(m: Memory, directory: int, end: float) -> None:
         _insert_bucket(m, directory, bucket + 1, key, record)
 
 
-@part
+@called
 def _has_one_key(m: Memory, record: int) -> bool:
     keys = key_at(m, record)
     for k in range(1, m.i[2 * record + LENGTH]):
@@ -352,7 +352,7 @@ def _has_one_key(m: Memory, record: int) -> bool:
     return True
 
 
-@part
+@called
 def _split(m: Memory, directory: int, bucket: int, record: int) -> None:
     """Split a bucket with more than one key at its median."""
     length, kind, keys, ids = (
@@ -382,7 +382,7 @@ def _split(m: Memory, directory: int, bucket: int, record: int) -> None:
     _insert_bucket(m, directory, bucket + 1, ordered[cut], upper)
 
 
-@part
+@called
 def drop_bucket(m: Memory, directory: int, bucket: int) -> None:
     """Take a bucket without lists out, and its directory when that was its last."""
     count = m.i[2 * directory + COUNT] - 1

@@ -66,7 +66,7 @@ from covey.matching.attributes.ranges import (
     buckets_at,
     drop_bucket,
 )
-from covey.matching.jit import Floats, Ints, part, prefetch
+from covey.matching.jit import Floats, Ints, called, part, prefetch
 
 # Channel 0 belongs to no attribute and its value is always 0: the inline constraint of rows that need none.
 NO_CHANNEL = 0
@@ -198,7 +198,7 @@ def _fill_residual(
         place += 1
 
 
-@part
+@called
 def _still_linked(m: Memory, record: int, bit: int) -> bool:
     ids = ids_at(m, record)
     for k in range(m.i[2 * record + LENGTH]):
@@ -227,7 +227,7 @@ def read_access(m: Memory, record: int, position: int, w: Intervals) -> int:
     return 1
 
 
-@part
+@called
 def read_row(m: Memory, record: int, position: int, w: Intervals) -> int:
     """Write the constraints of the row at this place into the arrays, access first; return their number."""
     base = 2 * record
@@ -320,7 +320,7 @@ def take_row(m: Memory, row: int, w: Intervals, freed_channels: Ints, freed_valu
     return count
 
 
-@part
+@called
 def _replace(m: Memory, old: int, new: int, low: float, high: float) -> None:
     """Let whatever points at the list `old` point at `new`, or past it if `new` is empty; (low, high) is its access."""
     kind, owner = m.i[2 * new + KIND], m.i[2 * new + OWNER]
@@ -342,7 +342,7 @@ def _replace(m: Memory, old: int, new: int, low: float, high: float) -> None:
             drop_bucket(m, owner, bucket)
 
 
-@part
+@called
 def relink(m: Memory, first: int, old: int, new: int) -> int:
     """Put `new` in the place of `old` in the chain that begins with `first`; return with what it begins now."""
     if first == old:

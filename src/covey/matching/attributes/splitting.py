@@ -1,7 +1,7 @@
 """Splitting: a conjunction with sets of values (IN) as several with single values.
 
 A single value is a way into the index, a set is not. So a filter with small sets has a row for each choice of values,
-and a filter that is asked about is asked in pieces: it is covered by what covers every piece. Both are exact, because the
+and a filter that is asked about is asked in pieces: it is covered by what covers every piece. Both are exact: the
 pieces together are the conjunction, and a row with a single value covers a piece or does not.
 """
 

@@ -241,6 +241,11 @@ class Store:
         """How many bytes all arrays take, free room included."""
         return sum(array.nbytes for array in self._memory())
 
+    @property
+    def _room(self) -> int:
+        """How many words records may take: copying ids by the block reads up to a block beyond them."""
+        return len(self.words) - BLOCK
+
     def _memory(self) -> tuple[np.ndarray, ...]:
         return (
             self.words,
@@ -301,7 +306,7 @@ class Store:
         old = self.table
         if 2 * (self.meta[CONSTRAINTS] + self.widest) > self.meta[TABLE_MASK]:
             self.table = np.zeros(2 * len(old), dtype=np.int32)
-        self.words = grown(self.words, room_words(self.addresses, self.widest))
+        self.words = grown(self.words, room_words(self.addresses, self.widest) + BLOCK)
         self._note_addresses()
         if old is not self.table:
             rehash(self.addresses, old)
@@ -314,10 +319,10 @@ class Store:
         self.make_intervals(self.widest)
         row = (starts, names, lows, highs)
         done = 0
-        while (done := note_rows(self.addresses, len(self.words), self.widest, *row, done)) < len(ids):
+        while (done := note_rows(self.addresses, self._room, self.widest, *row, done)) < len(ids):
             self._grow()
         done = 0
-        while (done := place_rows(self.addresses, len(self.words), self.widest, ids, *row, done)) < len(ids):
+        while (done := place_rows(self.addresses, self._room, self.widest, ids, *row, done)) < len(ids):
             self._grow()
 
     def remove_rows(self, ids: Ints) -> list[tuple[int, float]]:
@@ -328,7 +333,7 @@ class Store:
             self._freed = (np.zeros(4 * self.widest, dtype=np.int32), np.zeros(4 * self.widest))
         done = 0
         while done < len(ids):
-            done = take_rows(self.addresses, len(self.words), self.widest, ids, *work, *self._freed, done)
+            done = take_rows(self.addresses, self._room, self.widest, ids, *work, *self._freed, done)
             count = int(self.meta[FREED])
             freed.extend(zip(self._freed[0][:count].tolist(), self._freed[1][:count].tolist(), strict=True))
             self.meta[FREED] = 0
@@ -343,7 +348,7 @@ class Store:
         while not self.meta[POSTED] or done < handles + len(self.extra):
             self.meta[POSTED] = 1
             room = room_words(self.addresses, self.widest) - int(self.meta[TOP])
-            done = post_all(self.addresses, len(self.words), room, *work, handles, done)
+            done = post_all(self.addresses, self._room, room, *work, handles, done)
             self._grow()
 
     def inside(self, names: Ints, lows: Floats, highs: Floats, group_of: Ints, groups: int) -> Ints:
