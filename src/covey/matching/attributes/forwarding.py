@@ -1,38 +1,35 @@
 """Forwarding: which links an event must go to, without asking for every row.
 
 Each list knows the links of its rows as a mask. A list whose links have all been hit already is skipped; simple rows
-hit all of a list's links at once; and the query stops when every link is hit. Links from SHARED_BIT up share the
-last bit of masks, and lists that have it are looked at row by row.
+hit all of a list's links at once; and the query stops when every link is hit. Only if simple rows leave a link open are
+rows verified, all of them as for matching. Links from SHARED_BIT up share the last bit of masks, and lists that have
+it are looked at row by row.
 """
 
 from __future__ import annotations
 
-from covey.matching.attributes.constraints import SIMPLE_LIST, VERIFY_LIST, find
-from covey.matching.attributes.heap import ALWAYS_SIMPLE, ALWAYS_VERIFY
+from covey.matching.attributes.constraints import SIMPLE_LIST, find
+from covey.matching.attributes.heap import ALWAYS_SIMPLE
 from covey.matching.attributes.lists import (
     CAPACITY,
-    HEADER_WORDS,
-    KIND,
     LENGTH,
     NEXT,
     SHARED_BIT,
     SPAN,
-    VERIFY,
-    handle_of,
     ids_at,
     key_at,
     links_of,
 )
-from covey.matching.attributes.memory import Intervals, Memory, memory_at
-from covey.matching.attributes.query import chain_holds, holds_inline, reset_values, set_values
+from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
+from covey.matching.attributes.query import satisfied
 from covey.matching.attributes.ranges import (
     CHANNEL_COLUMNS,
     COUNT,
     FIRST_DIRECTORY,
+    LIST_KIND,
     LOWER,
     NEXT_DIRECTORY,
     SHORT_SIMPLE,
-    SHORT_VERIFY,
     SIDE,
     SPANS,
     WIDTH,
@@ -48,8 +45,8 @@ NO_LINK = 1  # rows with link 0 have none: it counts as hit from the start
 
 @part
 def _hit_row(m: Memory, row: int, hit: int, seen: Ints, links: int) -> int:
-    """Count the row's link as hit; `seen` says which of the links from SHARED_BIT up are."""
-    link = m.links[handle_of(m, row)]
+    """Count the link of a row, whose id is a handle, as hit; `seen` says which of the links from SHARED_BIT up are."""
+    link = m.links[row]
     if link < SHARED_BIT:
         return hit | (1 << link)
     if seen[link] == 0:
@@ -67,40 +64,25 @@ def _visit(
     start: int,
     end: int,
     spanned: bool,
-    low: float,
-    high: float,
+    value: float,
     hit: int,
     seen: Ints,
     links: int,
 ) -> int:
-    """Hit the links of a list's satisfied rows from `start` to `end`, looking at their ranges if `spanned`."""
-    base = 2 * record
+    """Hit the links of a list's simple rows from `start` to `end`, looking at their ranges if `spanned`."""
     open_links = links_of(m, record) & ~hit
     if open_links == 0 or start >= end:
         return hit
-    kind, capacity, length = m.i[base + KIND], m.i[base + CAPACITY], m.i[base + LENGTH]
-    simple = kind < VERIFY
-    if simple and not spanned and start == 0 and end == length:
+    capacity, length = m.i[2 * record + CAPACITY], m.i[2 * record + LENGTH]
+    if not spanned and start == 0 and end == length:
         hit |= open_links & ~SHARED
         if open_links & SHARED == 0:
             return hit
     ids, keys = ids_at(m, record), key_at(m, record)
     for k in range(start, end):
-        row = m.i[ids + k]
-        link = m.links[handle_of(m, row)]
-        if link < SHARED_BIT and hit & (1 << link) != 0:
+        if spanned and not (m.f[keys + k] <= value and m.f[keys + capacity + k] >= value):
             continue
-        if link >= SHARED_BIT and seen[link] != 0:
-            continue
-        if spanned and not (m.f[keys + k] <= low and m.f[keys + capacity + k] >= high):
-            continue
-        if not simple:
-            column = record + HEADER_WORDS + k
-            if not holds_inline(m, column, capacity, m.i[ids + capacity + k]):
-                continue
-            if not chain_holds(m, m.i[ids + 2 * capacity + k]):
-                continue
-        hit = _hit_row(m, row, hit, seen, links)
+        hit = _hit_row(m, m.i[ids + k], hit, seen, links)
         if open_links & ~hit == 0:
             break
     return hit
@@ -109,7 +91,7 @@ def _visit(
 @part
 def _visit_chain(m: Memory, record: int, hit: int, seen: Ints, links: int) -> int:
     while record != 0:
-        hit = _visit(m, record, 0, m.i[2 * record + LENGTH], False, 0.0, 0.0, hit, seen, links)
+        hit = _visit(m, record, 0, m.i[2 * record + LENGTH], False, 0.0, hit, seen, links)
         record = m.i[2 * record + NEXT]
     return hit
 
@@ -126,20 +108,19 @@ def _visit_bucket(
             end = rows_below(m, record, value, True)
         elif bucket == boundary and side != SPANS:
             start = rows_below(m, record, value, False)
-        hit = _visit(m, record, start, end, side == SPANS, value, value, hit, seen, links)
+        hit = _visit(m, record, start, end, side == SPANS, value, hit, seen, links)
         record = m.i[2 * record + NEXT]
     return hit
 
 
 @part
 def _visit_ranges(
-    m: Memory, directory: int, value: float, simple: bool, hit: int, everything: int, seen: Ints, links: int
+    m: Memory, directory: int, value: float, hit: int, everything: int, seen: Ints, links: int
 ) -> int:
-    """Hit the links of satisfied rows in the channel's directories for simple rows, or for rows to verify."""
+    """Hit the links of satisfied simple rows in a channel's directories."""
     while directory != 0 and hit != everything:
         base = 2 * directory
-        first_list = m.i[buckets_at(m, directory)]
-        if (m.i[2 * first_list + KIND] <= SPAN) == simple:
+        if m.i[base + LIST_KIND] <= SPAN:
             boundary = bucket_of(m, directory, value)
             first, last = 0, boundary + 1
             if m.i[base + SIDE] == SPANS:
@@ -147,6 +128,8 @@ def _visit_ranges(
             elif m.i[base + SIDE] != LOWER:
                 first, last = boundary, m.i[base + COUNT]
             for bucket in range(first, last):
+                if hit == everything:
+                    break
                 hit = _visit_bucket(m, directory, bucket, boundary, value, hit, seen, links)
         directory = m.i[base + NEXT_DIRECTORY]
     return hit
@@ -156,50 +139,22 @@ def _visit_ranges(
 def _hit_simple(
     m: Memory, w: Intervals, start: int, end: int, everything: int, seen: Ints, links: int
 ) -> int:
-    """Hit the links of satisfied simple rows: they need no table of values, and often hit everything."""
+    """Hit the links of satisfied simple rows: no other row has to be verified if they hit everything."""
     hit = _visit_chain(m, m.meta[ALWAYS_SIMPLE], NO_LINK, seen, links)
     for k in range(start, end):
         if hit == everything:
             return hit
         column = CHANNEL_COLUMNS * w.names[k]
-        hit = _visit_ranges(
-            m, m.channels[column + FIRST_DIRECTORY], w.lows[k], True, hit, everything, seen, links
-        )
+        hit = _visit_ranges(m, m.channels[column + FIRST_DIRECTORY], w.lows[k], hit, everything, seen, links)
         record = m.channels[column + SHORT_SIMPLE]
         if record != 0:
-            hit = _visit(m, record, 0, m.i[2 * record + LENGTH], True, w.lows[k], w.lows[k], hit, seen, links)
+            hit = _visit(m, record, 0, m.i[2 * record + LENGTH], True, w.lows[k], hit, seen, links)
     for k in range(start, end):
         if hit == everything:
             return hit
         cell = find(m, w.names[k], w.lows[k], w.lows[k])
         if cell != 0:
             hit = _visit_chain(m, m.i[2 * cell + SIMPLE_LIST], hit, seen, links)
-    return hit
-
-
-@part
-def hit_links(m: Memory, w: Intervals, start: int, end: int, everything: int, seen: Ints, links: int) -> int:
-    """Return the mask of links that the event must go to; `seen` gets those from SHARED_BIT up, and is all 0 before."""
-    hit = _hit_simple(m, w, start, end, everything, seen, links)
-    if hit == everything:
-        return hit
-    set_values(m, w, start, end)
-    for k in range(start, end):
-        if hit == everything:
-            break
-        column = CHANNEL_COLUMNS * w.names[k]
-        cell = find(m, w.names[k], w.lows[k], w.lows[k])
-        if cell != 0:
-            hit = _visit_chain(m, m.i[2 * cell + VERIFY_LIST], hit, seen, links)
-        record = m.channels[column + SHORT_VERIFY]
-        if record != 0:
-            hit = _visit(m, record, 0, m.i[2 * record + LENGTH], True, w.lows[k], w.lows[k], hit, seen, links)
-        hit = _visit_ranges(
-            m, m.channels[column + FIRST_DIRECTORY], w.lows[k], False, hit, everything, seen, links
-        )
-    if hit != everything:
-        hit = _visit_chain(m, m.meta[ALWAYS_VERIFY], hit, seen, links)
-    reset_values(m, w, start, end)
     return hit
 
 
@@ -213,10 +168,18 @@ def links_batch(
     """
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(points.ctypes.data), floats_at(points.ctypes.data))
+    cells, found = ints_at(addresses[ARRAYS + 3]), ints_at(addresses[ARRAYS + 4])
     everything = (1 << min(links, SHARED_BIT)) - 1
     if links > SHARED_BIT:
         everything |= SHARED
     width = links + 1 if links > SHARED_BIT else 0
     for number in range(len(starts) - 1):
         row = ints_at(seen.ctypes.data + 4 * width * number)
-        masks[number] = hit_links(m, w, starts[number], starts[number + 1], everything, row, links)
+        start, end = starts[number], starts[number + 1]
+        hit = _hit_simple(m, w, start, end, everything, row, links)
+        if hit != everything:
+            for k in range(satisfied(m, w, start, end, cells, found, 0, 2**62)):
+                hit = _hit_row(m, found[k], hit, row, links)
+                if hit == everything:
+                    break
+        masks[number] = hit

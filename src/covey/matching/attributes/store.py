@@ -390,6 +390,9 @@ class Store:
     def link_masks(self, starts: Longs, names: Ints, points: Floats, links: int, seen: Ints) -> Longs:
         """Return the links below SHARED_BIT that each event must go to, as masks; the others are marked in `seen`."""
         masks = np.zeros(len(starts) - 1, dtype=np.int64)
+        self._make_out()
+        if len(masks):
+            self.make_intervals(int(np.diff(starts).max()))
         links_batch(self.addresses, starts, names, points, links, seen, masks)
         return masks
 
@@ -407,10 +410,14 @@ class Store:
 
         The answer is a view, valid until the next query.
         """
+        self._make_out()
+        return self.out[: query(self.addresses, count, limit)]
+
+    def _make_out(self) -> None:
+        """Make room for the answer of one query."""
         if len(self.out) < self.meta[ROWS] + BLOCK:
             self.out = np.empty(self.rows * 5 // 4 + 64, dtype=np.int32)
             self._note_addresses()
-        return self.out[: query(self.addresses, count, limit)]
 
     def query_batch(self, starts: Longs, names: Ints, points: Floats) -> tuple[Ints, Longs]:
         """Match many events; return all handles in one array, and where those of each event end.
