@@ -92,5 +92,5 @@ def test_the_comparison_agrees_with_the_scan() -> None:
     assert said
     assert set(row) == {
         "size", "scan_us", "ours_us", "ratio", "covering_us", "covering_ratio", "add_us", "remove_us", "parse_us",
-        "bytes_per_filter", "matches_per_document", "equal",
+        "bytes_per_filter", "matches_per_document", "equal", "exponent",
     }  # fmt: skip

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from covey.bench.timing import Row, exponent, rounded
 from covey.core.xpath.document import Document
 from covey.core.xpath.filter import XPathFilter
 from covey.matching.xpath.index import XPathIndex
@@ -26,7 +27,6 @@ SCANNED_DOCUMENTS = 3
 ASKED_FILTERS = 200
 CHURNED_FILTERS = 2_000
 
-Row = dict[str, object]
 Item = TypeVar("Item")
 
 
@@ -37,7 +37,8 @@ def run(
 
     Times are in microseconds: `scan_us` and `ours_us` a document, `ratio` between them; `covering_us` for the
     filters that cover a given one, `covering_ratio` against asking every filter; `add_us` and `remove_us` a filter,
-    while the others stay; `parse_us` a document. `equal` says whether all compared answers were the same.
+    while the others stay; `parse_us` a document; `exponent` is e if `ours_us` grows as size**e from the smallest size.
+    `equal` says whether all compared answers were the same.
     """
     generator = np.random.default_rng(seed)
     workload = XPathWorkload(newspaper(), generator)
@@ -47,12 +48,13 @@ def run(
     texts = [workload.document() for _ in range(documents)]
     parsed = [Document.parse(text) for text in texts]
     parse_us = float(np.mean(_best_each(Document.parse, texts)))
-    rows = []
+    rows: list[Row] = []
     for size in sizes:
         progress(f"measuring {size:,} patterns")
         row: Row = {"size": size, **_measure(filters[:size], asked, parsed), "parse_us": round(parse_us, 1)}
         rows.append(row)
-    return rows
+        row["exponent"] = exponent(rows, "ours_us")
+    return [rounded(row) for row in rows]
 
 
 def _measure(filters: list[XPathFilter], asked: list[XPathFilter], documents: list[Document]) -> Row:
