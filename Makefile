@@ -27,7 +27,7 @@ test: setup ## run the tests
 test-long: setup ## run all tests, the long ones too, with many more random examples
 	COVEY_HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m 'long or not long'
 
-demo: setup ## see it work, in less than a minute
+demo: setup ## see it work, in about a minute
 	$(BIN)/covey demo
 
 check: setup ## formatting, lint, types and layers
