@@ -248,3 +248,28 @@ def test_warming_up_leaves_nothing_to_compile() -> None:
     assert set(index.match_batch([{"a": 1}])[0]) == {"x", "y"}
     assert index.match({"b": "axa"}) == {"y"}
     assert {name: len(getattr(query, name).signatures) for name in kinds} == kinds
+
+
+def test_wide_filters_and_wide_events() -> None:
+    """More constraints in a filter, and attributes in an event, than any fixed room would hold."""
+    generator = random.Random(11)
+    index, scan = Index(), ScanIndex()
+    names = [f"n{k}" for k in range(700)]
+    wide = {name: generator.randrange(3) for name in names}
+    for key in range(40):
+        chosen = generator.sample(names, generator.choice([1, 70, 300, 600]))
+        items: list[tuple[Any, ...]] = [
+            (name, generator.choice(["=", ">=", "<="]), wide[name]) for name in chosen
+        ]
+        filter = covey.conjunction(items)
+        index.add(key, filter, link=key % 5)
+        scan.add(key, filter, link=key % 5)
+    events = [wide, {**wide, "n1": 99, "n2": -99}, dict.fromkeys(names[:100], 1)]
+    asked = [covey.conjunction([(name, "=", wide[name]) for name in names]), covey.parse("n1 >= 0")]
+    assert len(index.match(wide)) == 40
+    ask_everything(index, scan, events, asked)
+    assert [set(answer.tolist()) for answer in index.match_batch(events)] == scan.match_batch(events)
+    for key in range(0, 40, 2):
+        index.remove(key)
+        scan.remove(key)
+    ask_everything(index, scan, events, asked)
