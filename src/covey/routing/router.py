@@ -1,0 +1,278 @@
+"""Router: one broker as a state machine.
+
+The driver's duties, whatever it is (a simulator, a daemon):
+
+1. Give every input to `handle`, one at a time, with the link it came from: messages from neighbours and clients,
+   LinkUp before a link's first message, LinkDown after its last, Congestion when the input queue grows long or is short
+   again.
+2. Carry out all outputs in their order before the next input. A link delivers in order what was sent, or goes down.
+3. On a ProtocolError cut the link that the message came from; LinkDown withdraws whatever it had said before.
+
+    for output in router.handle(message, source, now_s):
+        match output:
+            case Send(link, message): links[link].send(message)
+            case Deliver(link, keys, publish): clients[link].deliver(publish.event, keys)
+
+A client's subscription is kept once, in the index of local entries, however many trees there are; it belongs to the
+tree of its group. An event may arrive over several trees: clients get it when it comes first, and never again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from covey.core.filter import Filter
+from covey.errors import ProtocolError
+from covey.matching.index import Index
+from covey.routing.messages import (
+    CONTROL,
+    Advertise,
+    Congestion,
+    Echo,
+    Greet,
+    Key,
+    Link,
+    LinkDown,
+    LinkUp,
+    Message,
+    Probe,
+    Publish,
+    Subscribe,
+    Sync,
+    Tree,
+    Unadvertise,
+    Unsubscribe,
+)
+from covey.routing.outputs import Deliver, Output
+from covey.routing.plan import ONE_TREE, TreePlan
+from covey.routing.probes import Probes
+from covey.routing.seen import Seen
+from covey.routing.strategy import registered
+from covey.routing.table import Place
+from covey.routing.tree import TreePart
+
+SEEN_EVENTS: Final = 1 << 16
+
+
+class Router:
+    """One broker; see the module's text. `plan` says which neighbours are on which tree, where there are several."""
+
+    def __init__(
+        self,
+        broker: str,
+        strategy: str = "covering",
+        *,
+        advertisements: bool = True,
+        plan: TreePlan = ONE_TREE,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.broker = broker
+        self.counters: Counter[str] = Counter()
+        self._registered = registered(strategy)
+        self._plan = plan
+        self._local = Index()
+        self._clients: dict[Link, dict[Key, tuple[Tree, Filter]]] = {}
+        self._trees = {
+            tree: TreePart(
+                broker,
+                tree,
+                self._registered,
+                dict(options or {}),
+                advertisements=advertisements,
+                local=self._local,
+                counters=self.counters,
+            )
+            for tree in plan.trees
+        }
+        self._outputs: list[Output] = []
+        for part in self._trees.values():
+            part.outputs = self._outputs
+        self._probes = Probes()
+        self._seen = Seen(SEEN_EVENTS) if len(self._trees) > 1 else None
+
+    def handle(self, message: Message, source: Link, now_s: float = 0.0) -> list[Output]:
+        """Take one input and return what is to be done; ProtocolError if the source may not say this."""
+        handler = _HANDLERS.get(type(message))
+        if handler is None:
+            raise ProtocolError(f"broker {self.broker} does not understand {type(message).__name__:.40}")
+        for part in self._trees.values():
+            part.now_s = now_s
+        handler(self, message, source)
+        outputs = list(self._outputs)
+        self._outputs.clear()
+        return outputs
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    def _link_up(self, message: LinkUp, source: Link) -> None:
+        if source in self._clients or any(source in part.links_up() for part in self._trees.values()):
+            raise ProtocolError(f"broker {self.broker}: the link to {source} is up already")
+        if message.client:
+            self._clients[source] = {}
+            return
+        for tree, part in self._trees.items():
+            if self._plan.has_link(tree, self.broker, source):
+                part.link_up(source)
+
+    def _link_down(self, message: LinkDown, source: Link) -> None:
+        subscriptions = self._clients.get(source)
+        if subscriptions is not None:
+            for key in list(subscriptions):
+                self._unsubscribe(source, key)
+            for part in self._trees.values():
+                for key in list(part.advertised.of_link(source)):
+                    part.unadvertise(source, key)
+            del self._clients[source]
+            return
+        for part in self._trees.values():
+            part.link_down(source)
+        self._probes.link_down(source, self._outputs.append)
+
+    def _greet(self, message: Greet, source: Link) -> None:
+        self._part(message.tree, source).greet(source, message)
+
+    def _sync(self, message: Sync, source: Link) -> None:
+        self._part(message.tree, source).sync(source, message)
+
+    def _part(self, tree: Tree, source: Link) -> TreePart:
+        part = self._trees.get(tree)
+        if part is None or source not in part.links_up():
+            raise ProtocolError(f"broker {self.broker}: {source} is not a neighbour on tree {tree}")
+        return part
+
+    # -- interest --------------------------------------------------------------------------------------------
+
+    def _control(self, message: Any, source: Link) -> None:
+        subscriptions = self._clients.get(source)
+        if subscriptions is None:
+            self._part(message.tree, source).strategy.receive(source, message)
+        elif isinstance(message, Subscribe):
+            if message.key in subscriptions:
+                raise ProtocolError(
+                    f"broker {self.broker}: {source} has a subscription {message.key} already"
+                )
+            tree = self._plan.group(message.key, message.filter)
+            self._local.add((source, message.key), message.filter)
+            subscriptions[message.key] = (tree, message.filter)
+            self._trees[tree].strategy.subscribe(source, message.key, message.filter)
+        elif isinstance(message, Unsubscribe):
+            if message.key not in subscriptions:
+                raise ProtocolError(f"broker {self.broker}: {source} has no subscription {message.key:.60}")
+            self._unsubscribe(source, message.key)
+        else:
+            raise ProtocolError(f"broker {self.broker}: a client cannot say {type(message).__name__}")
+
+    def _unsubscribe(self, source: Link, key: Key) -> None:
+        tree, filter = self._clients[source].pop(key)
+        self._local.remove((source, key))
+        self._trees[tree].strategy.unsubscribe(source, key, filter)
+
+    def _advertise(self, message: Advertise, source: Link) -> None:
+        if source not in self._clients:
+            self._part(message.tree, source).advertise(source, message)
+            return
+        for tree, part in self._trees.items():
+            if message.key in part.advertised.of_link(source):
+                raise ProtocolError(
+                    f"broker {self.broker}: {source} has an advertisement {message.key} already"
+                )
+            part.advertise(source, Advertise(message.key, message.filter, source, tree))
+
+    def _unadvertise(self, message: Unadvertise, source: Link) -> None:
+        if source not in self._clients:
+            self._part(message.tree, source).unadvertise(source, message.key)
+            return
+        for part in self._trees.values():
+            part.unadvertise(source, message.key)
+
+    def _congestion(self, message: Congestion, source: Link) -> None:
+        for part in self._trees.values():
+            part.congested = message.on
+            part.strategy.congestion(message.on)
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def _publish(self, message: Publish, source: Link) -> None:
+        local: Sequence[Place] = sorted(self._local.match(message.event))
+        if source in self._clients:
+            self._publish_own(message, source, local)
+            return
+        part = self._part(message.tree, source)
+        if self._seen is None or self._seen.add(message.id):
+            self._deliver(message, local)
+        else:
+            self.counters["duplicates_suppressed"] += 1
+        part.forward(message, source, local)
+
+    def _publish_own(self, message: Publish, source: Link, local: Sequence[Place]) -> None:
+        if self._seen is not None:
+            self._seen.add(message.id)
+        self._deliver(message, local)
+        for tree, part in self._trees.items():
+            flooded = not part.is_advertised(source, message.event)
+            envelope = msgspec.structs.replace(message, publisher=source, flooded=flooded, tree=tree)
+            part.forward(envelope, source, local)
+            if flooded:
+                self.counters["unadvertised_events"] += 1
+                return  # one tree reaches everyone
+
+    def _deliver(self, message: Publish, local: Sequence[Place]) -> None:
+        clients: dict[Link, list[Key]] = {}
+        for link, key in local:
+            clients.setdefault(link, []).append(key)
+        for link, keys in clients.items():
+            self._outputs.append(Deliver(link, tuple(keys), message))
+
+    # -- probes ----------------------------------------------------------------------------------------------
+
+    def _probe(self, message: Probe, source: Link) -> None:
+        if source in self._clients:
+            trees = list(self._trees)
+        else:
+            self._part(message.tree, source)
+            trees = [message.tree]
+        for tree in trees:
+            self._probes.probe(
+                source, message.id, tree, self._trees[tree].links_up(), len(trees), self._outputs.append
+            )
+
+    def _echo(self, message: Echo, source: Link) -> None:
+        self._part(message.tree, source)
+        self._probes.echo(source, message, self._outputs.append)
+
+    # -- what is known, for checks and reports ---------------------------------------------------------------
+
+    @property
+    def trees(self) -> Mapping[Tree, TreePart]:
+        """The router's part of each tree."""
+        return self._trees
+
+    def remote_entries(self) -> list[tuple[Link, Filter]]:
+        """Return what neighbours asked for, as pairs of link and filter."""
+        return [entry for part in self._trees.values() for entry in part.strategy.remote_entries()]
+
+    def local_subscriptions(self) -> dict[Link, dict[Key, Filter]]:
+        """Return what clients asked for."""
+        return {
+            link: {key: filter for key, (_, filter) in subscriptions.items()}
+            for link, subscriptions in self._clients.items()
+        }
+
+
+_HANDLERS: dict[type, Callable[[Router, Any, Link], None]] = {
+    LinkUp: Router._link_up,
+    LinkDown: Router._link_down,
+    Greet: Router._greet,
+    Sync: Router._sync,
+    Advertise: Router._advertise,
+    Unadvertise: Router._unadvertise,
+    Publish: Router._publish,
+    Probe: Router._probe,
+    Echo: Router._echo,
+    Congestion: Router._congestion,
+    **{kind: Router._control for kind in CONTROL if kind not in (Advertise, Unadvertise)},
+}

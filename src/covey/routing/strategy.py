@@ -1,0 +1,187 @@
+"""The contract of a routing strategy, and the registry of strategies by name.
+
+A strategy decides one thing: what each neighbour is told of the interest behind this broker. It keeps the routing
+table, answers where an event goes next, and sees the rest of the router only through its `Site`. Its duties:
+
+1. After every call the neighbours that are open have been told, over FIFO links, all that they need to know: for each
+   entry of another link that is wanted there, some filter they were told covers it. Nothing is lost in between, either:
+   what replaces a filter is sent before the filter is withdrawn, or in one message with it.
+2. What a neighbour knows is changed only by telling it: the entries it has from us are what we told it, delayed.
+3. The order of what it sends follows from the order of calls, never from the order of a set.
+4. When everyone has unsubscribed, nothing is left.
+
+A steady state is specified in `strategies.reductions`, by one pure function a strategy.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from covey.core.filter import Filter
+from covey.errors import ConfigError, ProtocolError
+from covey.matching.index import Index
+from covey.routing.digest import Fact
+from covey.routing.messages import Key, Link, Message, Publish, Tree
+from covey.routing.table import Place
+
+
+class Site(Protocol):
+    """What a strategy sees of the router around it."""
+
+    broker: str
+    tree: Tree
+    now_s: float  # the time of the input that is being handled
+    local: Index  # the router's index of what clients asked for, by (link, key)
+    counters: Counter[str]
+    congested: bool
+
+    def neighbours(self) -> Sequence[Link]:
+        """Return the neighbours that are open: they may be told about subscriptions. Others come later, by `open`."""
+
+    def wanted(self, link: Link, filter: Filter) -> bool:
+        """Return whether a producer behind the neighbour may publish what the filter matches."""
+
+    def publishers(self, link: Link, filter: Filter) -> Sequence[str]:
+        """Return the names of these producers; without advertisements there are none to name."""
+
+    def send(self, link: Link, message: Message) -> None:
+        """Send a message to an open neighbour."""
+
+
+class Strategy(ABC):
+    """One routing algorithm at one broker, on one tree; see the module's text for its duties."""
+
+    name: ClassVar[str]
+    dialect: ClassVar[str]  # brokers that speak the same dialect may be neighbours
+    perfect: ClassVar[bool] = True  # at rest no event crosses a link behind which nobody wants it
+    description: ClassVar[str]  # one line for people
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    # -- interest --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def subscribe(self, link: Link, key: Key, filter: Filter) -> None:
+        """A client at `link` subscribes; the key is new, and `site.local` has it already."""
+
+    @abstractmethod
+    def unsubscribe(self, link: Link, key: Key, filter: Filter) -> None:
+        """A client unsubscribes what it had subscribed; `site.local` has it no more."""
+
+    @abstractmethod
+    def receive(self, link: Link, message: Message) -> None:
+        """Handle a control message from a neighbour; ProtocolError if it is not of this dialect."""
+
+    # -- advertisements --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def advertised(self, link: Link, filter: Filter) -> None:
+        """Behind the open neighbour `link` there is a new advertisement; `site.wanted` knows it already."""
+
+    @abstractmethod
+    def unadvertised(self, link: Link, filter: Filter) -> None:
+        """An advertisement behind the open neighbour `link` is gone; `site.wanted` knows it no more."""
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def open(self, link: Link) -> list[Fact]:
+        """From now on the neighbour is told everything; return what it must know at first, in the order to learn it."""
+
+    @abstractmethod
+    def learn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """The neighbour, of which nothing is known, lets us know these facts: its `open`."""
+
+    @abstractmethod
+    def close(self, link: Link) -> list[Fact]:
+        """The neighbour is gone: withdraw what it let us know, forget what it was told; return what it let us know.
+
+        `site.neighbours` has it no more, and its advertisements are gone already.
+        """
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def forward(
+        self, publish: Publish, source: Link, local: Sequence[Place]
+    ) -> Iterable[tuple[Link, Publish]]:
+        """Return the neighbours an event from `source` goes to, with the envelope for each, in a fixed order.
+
+        `local` has the places of the clients' subscriptions that match it. `source` may be a client.
+        """
+
+    def congestion(self, on: bool) -> None:  # noqa: B027 (most strategies do not care)
+        """The broker's input queue has grown long, or is short again."""
+
+    # -- what is known, for checks and reports ---------------------------------------------------------------
+
+    @abstractmethod
+    def heard(self, link: Link) -> list[Fact]:
+        """Return what the neighbour let us know."""
+
+    @abstractmethod
+    def told(self, link: Link) -> list[Fact]:
+        """Return what we let the neighbour know."""
+
+    def remote_entries(self) -> list[tuple[Link, Filter]]:
+        """Return the remote part of the routing table as pairs of link and filter."""
+        links = self.site.neighbours()
+        return [(link, fact.filter) for link in links for fact in self.heard(link)]
+
+    def ordered(self, links: Iterable[Link], source: Link) -> list[Link]:
+        """Return those of the links that are open neighbours, except the source, in the router's order."""
+        among = set(links)
+        return [link for link in self.site.neighbours() if link in among and link != source]
+
+
+class Registered(NamedTuple):
+    """A strategy by name: how to make it, and what must be known before it is made."""
+
+    name: str
+    make: Callable[..., Strategy]
+    dialect: str
+    perfect: bool
+    description: str
+    trees: bool = False  # runs over planned dissemination trees, so the overlay may have cycles
+
+
+_REGISTERED: dict[str, Registered] = {}
+_ALIASES: dict[str, str] = {}
+
+
+def register(strategy: type[Strategy], *aliases: str) -> None:
+    """Make a strategy known by its name, and by other names that people use for it."""
+    add(
+        Registered(strategy.name, strategy, strategy.dialect, strategy.perfect, strategy.description),
+        *aliases,
+    )
+
+
+def add(registered: Registered, *aliases: str) -> None:
+    """Make a strategy known that is not a class of its own."""
+    assert registered.name not in _REGISTERED, registered.name
+    _REGISTERED[registered.name] = registered
+    _ALIASES.update(dict.fromkeys(aliases, registered.name))
+
+
+def registered(name: str) -> Registered:
+    """Return the strategy of that name; ConfigError, with the names there are, for another one."""
+    found = _REGISTERED.get(_ALIASES.get(name, name))
+    if found is None:
+        raise ConfigError(f"there is no strategy {name!r:.40} (hint: one of {', '.join(_REGISTERED)})")
+    return found
+
+
+def names() -> list[str]:
+    """Return the names of all strategies, in the order in which they were registered."""
+    return list(_REGISTERED)
+
+
+def unexpected(message: Any, strategy: Strategy) -> ProtocolError:
+    """Return the error for a message that a strategy's dialect does not have."""
+    kind = type(message).__name__
+    return ProtocolError(f"broker {strategy.site.broker}, which routes by {strategy.name}, was sent {kind}")

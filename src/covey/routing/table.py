@@ -1,0 +1,151 @@
+"""The routing table: entries (link, key) with a filter, local ones from clients and remote ones from neighbours.
+
+Two indexes answer everything: where an event must go, which entries a filter covers. The index of local entries belongs
+to the router, because several trees share its clients; the table asks it and keeps what is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from covey.core.filter import Filter
+from covey.matching.index import Index
+from covey.matching.keyset import Keys
+from covey.routing.messages import Key, Link
+
+
+class Entry(NamedTuple):
+    """An entry of a table: whose interest, under which key, and what in."""
+
+    link: Link
+    key: Key
+    filter: Filter
+
+
+Place = tuple[Link, Key]
+
+
+class Table:
+    """Entries by link and key; `local` is the router's index of what clients asked for."""
+
+    def __init__(self, local: Index) -> None:
+        self._local = local
+        self._remote = Index()
+        self._local_entries: dict[Place, Filter] = {}
+        self._by_link: dict[Link, dict[Key, Filter]] = {}
+        self._holders: dict[Filter, dict[Link, int]] = {}
+        self._sources: dict[Key, list[Link]] = {}
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    def add_local(self, link: Link, key: Key, filter: Filter) -> None:
+        """Note a client's subscription, which the router's index has already."""
+        self._local_entries[link, key] = filter
+        self._note(link, key, filter)
+
+    def add(self, link: Link, key: Key, filter: Filter) -> None:
+        """Add what a neighbour asked for."""
+        self._remote.add((link, key), filter, link)
+        self._note(link, key, filter)
+
+    def add_batch(self, link: Link, items: Iterable[tuple[Key, Filter]]) -> None:
+        """Add much that a neighbour asked for."""
+        items = list(items)
+        self._remote.add_batch([(link, key) for key, _ in items], [f for _, f in items], [link] * len(items))
+        for key, filter in items:
+            self._note(link, key, filter)
+
+    def _note(self, link: Link, key: Key, filter: Filter) -> None:
+        self._by_link.setdefault(link, {})[key] = filter
+        self._sources.setdefault(key, []).append(link)
+        holders = self._holders.setdefault(filter, {})
+        holders[link] = holders.get(link, 0) + 1
+
+    def remove(self, link: Link, key: Key) -> Filter:
+        """Remove an entry and return its filter; KeyError if there is none."""
+        entries = self._by_link[link]
+        filter = entries.pop(key)
+        if not entries:
+            del self._by_link[link]
+        if self._local_entries.pop((link, key), None) is None:
+            self._remote.remove((link, key))
+        sources = self._sources[key]
+        sources.remove(link)
+        if not sources:
+            del self._sources[key]
+        holders = self._holders[filter]
+        holders[link] -= 1
+        if not holders[link]:
+            del holders[link]
+            if not holders:
+                del self._holders[filter]
+        return filter
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    def get(self, link: Link, key: Key) -> Filter | None:
+        """Return the filter of an entry."""
+        return self._by_link.get(link, {}).get(key)
+
+    def of_link(self, link: Link) -> dict[Key, Filter]:
+        """Return the entries of a link, in the order in which they came."""
+        return self._by_link.get(link, {})
+
+    def has_source(self, key: Key, *, not_of: Link) -> bool:
+        """Return whether a link other than `not_of` has an entry under the key."""
+        return any(link != not_of for link in self._sources.get(key, ()))
+
+    def held(self, filter: Filter, *, not_by: Link) -> bool:
+        """Return whether a link other than `not_by` has an entry with exactly this filter."""
+        holders = self._holders.get(filter)
+        return holders is not None and (len(holders) > 1 or not_by not in holders)
+
+    def entries(self, *, not_of: Link | None = None) -> list[Entry]:
+        """Return all entries, or those of links other than `not_of`."""
+        return [
+            Entry(link, key, filter)
+            for link, entries in self._by_link.items()
+            if link != not_of
+            for key, filter in entries.items()
+        ]
+
+    def remote_entries(self) -> list[Entry]:
+        """Return the entries that neighbours asked for."""
+        return [entry for entry in self.entries() if entry[:2] not in self._local_entries]
+
+    def covered(self, filter: Filter, *, not_of: Link) -> list[Entry]:
+        """Return the entries that the filter covers, of links other than `not_of`, ordered by key and link."""
+        return self._found(self._remote.covered(filter), self._local.covered(filter), not_of)
+
+    def overlapping(self, filter: Filter, *, not_of: Link) -> list[Entry]:
+        """Return the entries that overlap the filter, of links other than `not_of`, ordered by key and link."""
+        return self._found(self._remote.overlapping(filter), self._local.overlapping(filter), not_of)
+
+    def _found(self, remote: Keys, local: Keys, not_of: Link) -> list[Entry]:
+        found = [
+            Entry(place[0], place[1], self._by_link[place[0]][place[1]])
+            for place in remote
+            if place[0] != not_of
+        ]
+        for place in local:
+            filter = self._local_entries.get(place)
+            if filter is not None and place[0] != not_of:
+                found.append(Entry(place[0], place[1], filter))
+        found.sort(key=_by_key)
+        return found
+
+    def links(self, event: object) -> set[Link]:
+        """Return the neighbours to which the event must go."""
+        return self._remote.links(event)  # type: ignore[return-value]
+
+    def matching(self, event: object) -> list[Place]:
+        """Return the places of the remote entries that match the event."""
+        return list(self._remote.match(event))
+
+    def __len__(self) -> int:
+        return len(self._local_entries) + len(self._remote)
+
+
+def _by_key(entry: Entry) -> tuple[Key, Link]:
+    return entry.key, entry.link

@@ -1,0 +1,212 @@
+"""A router's part of one dissemination tree: its neighbours there, what producers advertise, and the strategy.
+
+Most strategies know one tree, the overlay itself. Planned trees (`trees`) have several, each with tables of its own;
+what they share are the clients. How a link comes up, at each end alike:
+
+    LinkUp            say Greet: digests of the advertisements and subscriptions remembered from the neighbour
+    Greet received    answer with Sync of the advertisements that differ; from now on new ones are passed on
+    Sync received     (advertisements) learn them, flood them; now it is known what the neighbour wants: answer with
+                      Sync of the subscriptions that differ; from now on the neighbour is *open*
+    Sync received     (subscriptions) learn them
+
+When the link goes down, everything that came over it is withdrawn, and remembered for the next Greet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+from covey.core.filter import Filter
+from covey.errors import ProtocolError
+from covey.matching.index import Index
+from covey.routing import digest
+from covey.routing.advertisements import Advertisements
+from covey.routing.digest import Digest, Fact
+from covey.routing.messages import (
+    ADVERTISEMENTS,
+    SUBSCRIPTIONS,
+    Advertise,
+    Greet,
+    Key,
+    Link,
+    Message,
+    Publish,
+    Sync,
+    Tree,
+    Unadvertise,
+)
+from covey.routing.outputs import Output, Send
+from covey.routing.strategy import Registered
+from covey.routing.table import Place
+
+
+class State(Enum):
+    """How far a link to a neighbour has come up."""
+
+    GREETING = 1  # we have said Greet
+    GREETED = 2  # we have heard it: advertisements flow to the neighbour
+    OPEN = 3  # we have its advertisements: subscriptions flow too
+
+
+class TreePart:
+    """One tree at one broker: the `Site` of its strategy."""
+
+    def __init__(
+        self,
+        broker: str,
+        tree: Tree,
+        registered: Registered,
+        options: dict[str, Any],
+        *,
+        advertisements: bool,
+        local: Index,
+        counters: Counter[str],
+    ) -> None:
+        self.broker = broker
+        self.tree = tree
+        self.now_s = 0.0
+        self.local = local
+        self.counters = counters
+        self.congested = False
+        self.outputs: list[Output] = []
+        self.advertised = Advertisements()
+        self._with_advertisements = advertisements
+        self._dialect = f"{registered.dialect}, {'with' if advertisements else 'without'} advertisements"
+        self._states: dict[Link, State] = {}
+        self._open: tuple[Link, ...] = ()
+        self._their_digests: dict[Link, Digest] = {}
+        self._remembered: dict[tuple[Link, str], list[Fact]] = {}
+        self.strategy = registered.make(self, **options)
+
+    # -- the strategy's site ---------------------------------------------------------------------------------
+
+    def neighbours(self) -> Sequence[Link]:
+        """Return the open neighbours, in the order in which they opened."""
+        return self._open
+
+    def wanted(self, link: Link, filter: Filter) -> bool:
+        """Return whether a producer behind the neighbour may publish what the filter matches."""
+        return not self._with_advertisements or self.advertised.overlap(link, filter)
+
+    def publishers(self, link: Link, filter: Filter) -> Sequence[str]:
+        """Return the names of these producers."""
+        return self.advertised.publishers(link, filter)
+
+    def send(self, link: Link, message: Message) -> None:
+        """Send a message."""
+        self.outputs.append(Send(link, message))
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    def link_up(self, link: Link) -> None:
+        """Greet a neighbour."""
+        if link in self._states:
+            raise ProtocolError(f"broker {self.broker}: the link to {link} is up already")
+        self._states[link] = State.GREETING
+        advertisements = digest.digest(self._remembered.get((link, ADVERTISEMENTS), ()))
+        subscriptions = digest.digest(self._remembered.get((link, SUBSCRIPTIONS), ()))
+        self.send(link, Greet(self._dialect, advertisements, subscriptions, self.tree))
+
+    def link_down(self, link: Link) -> None:
+        """Withdraw and remember everything that came from the neighbour."""
+        if self._states.pop(link, None) is None:
+            return
+        self._their_digests.pop(link, None)
+        was_open = link in self._open
+        self._open = tuple(other for other in self._open if other != link)
+        facts = [Fact(key, ad.filter, ad.publisher) for key, ad in self.advertised.of_link(link).items()]
+        if facts:
+            self._remembered[link, ADVERTISEMENTS] = facts
+        for fact in facts:
+            self._unadvertise(link, fact.key)
+        if was_open:
+            heard = self.strategy.close(link)
+            if heard:
+                self._remembered[link, SUBSCRIPTIONS] = heard
+
+    def greet(self, link: Link, message: Greet) -> None:
+        """Answer a neighbour's Greet with the advertisements it does not know."""
+        state = self._states.get(link)
+        if state is not State.GREETING:
+            raise ProtocolError(f"broker {self.broker}: {link} greets out of turn")
+        if message.dialect != self._dialect:
+            raise ProtocolError(
+                f"broker {self.broker} ({self._dialect}) cannot be a neighbour of {link} ({message.dialect:.80}): "
+                "their strategies do not understand each other"
+            )
+        self._states[link] = State.GREETED
+        self._their_digests[link] = message.subscriptions
+        facts = [Fact(key, ad.filter, ad.publisher) for key, ad in self.advertised.not_of(link)]
+        self._sync(link, ADVERTISEMENTS, facts, message.advertisements)
+
+    def _sync(self, link: Link, what: str, facts: Sequence[Fact], theirs: Digest) -> None:
+        buckets, changed = digest.difference(facts, theirs)
+        self.counters["synchronised_facts"] += sum(map(len, changed.values()))
+        self.send(link, Sync(what, buckets, changed, self.tree))
+
+    def sync(self, link: Link, message: Sync) -> None:
+        """Learn what a neighbour knows, from what we remember and what has changed since."""
+        expected = State.GREETED if message.what == ADVERTISEMENTS else State.OPEN
+        if self._states.get(link) is not expected or message.what not in (ADVERTISEMENTS, SUBSCRIPTIONS):
+            raise ProtocolError(f"broker {self.broker}: {link} synchronises out of turn")
+        remembered = self._remembered.pop((link, message.what), [])
+        facts = digest.restore(remembered, message.buckets, message.changed)
+        if message.what == SUBSCRIPTIONS:
+            self.strategy.learn(link, facts)
+            return
+        for fact in facts:
+            if self.advertised.add(link, fact.key, fact.filter, fact.owner):
+                self._flood(link, Advertise(fact.key, fact.filter, fact.owner, self.tree))
+        self._states[link] = State.OPEN
+        self._open = (*self._open, link)
+        self._sync(link, SUBSCRIPTIONS, self.strategy.open(link), self._their_digests.pop(link))
+
+    # -- advertisements --------------------------------------------------------------------------------------
+
+    def advertise(self, link: Link, message: Advertise) -> None:
+        """Note an advertisement, pass it on, and let subscriptions follow it."""
+        if self.advertised.add(link, message.key, message.filter, message.publisher):
+            self._flood(link, message)
+            if self._with_advertisements and link in self._open:
+                self.strategy.advertised(link, message.filter)
+
+    def unadvertise(self, link: Link, key: Key) -> None:
+        """Forget an advertisement, and let subscriptions follow."""
+        filter = self._unadvertise(link, key)
+        if filter is not None and self._with_advertisements and link in self._open:
+            self.strategy.unadvertised(link, filter)
+
+    def _unadvertise(self, link: Link, key: Key) -> Filter | None:
+        filter = self.advertised.remove(link, key)
+        if filter is not None:
+            self._flood(link, Unadvertise(key, self.tree))
+        return filter
+
+    def _flood(self, source: Link, message: Message) -> None:
+        if self._with_advertisements:
+            for link, state in self._states.items():
+                if link != source and state is not State.GREETING:
+                    self.send(link, message)
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def forward(self, publish: Publish, source: Link, local: Sequence[Place]) -> None:
+        """Send an event on."""
+        if publish.flooded:
+            for link in self._open:
+                if link != source:
+                    self.send(link, publish)
+            return
+        for link, message in self.strategy.forward(publish, source, local):
+            self.send(link, message)
+
+    def is_advertised(self, link: Link, event: object) -> bool:
+        """Return whether the client at the link has announced that it may publish this."""
+        return not self._with_advertisements or self.advertised.match(link, event)
+
+    def links_up(self) -> list[Link]:
+        """Return the neighbours to which a link is up, open or not yet."""
+        return list(self._states)

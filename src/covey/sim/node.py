@@ -1,0 +1,106 @@
+"""A broker in the simulator: a router, an input queue and the time that work takes.
+
+The router handles a message when its service begins; what it puts out leaves when the service ends. Without service
+times both are the moment of arrival.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from covey.routing.messages import Congestion, Link, Message
+from covey.routing.outputs import Output
+from covey.routing.router import Router
+from covey.sim.engine import Engine
+from covey.sim.service import Service
+
+CarryOut = Callable[[str, list[Output]], None]
+
+# A queue longer than the first is congestion, until it is no longer than the second.
+CONGESTED, CALM = 100, 10
+
+
+class Node:
+    """One broker. `carry_out` takes the outputs of its router."""
+
+    def __init__(
+        self,
+        name: str,
+        router: Router,
+        engine: Engine,
+        service: Service,
+        carry_out: CarryOut,
+        congestion: tuple[int, int] = (CONGESTED, CALM),
+    ) -> None:
+        self.name = name
+        self.router = router
+        self.is_up = True
+        self.longest_queue = 0
+        self.busy_s = 0.0
+        self._engine = engine
+        self._service = service
+        self._carry_out = carry_out
+        self._queue: deque[tuple[Message, Link]] = deque()
+        self._working = False
+        self._generation = 0
+        self._congested_at, self._calm_at = congestion
+        self._congested = False
+
+    @property
+    def queue_length(self) -> int:
+        """How many inputs wait, the one in service included."""
+        return len(self._queue) + self._working
+
+    def arrive(self, message: Message, source: Link) -> None:
+        """Take an input: handle it at once, or queue it."""
+        if self._service.is_zero:
+            self._carry_out(self.name, self.router.handle(message, source, self._engine.now_s))
+            return
+        self._queue.append((message, source))
+        self.longest_queue = max(self.longest_queue, self.queue_length)
+        if not self._working:
+            self._serve()
+
+    def _serve(self) -> None:
+        self._note_congestion()
+        message, source = self._queue.popleft()
+        self._working = True
+        began = time.perf_counter() if self._service.measured else 0.0
+        outputs = self.router.handle(message, source, self._engine.now_s)
+        if self._service.measured:
+            took_s = time.perf_counter() - began
+        else:
+            took_s = self._service.time_s(message)
+        self.busy_s += took_s
+        self._engine.at(self._engine.now_s + took_s, self._served, outputs, self._generation)
+
+    def _served(self, outputs: list[Output], generation: int) -> None:
+        if generation != self._generation:
+            return  # crashed meanwhile
+        self._working = False
+        self._carry_out(self.name, outputs)
+        if self._queue:
+            self._serve()
+        else:
+            self._note_congestion()
+
+    def _note_congestion(self) -> None:
+        length = len(self._queue)
+        on = length > self._calm_at if self._congested else length > self._congested_at
+        if on != self._congested:
+            self._congested = on
+            self._carry_out(self.name, self.router.handle(Congestion(on), self.name, self._engine.now_s))
+
+    def crash(self) -> None:
+        """Lose everything."""
+        self.is_up = False
+        self._generation += 1
+        self._queue.clear()
+        self._working = self._congested = False
+
+    def restart(self, router: Router) -> None:
+        """Begin anew with an empty router."""
+        self.router = router
+        self.is_up = True

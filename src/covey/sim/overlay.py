@@ -1,0 +1,111 @@
+"""What a network is made of before anything happens: brokers, links, the strategy of each broker, and trees.
+
+A strategy that knows one tree needs an overlay without cycles. `trees` runs over any connected one: without a plan it
+gets spanning trees of it, each grown breadth first from another broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from covey.errors import ConfigError
+from covey.routing.plan import ONE_TREE, TreePlan
+from covey.routing.strategy import registered
+
+DEFAULT_TREES = 3
+
+Pair = tuple[str, str]
+
+
+class Overlay:
+    """Checked at once: ConfigError for links that do not fit together, a cycle, or strategies that cannot meet."""
+
+    def __init__(self, topology: Any, strategy: str | Mapping[str, str], plan: TreePlan | None) -> None:
+        links, brokers = _links_of(topology)
+        self.links: tuple[Pair, ...] = links
+        self.brokers: tuple[str, ...] = brokers
+        self.neighbours: dict[str, list[str]] = {broker: [] for broker in brokers}
+        for a, b in links:
+            self.neighbours[a].append(b)
+            self.neighbours[b].append(a)
+        self.strategy_of = self._strategies(strategy)
+        self.cyclic = self._has_cycle()
+        kinds = [registered(name) for name in self.strategy_of.values()]
+        if any(kind.trees for kind in kinds):
+            self.trees = self._grown() if plan is None else plan.links(self.links)
+            self.plan = TreePlan(self.trees) if plan is None else plan
+        else:
+            if plan is not None:
+                raise ConfigError(f"the strategy {kinds[0].name} has no use for a plan of trees")
+            if self.cyclic:
+                raise ConfigError(
+                    f"the strategy {kinds[0].name} needs an overlay without cycles, and this one has some "
+                    "(hint: use the strategy trees, or a spanning tree)"
+                )
+            self.trees, self.plan = [list(links)], ONE_TREE
+
+    def _strategies(self, strategy: str | Mapping[str, str]) -> dict[str, str]:
+        if isinstance(strategy, str):
+            return dict.fromkeys(self.brokers, registered(strategy).name)
+        missing = [broker for broker in self.brokers if broker not in strategy]
+        if missing:
+            raise ConfigError(f"no strategy is given for broker {missing[0]}")
+        names = {broker: registered(strategy[broker]).name for broker in self.brokers}
+        for a, b in self.links:
+            one, other = registered(names[a]), registered(names[b])
+            if one.dialect != other.dialect:
+                raise ConfigError(
+                    f"broker {a} ({one.name}) and broker {b} ({other.name}) cannot be neighbours: "
+                    "their strategies do not understand each other"
+                )
+        return names
+
+    def _has_cycle(self) -> bool:
+        seen: set[str] = set()
+        parts = 0
+        for broker in self.brokers:
+            if broker not in seen:
+                parts += 1
+                seen.update(self._reach(broker)[0])
+        return len(self.links) > len(self.brokers) - parts
+
+    def _reach(self, root: str) -> tuple[list[str], list[Pair]]:
+        """Return the brokers that a root reaches, nearest first, and the links it reaches them over."""
+        order, links, seen = [root], [], {root}
+        for broker in order:
+            for other in self.neighbours[broker]:
+                if other not in seen:
+                    seen.add(other)
+                    order.append(other)
+                    links.append((broker, other))
+        return order, links
+
+    def _grown(self) -> list[list[Pair]]:
+        """Return a few spanning trees, from roots spread over the list of brokers."""
+        order, _ = self._reach(self.brokers[0])
+        if len(order) < len(self.brokers):
+            raise ConfigError("the overlay is not connected, so no tree spans it")
+        count = min(DEFAULT_TREES, len(self.brokers))
+        roots: Sequence[str] = [order[number * len(order) // count] for number in range(count)]
+        return [self._reach(root)[1] for root in roots]
+
+
+def _links_of(topology: Any) -> tuple[tuple[Pair, ...], tuple[str, ...]]:
+    links = getattr(topology, "links", topology)
+    brokers = dict.fromkeys(getattr(topology, "brokers", ()))
+    pairs: dict[frozenset[str], Pair] = {}
+    for link in links:
+        try:
+            a, b = link
+        except (TypeError, ValueError):
+            raise ConfigError(f"a link is a pair of broker names, not {link!r:.60}") from None
+        if not (isinstance(a, str) and isinstance(b, str)) or a == b:
+            raise ConfigError(f"a link joins two different brokers by name, not {link!r:.60}")
+        if frozenset((a, b)) in pairs:
+            raise ConfigError(f"the link between {a} and {b} is given twice")
+        pairs[frozenset((a, b))] = (a, b)
+        brokers.update({a: None, b: None})
+    if not brokers:
+        raise ConfigError("an overlay has at least one broker")
+    return tuple(pairs.values()), tuple(brokers)

@@ -1,0 +1,70 @@
+"""Flooding: every event to every broker, which sorts out what its own clients want.
+
+The simplest routing there is (G. Mühl et al., *Evaluating Advanced Routing Algorithms for Content-Based Publish/Subscribe
+Systems*, 2002), and the oracle of all others: nothing is told, so nothing can be told wrongly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from covey.core.filter import Filter
+from covey.routing.digest import Fact
+from covey.routing.messages import Key, Link, Message, Publish
+from covey.routing.strategy import Strategy, register, unexpected
+from covey.routing.table import Place
+
+
+class Flooding(Strategy):
+    """No tables: neighbours are told nothing and get everything."""
+
+    name = "flooding"
+    dialect = "flooding"
+    perfect = False
+    description = "every event goes to every broker; no tables"
+
+    def subscribe(self, link: Link, key: Key, filter: Filter) -> None:
+        """Nobody else needs to know."""
+
+    def unsubscribe(self, link: Link, key: Key, filter: Filter) -> None:
+        """Nobody else knew."""
+
+    def receive(self, link: Link, message: Message) -> None:
+        """Refuse whatever it is."""
+        raise unexpected(message, self)
+
+    def advertised(self, link: Link, filter: Filter) -> None:
+        """Nothing follows."""
+
+    def unadvertised(self, link: Link, filter: Filter) -> None:
+        """Nothing follows."""
+
+    def open(self, link: Link) -> list[Fact]:
+        """Nothing is told."""
+        return []
+
+    def learn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """Nothing is learnt."""
+        if facts:
+            raise unexpected(facts[0], self)
+
+    def close(self, link: Link) -> list[Fact]:
+        """Nothing is known."""
+        return []
+
+    def forward(
+        self, publish: Publish, source: Link, local: Sequence[Place]
+    ) -> Iterable[tuple[Link, Publish]]:
+        """Send it everywhere but back."""
+        return [(link, publish) for link in self.site.neighbours() if link != source]
+
+    def heard(self, link: Link) -> list[Fact]:
+        """Return nothing."""
+        return []
+
+    def told(self, link: Link) -> list[Fact]:
+        """Return nothing."""
+        return []
+
+
+register(Flooding)

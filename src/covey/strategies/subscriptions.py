@@ -1,0 +1,193 @@
+"""What all strategies share whose brokers tell each other subscriptions: the bookkeeping of tables and of what was told.
+
+    table[L]    what came from link L: entries (L, key) with a filter
+    told[U]     what neighbour U was told and what has not been withdrawn: labels with a filter
+
+The mirror invariant holds all of it together: what U's table has from us is told[U], delayed by the link, and only we
+change it. A label is the key of the subscription under which a filter was first told; it stays while somebody here
+still holds that filter, whoever that is by then.
+
+A strategy says two things: whether a filter is quenched towards U, because what U was told suffices for it, and what an
+announcement makes superfluous. The moves are the same for all:
+
+    subscribed     tell U, unless U does not want it or it is quenched
+    unsubscribed   tell U what is quenched no longer, *then* withdraw it
+    advertised     tell U what it wants now
+    unadvertised   withdraw what U does not want any more; nothing can be uncovered by that
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+
+from covey.core.filter import Filter
+from covey.errors import ProtocolError
+from covey.routing.digest import Fact
+from covey.routing.messages import Key, Link, Message, Pack, Publish, Subscribe, Unsubscribe
+from covey.routing.strategy import Site, Strategy, unexpected
+from covey.routing.table import Place, Table
+from covey.strategies.told import Item, Told
+
+
+class SubscriptionStrategy(Strategy):
+    """Base of the strategies whose messages are Subscribe and Unsubscribe."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.table = Table(site.local)
+        self._told: dict[Link, Told] = {}
+
+    # -- what a strategy decides -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def quenched(self, link: Link, item: Item) -> bool:
+        """Return whether what the neighbour was told makes it superfluous to tell it the item."""
+
+    @abstractmethod
+    def uncovered(self, link: Link, gone: Item) -> list[Item]:
+        """Return what the neighbour must be told when `gone`, which was told it, is withdrawn; told[link] is without it.
+
+        One item for each class of equal filters, none of them quenched by another one or by what was told.
+        """
+
+    @abstractmethod
+    def missing(self, link: Link, overlapping: Filter | None = None) -> list[Item]:
+        """Return what the neighbour wants and was not told, reduced likewise; of what overlaps a filter, or of all."""
+
+    def superfluous(self, link: Link, items: Sequence[Item]) -> list[Item]:
+        """Return what of the things told becomes superfluous by telling the items."""
+        return []
+
+    def label(self, link: Link, gone: Item) -> Key | None:
+        """Return the label to withdraw now that an entry is gone; None if the neighbour needs what it was told."""
+        label = self._told[link].label_of(gone.filter)
+        return None if label is None or self.table.held(gone.filter, not_by=link) else label
+
+    # -- interest --------------------------------------------------------------------------------------------
+
+    def subscribe(self, link: Link, key: Key, filter: Filter) -> None:
+        """Note a client's subscription and tell the neighbours."""
+        self.table.add_local(link, key, filter)
+        self._subscribed(link, Item(key, filter))
+
+    def unsubscribe(self, link: Link, key: Key, filter: Filter) -> None:
+        """Forget a client's subscription and tell the neighbours."""
+        self.table.remove(link, key)
+        self._unsubscribed(link, Item(key, filter), None)
+
+    def receive(self, link: Link, message: Message) -> None:
+        """Handle what a neighbour says."""
+        match message:
+            case Subscribe():
+                self._receive_subscribe(link, message)
+            case Unsubscribe(key=key, distances=distances):
+                if self.table.get(link, key) is not None:
+                    filter = self.table.remove(link, key)
+                    self._unsubscribed(link, Item(key, filter), distances)
+            case Pack(messages=messages):
+                for inner in messages:
+                    self.receive(link, inner)
+            case _:
+                raise unexpected(message, self)
+
+    def _receive_subscribe(self, link: Link, message: Subscribe) -> None:
+        known = self.table.get(link, message.key)
+        if known is None:
+            self.table.add(link, message.key, message.filter)
+            self._subscribed(link, Item(message.key, message.filter))
+        elif known != message.filter:
+            raise ProtocolError(
+                f"broker {self.site.broker}: {link} gives the key {message.key} another filter than before"
+            )
+
+    def _subscribed(self, source: Link, item: Item) -> None:
+        for link in self.site.neighbours():
+            if link != source and self.site.wanted(link, item.filter) and not self.quenched(link, item):
+                self.announce(link, [item])
+
+    def _unsubscribed(self, source: Link, gone: Item, distances: dict[str, tuple[float, ...]] | None) -> None:
+        triggered: set[Filter] = set()
+        for link in self.site.neighbours():
+            if link == source:
+                continue
+            told = self._told[link]
+            label = self.label(link, gone)
+            if label is None:
+                continue
+            told.remove(label)
+            items = self.uncovered(link, Item(label, gone.filter))
+            triggered.update(item.filter for item in items)
+            self.announce(link, items)
+            self.tell(link, Unsubscribe(label, tree=self.site.tree))
+        self.site.counters["triggered"] += len(triggered)
+
+    def announce(self, link: Link, items: Sequence[Item]) -> None:
+        """Tell the neighbour the items, then withdraw what they make superfluous."""
+        told = self._told[link]
+        superfluous = self.superfluous(link, items)
+        for item in items:
+            told.add(item.key, item.filter)
+            self.tell(link, Subscribe(item.key, item.filter, tree=self.site.tree))
+        for item in superfluous:
+            told.remove(item.key)
+            self.tell(link, Unsubscribe(item.key, tree=self.site.tree))
+
+    def tell(self, link: Link, message: Subscribe | Unsubscribe) -> None:
+        """Send a message to a neighbour."""
+        self.site.send(link, message)
+
+    # -- advertisements --------------------------------------------------------------------------------------
+
+    def advertised(self, link: Link, filter: Filter) -> None:
+        """Tell the neighbour what it wants now."""
+        self.announce(link, self.missing(link, filter))
+
+    def unadvertised(self, link: Link, filter: Filter) -> None:
+        """Withdraw what the neighbour wants no more."""
+        told = self._told[link]
+        for item in told.overlapping(filter):
+            if not self.site.wanted(link, item.filter):
+                told.remove(item.key)
+                self.tell(link, Unsubscribe(item.key, tree=self.site.tree))
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    def open(self, link: Link) -> list[Fact]:
+        """Tell the neighbour all it wants."""
+        told = self._told[link] = Told()
+        for item in self.missing(link):
+            told.add(item.key, item.filter)
+        return self.told(link)
+
+    def learn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """Take the facts as the subscriptions that they are."""
+        for fact in facts:
+            self.receive(link, Subscribe(fact.key, fact.filter, tree=self.site.tree))
+
+    def close(self, link: Link) -> list[Fact]:
+        """Take everything that came from the neighbour as withdrawn."""
+        del self._told[link]
+        facts = self.heard(link)
+        for fact in facts:
+            self.receive(link, Unsubscribe(fact.key, tree=self.site.tree))
+        return facts
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def forward(
+        self, publish: Publish, source: Link, local: Sequence[Place]
+    ) -> Iterable[tuple[Link, Publish]]:
+        """Send it to the neighbours that have a matching entry."""
+        return [(link, publish) for link in self.ordered(self.table.links(publish.event), source)]
+
+    # -- what is known ---------------------------------------------------------------------------------------
+
+    def heard(self, link: Link) -> list[Fact]:
+        """Return the neighbour's entries."""
+        return [Fact(key, filter) for key, filter in self.table.of_link(link).items()]
+
+    def told(self, link: Link) -> list[Fact]:
+        """Return the labels and filters that the neighbour was told."""
+        told = self._told.get(link)
+        return [] if told is None else [Fact(item.key, item.filter) for item in told.items()]

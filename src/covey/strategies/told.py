@@ -1,0 +1,76 @@
+"""What one neighbour was told and what has not been withdrawn: labels and filters, with the index that reduces them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from covey.core.filter import Filter
+from covey.matching.index import Index
+from covey.routing.messages import Key
+
+
+class Item(NamedTuple):
+    """A filter to be told, under the label it is told by."""
+
+    key: Key
+    filter: Filter
+
+
+class Told:
+    """Filters by label, none twice unless the strategy tells one twice."""
+
+    def __init__(self) -> None:
+        self._filters: dict[Key, Filter] = {}
+        self._labels: dict[Filter, dict[Key, None]] = {}
+        self._index = Index()
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def __contains__(self, label: Key) -> bool:
+        return label in self._filters
+
+    def add(self, label: Key, filter: Filter) -> None:
+        """Note that the neighbour was told."""
+        self._index.add(label, filter)
+        self._filters[label] = filter
+        self._labels.setdefault(filter, {})[label] = None
+
+    def remove(self, label: Key) -> Filter:
+        """Note that it was withdrawn; return the filter."""
+        filter = self._filters.pop(label)
+        self._index.remove(label)
+        labels = self._labels[filter]
+        del labels[label]
+        if not labels:
+            del self._labels[filter]
+        return filter
+
+    def filter_of(self, label: Key) -> Filter | None:
+        """Return the filter under the label."""
+        return self._filters.get(label)
+
+    def label_of(self, filter: Filter) -> Key | None:
+        """Return the first label under which exactly this filter was told."""
+        labels = self._labels.get(filter)
+        return None if labels is None else next(iter(labels))
+
+    def items(self) -> list[Item]:
+        """Return labels and filters in the order in which they were told."""
+        return [Item(label, filter) for label, filter in self._filters.items()]
+
+    def cover(self, filter: Filter) -> bool:
+        """Return whether something told covers the filter."""
+        return self._index.covers(filter)
+
+    def covered(self, filter: Filter) -> list[Item]:
+        """Return what the filter covers, ordered by label."""
+        return self._pick(self._index.covered(filter))
+
+    def overlapping(self, filter: Filter) -> list[Item]:
+        """Return what overlaps the filter, ordered by label."""
+        return self._pick(self._index.overlapping(filter))
+
+    def _pick(self, labels: Iterable[Key]) -> list[Item]:
+        return [Item(label, self._filters[label]) for label in sorted(labels)]
