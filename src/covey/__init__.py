@@ -7,7 +7,7 @@ compiler behind `Index` takes half a second to import and most programs that onl
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from covey.core.attributes.filter import conjunction as conjunction
@@ -46,7 +46,13 @@ _HOMES = {
     "parse": "covey.core.families",
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__", "strategies", *_HOMES]
+
+
+def strategies() -> list[str]:
+    """Return the names of all routing strategies."""
+    package: Any = import_module("covey.strategies")  # which from now on has this name, and can be called
+    return list(package())
 
 
 def __getattr__(name: str) -> object:

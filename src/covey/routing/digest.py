@@ -3,7 +3,7 @@
 What a neighbour knows is a set of *facts*. The end that remembers some from before puts each into one of 2ᵏ buckets
 and sends the digest of each bucket; the end that knows what is true now does the same with its own facts and answers
 with the whole content of the buckets whose digests differ. A bucket holds about eight facts, so that a difference costs
-a few facts and agreement costs a byte each. Digests are of bytes, never of Python's hash: they mean the same everywhere.
+a few facts and agreement costs a byte each. Digests are of bytes, never Python's hash: they mean the same everywhere.
 """
 
 from __future__ import annotations

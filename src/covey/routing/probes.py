@@ -33,6 +33,10 @@ class Probes:
         self._waiting: dict[tuple[Link, str, Tree | None], Waiting] = {}
         self._asked: dict[tuple[str, Tree, Link], tuple[Link, str, Tree | None]] = {}
 
+    def is_known(self, source: Link, id: str, tree: Tree) -> bool:
+        """Return whether the source waits for the echo of such a probe already."""
+        return (source, id, tree) in self._waiting or (source, id, None) in self._waiting
+
     def probe(
         self, source: Link, id: str, tree: Tree, neighbours: Sequence[Link], trees: int, emit: Emit
     ) -> None:

@@ -127,6 +127,7 @@ class Router:
                 for key in list(part.advertised.of_link(source)):
                     part.unadvertise(source, key)
             del self._clients[source]
+            self._probes.link_down(source, self._outputs.append)
             return
         for part in self._trees.values():
             part.link_down(source)
@@ -235,6 +236,10 @@ class Router:
         else:
             self._part(message.tree, source)
             trees = [message.tree]
+        if self._probes.is_known(source, message.id, message.tree):
+            raise ProtocolError(
+                f"broker {self.broker}: {source} probes twice under the name {message.id:.60}"
+            )
         for tree in trees:
             self._probes.probe(
                 source, message.id, tree, self._trees[tree].links_up(), len(trees), self._outputs.append

@@ -139,7 +139,9 @@ class TreePart:
             )
         self._states[link] = State.GREETED
         self._their_digests[link] = message.subscriptions
-        facts = [Fact(key, ad.filter, ad.publisher) for key, ad in self.advertised.not_of(link)]
+        facts: list[Fact] = []
+        if self._with_advertisements:
+            facts = [Fact(key, ad.filter, ad.publisher) for key, ad in self.advertised.not_of(link)]
         self._sync(link, ADVERTISEMENTS, facts, message.advertisements)
 
     def _sync(self, link: Link, what: str, facts: Sequence[Fact], theirs: Digest) -> None:

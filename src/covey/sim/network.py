@@ -43,7 +43,7 @@ from covey.routing.messages import (
     Unsubscribe,
 )
 from covey.routing.outputs import Deliver, Output
-from covey.routing.plan import ONE_TREE, TreePlan
+from covey.routing.plan import TreePlan
 from covey.routing.router import Router
 from covey.routing.seen import Seen
 from covey.routing.strategy import registered
@@ -115,7 +115,7 @@ class Network:
         self._advertisements: dict[Key, Advertisement] = {}
         self._clients: dict[str, dict[Link, int]] = {broker: {} for broker in self.overlay.brokers}
         self._published: dict[str, tuple[float, dict[Tree, int]]] = {}
-        self._waiting: dict[str, Callable[[], None]] = {}
+        self._waiting: dict[tuple[str, Link], dict[str, Callable[[], None]]] = {}  # for echoes, and what then
         self._down: set[frozenset[str]] = set()
         self._names = Counter[str]()
         for a, b in self.overlay.links:
@@ -182,10 +182,9 @@ class Network:
         if self.subscriptions.pop(subscription.name, None) is None:
             raise ConfigError(f"the subscription {subscription.name} is cancelled already")
         for broker in list(subscription.homes):
-            self._unsubscribe_at(subscription, broker)
+            self._unsubscribe_at(subscription, broker, subscription.homes.pop(broker))
 
-    def _unsubscribe_at(self, handle: Subscription, broker: str) -> None:
-        key = handle.homes.pop(broker)
+    def _unsubscribe_at(self, handle: Subscription, broker: str, key: Key) -> None:
         if self._judge:
             self._interest.remove(key)
         self._input(broker, handle.client, Unsubscribe(key))
@@ -203,26 +202,27 @@ class Network:
         old = subscription.broker
         if self._broker(broker) == old:
             return
-        if broker in subscription.homes:  # on its way back before it has left for good
-            self._unsubscribe_at(subscription, broker)
         subscription.moves += 1
         key = f"{subscription.name}.{subscription.moves}"
-        if not exact:
-            self._unsubscribe_at(subscription, old)
-            self._subscribe_at(subscription, broker, key)
-            return
-        self._subscribe_at(subscription, broker, key)
         old_key = subscription.homes[old]
+        if not exact:
+            self._unsubscribe_at(subscription, old, subscription.homes.pop(old))
+        before = subscription.homes.pop(broker, None)
+        self._subscribe_at(subscription, broker, key)
+        if before is not None:  # it comes back before it has left for good
+            self._unsubscribe_at(subscription, broker, before)
+        if not exact:
+            return
 
         def leave() -> None:
             if subscription.homes.get(old) == old_key:
-                self._unsubscribe_at(subscription, old)
+                self._unsubscribe_at(subscription, old, subscription.homes.pop(old))
 
         self._probe(broker, subscription.client, leave)
 
     def _probe(self, broker: str, client: Link, then: Callable[[], None]) -> None:
         id = self._name("probe")
-        self._waiting[id] = then
+        self._waiting.setdefault((broker, client), {})[id] = then
         self._input(broker, client, Probe(id))
 
     def publish(self, broker: str, event: Any, *, client: str | None = None) -> str:
@@ -265,13 +265,16 @@ class Network:
         if not clients[client] and not client.startswith("producer at "):
             del clients[client]
             self._input(broker, client, LinkDown())
+            for then in self._waiting.pop((broker, client), {}).values():
+                then()  # it has gone on before it knew that it had arrived
 
     def _input(self, broker: str, client: Link, message: Message) -> None:
-        self.engine.at(self.engine.now_s, self._from_client, broker, client, message)
+        generation = self._nodes[broker].generation
+        self.engine.at(self.engine.now_s, self._from_client, broker, client, message, generation)
 
-    def _from_client(self, broker: str, client: Link, message: Message) -> None:
+    def _from_client(self, broker: str, client: Link, message: Message, generation: int) -> None:
         node = self._nodes[broker]
-        if node.is_up:
+        if node.is_up and generation == node.generation:  # else it was said to a broker that has crashed
             node.arrive(message, client)
 
     # -- time ------------------------------------------------------------------------------------------------
@@ -303,7 +306,15 @@ class Network:
             elif output.link in self._nodes:
                 self._send(broker, output.link, output.message)
             elif isinstance(output.message, Echo):
-                self._waiting.pop(output.message.id, lambda: None)()
+                self._echoed(broker, output.link, output.message.id)
+
+    def _echoed(self, broker: str, client: Link, id: str) -> None:
+        waiting = self._waiting.get((broker, client), {})
+        then = waiting.pop(id, None)
+        if then is not None:
+            if not waiting:
+                del self._waiting[broker, client]
+            then()
 
     def _send(self, sender: str, receiver: str, message: Message) -> None:
         if isinstance(message, Publish):
@@ -335,6 +346,8 @@ class Network:
         began_s = self._published[publish.id][0]
         for key in output.keys:
             subscription = self._by_key[key]
+            if subscription.name not in self.subscriptions:
+                continue  # its client has cancelled it, and the broker does not know yet
             if subscription.seen is not None and not subscription.seen.add(publish.id):
                 self.counters["duplicates_suppressed"] += 1
                 continue
@@ -400,6 +413,9 @@ class Network:
             if broker in subscription.homes:
                 message_ = Subscribe(subscription.homes[broker], subscription.filter)
                 self._input(broker, subscription.client, message_)
+        for client in self._clients[broker]:
+            for then in self._waiting.pop((broker, client), {}).values():
+                self._probe(broker, client, then)  # under a new name: the old one may still be under way
         for other in self.overlay.neighbours[broker]:
             self._bring_up(broker, other)
 
@@ -434,6 +450,18 @@ class Network:
         """The links, one for each direction."""
         return self._channels
 
+    def is_link_up(self, a: str, b: str) -> bool:
+        """Return whether the link between two brokers is up."""
+        return self._channels[a, b].is_up
+
+    def tree_of(self, subscription: Subscription) -> Tree:
+        """Return the tree on which a live subscription is."""
+        return self._plan.group(subscription.homes[subscription.broker], subscription.filter)
+
+    def live_advertisements(self) -> list[Advertisement]:
+        """Return the advertisements that are not revoked."""
+        return list(self._advertisements.values())
+
     @property
     def tables(self) -> dict[str, list[tuple[Link, Filter]]]:
         """The remote entries of each broker, as pairs of link and filter."""
@@ -459,5 +487,3 @@ class Network:
 
 
 _COUNTER = {kind: f"{kind.__name__.lower()}_messages" for kind in CONTROL}
-
-__all__ = ["ONE_TREE", "Network"]

@@ -37,6 +37,7 @@ class Node:
         self.name = name
         self.router = router
         self.is_up = True
+        self.generation = 0  # grows with every crash and restart
         self.longest_queue = 0
         self.busy_s = 0.0
         self._engine = engine
@@ -44,7 +45,6 @@ class Node:
         self._carry_out = carry_out
         self._queue: deque[tuple[Message, Link]] = deque()
         self._working = False
-        self._generation = 0
         self._congested_at, self._calm_at = congestion
         self._congested = False
 
@@ -74,10 +74,10 @@ class Node:
         else:
             took_s = self._service.time_s(message)
         self.busy_s += took_s
-        self._engine.at(self._engine.now_s + took_s, self._served, outputs, self._generation)
+        self._engine.at(self._engine.now_s + took_s, self._served, outputs, self.generation)
 
     def _served(self, outputs: list[Output], generation: int) -> None:
-        if generation != self._generation:
+        if generation != self.generation:
             return  # crashed meanwhile
         self._working = False
         self._carry_out(self.name, outputs)
@@ -96,11 +96,13 @@ class Node:
     def crash(self) -> None:
         """Lose everything."""
         self.is_up = False
-        self._generation += 1
+        self.generation += 1
         self._queue.clear()
         self._working = self._congested = False
 
     def restart(self, router: Router) -> None:
-        """Begin anew with an empty router."""
+        """Begin anew with an empty router, which goes on counting where the old one stopped."""
+        self.generation += 1
+        router.counters.update(self.router.counters)
         self.router = router
         self.is_up = True

@@ -6,7 +6,7 @@ gets spanning trees of it, each grown breadth first from another broker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from covey.errors import ConfigError
@@ -44,6 +44,13 @@ class Overlay:
                     "(hint: use the strategy trees, or a spanning tree)"
                 )
             self.trees, self.plan = [list(links)], ONE_TREE
+        self._on_tree: list[dict[str, list[str]]] = []
+        for tree in self.trees:
+            neighbours: dict[str, list[str]] = {}
+            for a, b in tree:
+                neighbours.setdefault(a, []).append(b)
+                neighbours.setdefault(b, []).append(a)
+            self._on_tree.append(neighbours)
 
     def _strategies(self, strategy: str | Mapping[str, str]) -> dict[str, str]:
         if isinstance(strategy, str):
@@ -80,6 +87,18 @@ class Overlay:
                     order.append(other)
                     links.append((broker, other))
         return order, links
+
+    def behind(
+        self, tree: int, broker: str, other: str, is_up: Callable[[str, str], bool] = lambda a, b: True
+    ) -> set[str]:
+        """Return the brokers that a tree reaches from `broker` over the neighbour `other`, over links that are up."""
+        found, queue = {other}, [(other, broker)]
+        for here, came_from in queue:
+            for there in self._on_tree[tree].get(here, ()):
+                if there != came_from and there not in found and is_up(here, there):
+                    found.add(there)
+                    queue.append((there, here))
+        return found
 
     def _grown(self) -> list[list[Pair]]:
         """Return a few spanning trees, from roots spread over the list of brokers."""

@@ -1,9 +1,11 @@
 """How long a broker works on a message: models of service times.
 
-zero       no time at all: counts are exact, delays are those of links
-table-ii   the mean times that M. Chen et al. measured (*Congestion Avoidance with Incremental Filter Aggregation*, Table
-           II), by kind of message and by covering variant; every subscription in a pack is worked on
-measured   what `Router.handle` took on this machine: runs differ from day to day, transcripts do not repeat
+    zero       no time at all: counts are exact, delays are those of links
+    table-ii   the mean times that M. Chen et al. measured (*Congestion Avoidance with Incremental Filter
+               Aggregation*, Table II), by kind of message and covering variant; all in a pack is worked on
+    measured   what `Router.handle` took on this machine: runs differ from day to day
+
+A model says how long, never how much: whatever it is, the messages are the same as long as none overtakes another.
 """
 
 from __future__ import annotations

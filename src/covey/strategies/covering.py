@@ -4,8 +4,8 @@
     covering-lazy      the same, but nothing is withdrawn: fewer messages, larger tables
     covering-packing   active, with all that one input causes for a neighbour in one message
 
-After A. Carzaniga (*Architectures for an Event Notification Service Scalable to Wide-Area Networks*, 1998) and G. Mühl et
-al. (2002); the three variants are those that M. Chen et al. compare in *Congestion Avoidance with Incremental Filter
+After A. Carzaniga (*Architectures for an Event Notification Service Scalable to Wide-Area Networks*, 1998) and G. Mühl
+et al. (2002); the three variants are those that M. Chen et al. compare in *Congestion Avoidance with Incremental Filter
 Aggregation in Content-Based Routing Networks*. When a covering filter leaves, all that it quenched is told at once: the
 burst that incremental aggregation avoids.
 """

@@ -1,7 +1,7 @@
 """Flooding: every event to every broker, which sorts out what its own clients want.
 
-The simplest routing there is (G. Mühl et al., *Evaluating Advanced Routing Algorithms for Content-Based Publish/Subscribe
-Systems*, 2002), and the oracle of all others: nothing is told, so nothing can be told wrongly.
+The simplest routing there is (G. Mühl et al., *Evaluating Advanced Routing Algorithms for Content-Based
+Publish/Subscribe Systems*, 2002), and the oracle of all others: nothing is told, so nothing can be told wrongly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all strategies share whose brokers tell each other subscriptions: the bookkeeping of tables and of what was told.
+"""What strategies share whose brokers tell each other subscriptions: the bookkeeping of tables and of what was told.
 
     table[L]    what came from link L: entries (L, key) with a filter
     told[U]     what neighbour U was told and what has not been withdrawn: labels with a filter
@@ -46,7 +46,7 @@ class SubscriptionStrategy(Strategy):
 
     @abstractmethod
     def uncovered(self, link: Link, gone: Item) -> list[Item]:
-        """Return what the neighbour must be told when `gone`, which was told it, is withdrawn; told[link] is without it.
+        """Return what the neighbour must be told when `gone` is withdrawn; told[link] is without it already.
 
         One item for each class of equal filters, none of them quenched by another one or by what was told.
         """
@@ -130,8 +130,12 @@ class SubscriptionStrategy(Strategy):
             told.add(item.key, item.filter)
             self.tell(link, Subscribe(item.key, item.filter, tree=self.site.tree))
         for item in superfluous:
-            told.remove(item.key)
-            self.tell(link, Unsubscribe(item.key, tree=self.site.tree))
+            self.retract(link, item.key)
+
+    def retract(self, link: Link, label: Key) -> None:
+        """Withdraw what the neighbour was told and needs no more; nothing is uncovered by that."""
+        self._told[link].remove(label)
+        self.tell(link, Unsubscribe(label, tree=self.site.tree))
 
     def tell(self, link: Link, message: Subscribe | Unsubscribe) -> None:
         """Send a message to a neighbour."""
@@ -145,11 +149,9 @@ class SubscriptionStrategy(Strategy):
 
     def unadvertised(self, link: Link, filter: Filter) -> None:
         """Withdraw what the neighbour wants no more."""
-        told = self._told[link]
-        for item in told.overlapping(filter):
+        for item in self._told[link].overlapping(filter):
             if not self.site.wanted(link, item.filter):
-                told.remove(item.key)
-                self.tell(link, Unsubscribe(item.key, tree=self.site.tree))
+                self.retract(link, item.key)
 
     # -- links -----------------------------------------------------------------------------------------------
 

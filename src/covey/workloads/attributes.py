@@ -45,15 +45,18 @@ class Workload(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def zipf_shares(count: int) -> np.ndarray:
+def zipf_shares(count: int, skew: float = 1.0) -> np.ndarray:
     """Return the cumulated shares of `count` ranks under Zipf's law."""
-    weights = 1.0 / np.arange(1, count + 1)
-    return np.cumsum(weights / weights.sum())
+    weights = 1.0 / np.arange(1, count + 1) ** skew
+    shares = np.cumsum(weights / weights.sum())
+    # Rounding must not leave a gap below 1, into which a draw could fall.
+    shares[-1] = 1.0
+    return shares
 
 
-def distinct_names(generator: np.random.Generator, counts: np.ndarray) -> list[list[int]]:
+def distinct_names(generator: np.random.Generator, counts: np.ndarray, skew: float = 1.0) -> list[list[int]]:
     """Draw so many distinct names, by rank, for each filter or event."""
-    shares = zipf_shares(NAMES)
+    shares = zipf_shares(NAMES, skew)
     drawn = np.searchsorted(shares, generator.random((len(counts), 3 * int(counts.max()))))
     result = []
     for row, count in zip(drawn.tolist(), counts.tolist(), strict=True):
@@ -71,11 +74,11 @@ def _comparison(op: str, value: int) -> Constraint:
     return compare(op, value)
 
 
-def siena_filters(least: int) -> Callable[[np.random.Generator, int], Filters]:
-    """Return the drawer of filters with `least` to 10 constraints."""
+def siena_filters(least: int, skew: float = 1.0) -> Callable[[np.random.Generator, int], Filters]:
+    """Return the drawer of filters with `least` to 10 constraints, on names of that Zipf skew."""
 
     def draw(generator: np.random.Generator, count: int) -> Filters:
-        names = distinct_names(generator, generator.integers(least, 11, count))
+        names = distinct_names(generator, generator.integers(least, 11, count), skew)
         total = sum(map(len, names))
         ops = iter(generator.choice(["=", "<", ">"], total, p=[0.6, 0.2, 0.2]).tolist())
         values = iter(generator.integers(0, VALUES, total).tolist())
@@ -88,9 +91,9 @@ def siena_filters(least: int) -> Callable[[np.random.Generator, int], Filters]:
     return draw
 
 
-def siena_events(generator: np.random.Generator, count: int) -> list[Event]:
+def siena_events(generator: np.random.Generator, count: int, skew: float = 1.0) -> list[Event]:
     """Draw events of 1–19 attributes."""
-    names = distinct_names(generator, generator.integers(1, 20, count))
+    names = distinct_names(generator, generator.integers(1, 20, count), skew)
     values = iter(generator.integers(0, VALUES, sum(map(len, names))).tolist())
     return [{f"a{name:03}": next(values) for name in row} for row in names]
 
@@ -105,14 +108,14 @@ def quote_filters(generator: np.random.Generator, count: int) -> Filters:
     ]
 
 
-def quote_events(generator: np.random.Generator, count: int) -> list[Event]:
+def quote_events(generator: np.random.Generator, count: int, symbols: int = SYMBOLS) -> list[Event]:
     """Draw quotes with a symbol, a price and a volume."""
-    symbols = generator.integers(0, SYMBOLS, count).tolist()
+    drawn = generator.integers(0, symbols, count).tolist()
     prices = (generator.random(count) * 100.0).tolist()
     volumes = generator.integers(1, 10_000, count).tolist()
     return [
         {"symbol": f"S{symbol:03}", "price": price, "volume": volume}
-        for symbol, price, volume in zip(symbols, prices, volumes, strict=True)
+        for symbol, price, volume in zip(drawn, prices, volumes, strict=True)
     ]
 
 

@@ -1,0 +1,150 @@
+"""What must be true of a network at rest, whatever its strategy. Each check returns what is wrong, one line a finding.
+
+    mirror      what a broker has from a neighbour is what that neighbour told it
+    coverage    what a broker has from a neighbour covers all interest behind it that the broker's side may serve
+    reduction   and is no more than the strategy's reduction of it, where there is one
+    emptiness   when nobody wants or announces anything, nobody knows anything
+
+They ask the brokers and the simulator's own knowledge of the clients, never the tables alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from covey.core.filter import Filter
+from covey.routing.digest import Fact
+from covey.routing.messages import Link, Tree
+from covey.routing.strategy import registered
+from covey.sim.network import Network
+from covey.strategies.reductions import REDUCTIONS
+
+Finding = str
+
+
+def check_all(net: Network) -> list[Finding]:
+    """Return everything that is wrong with a network at rest."""
+    return [*mirror(net), *coverage(net), *reduction(net)]
+
+
+def _up(net: Network) -> Iterator[tuple[Tree, str, str]]:
+    """Yield tree, receiver and sender for each direction of each link that is up."""
+    for (sender, receiver), channel in net.channels.items():
+        if channel.is_up:
+            for tree, part in net.nodes[receiver].router.trees.items():
+                if sender in part.neighbours():
+                    yield tree, receiver, sender
+
+
+def _known(net: Network, broker: str, tree: Tree) -> Callable[[Link], list[Fact]]:
+    return net.nodes[broker].router.trees[tree].strategy.heard
+
+
+def mirror(net: Network) -> list[Finding]:
+    """Return where a broker has something else from a neighbour than the neighbour told it."""
+    findings = []
+    for tree, receiver, sender in _up(net):
+        heard = _facts(_known(net, receiver, tree)(sender))
+        told = _facts(net.nodes[sender].router.trees[tree].strategy.told(receiver))
+        if heard != told:
+            only = sorted((told - heard).elements()) or sorted((heard - told).elements())
+            findings.append(
+                f"mirror: {receiver} and {sender} disagree on tree {tree}, for example about {only[0]}"
+            )
+    return findings
+
+
+def _facts(facts: list[Fact]) -> Counter[tuple[str, str, str, tuple[int, ...]]]:
+    return Counter((fact.key, str(fact.filter), fact.owner, fact.counts) for fact in facts)
+
+
+def interest_behind(net: Network, tree: Tree, receiver: str, sender: str) -> list[Filter]:
+    """Return the filters of clients behind the sender that producers on the receiver's side may serve."""
+    behind = net.overlay.behind(tree, receiver, sender, net.is_link_up)
+    ahead = net.overlay.behind(tree, sender, receiver, net.is_link_up)
+    wanted = [
+        subscription.filter
+        for subscription in net.subscriptions.values()
+        if subscription.broker in behind and net.tree_of(subscription) == tree
+    ]
+    if not net.advertisements:
+        return wanted
+    announced = [ad.filter for ad in net.live_advertisements() if ad.broker in ahead]
+    return [filter for filter in wanted if any(ad.overlaps(filter) for ad in announced)]
+
+
+def coverage(net: Network) -> list[Finding]:
+    """Return where interest behind a link is not covered by what came over it."""
+    findings = []
+    for tree, receiver, sender in _up(net):
+        if REDUCTIONS.get(_strategy(net, sender)) is REDUCTIONS["flooding"]:
+            continue
+        heard = [fact.filter for fact in _known(net, receiver, tree)(sender)]
+        findings += [
+            f"coverage: {receiver} does not know that {filter} is wanted behind {sender}"
+            for filter in dict.fromkeys(interest_behind(net, tree, receiver, sender))
+            if not any(known.covers(filter) for known in heard)
+        ]
+    return findings
+
+
+def reduction(net: Network) -> list[Finding]:
+    """Return where what came over a link is not the reduction of the interest behind it."""
+    findings = []
+    for tree, receiver, sender in _up(net):
+        spec = REDUCTIONS.get(_strategy(net, sender))
+        if spec is None or len(set(net.overlay.strategy_of.values())) > 1:
+            continue
+        if spec.along_paths:
+            due = interest_behind(net, tree, receiver, sender)
+        else:
+            due = _entries_for(net, tree, receiver, sender)
+        expected = Counter(map(str, spec.reduce(due)))
+        heard = Counter(str(fact.filter) for fact in _known(net, receiver, tree)(sender))
+        if heard != expected:
+            findings.append(
+                f"reduction: {receiver} has from {sender} {sorted(heard.elements())} "
+                f"and not {sorted(expected.elements())}"
+            )
+    return findings
+
+
+def _entries_for(net: Network, tree: Tree, receiver: str, sender: str) -> list[Filter]:
+    """Return what the sender's own table has that the receiver wants."""
+    router = net.nodes[sender].router
+    part = router.trees[tree]
+    filters = [
+        fact.filter for link in part.neighbours() if link != receiver for fact in part.strategy.heard(link)
+    ]
+    filters += [
+        subscription.filter
+        for subscription in net.subscriptions.values()
+        if subscription.broker == sender and net.tree_of(subscription) == tree
+    ]
+    return [filter for filter in filters if part.wanted(receiver, filter)]
+
+
+def _strategy(net: Network, broker: str) -> str:
+    return registered(net.overlay.strategy_of[broker]).name
+
+
+def emptiness(net: Network) -> list[Finding]:
+    """Return who still knows something after everybody has left."""
+    findings = []
+    for broker, node in net.nodes.items():
+        for tree, part in node.router.trees.items():
+            for link in part.neighbours():
+                for what, facts in (
+                    ("knows from", part.strategy.heard(link)),
+                    ("told", part.strategy.told(link)),
+                ):
+                    if facts:
+                        findings.append(
+                            f"emptiness: {broker} still {what} {link} {facts[0].filter}, tree {tree}"
+                        )
+                if part.advertised.of_link(link):
+                    findings.append(f"emptiness: {broker} still has an advertisement from {link}")
+        if any(node.router.local_subscriptions().values()):
+            findings.append(f"emptiness: {broker} still has a client's subscription")
+    return findings

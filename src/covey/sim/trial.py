@@ -1,0 +1,284 @@
+"""A trial: a random small network, random clients, every promise checked. One seed is one trial, and replays it.
+
+Clients subscribe, cancel, announce, revoke, publish and move while messages are under way; between some operations the
+network comes to rest and is checked (`checkers`). The promises about deliveries, judged by nothing but the filters:
+
+    at rest       an event reaches every live subscription that matches it, once, and no other
+    in between    a subscription that was there at the last rest and stays misses nothing that is published meanwhile
+                  by a producer whose announcement was in force then; nobody gets anything twice or unasked
+    perfect       at rest no event crosses a link behind which nobody wants it, if the strategy promises that
+    at the end    when everybody has left, nobody knows anything
+
+With faults, links and brokers fail and come back; the promises then hold once all has healed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from covey.errors import ConfigError
+from covey.routing.describe import describe
+from covey.routing.messages import Message, Publish
+from covey.routing.strategy import names, registered
+from covey.sim import checkers
+from covey.sim.handles import Advertisement, Subscription
+from covey.sim.network import Network
+from covey.sim.topology import line, random_graph, random_tree, star
+from covey.sim.trial_material import Material, material
+
+TOPOLOGIES = ("line", "star", "tree", "graph")
+
+# How often each thing is done, in parts.
+WEIGHTS = {
+    "subscribe": 30,
+    "unsubscribe": 16,
+    "publish": 26,
+    "advertise": 7,
+    "unadvertise": 4,
+    "move": 5,
+    "rest": 6,
+}
+FAULT_WEIGHTS = {"link_fault": 5, "crash": 2, "slow": 2, "heal": 6}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What makes a trial what it is."""
+
+    strategy: str
+    advertisements: bool = True
+    topology: str = "tree"
+    seed: int = 0
+    faults: bool = False
+
+    @property
+    def command(self) -> str:
+        """The command that runs exactly this trial."""
+        parts = ["covey trial", self.strategy, f"--topology {self.topology}", f"--seed {self.seed}"]
+        parts.append("--advertisements" if self.advertisements else "--no-advertisements")
+        return " ".join([*parts, *(["--faults"] if self.faults else [])])
+
+    def run(self) -> Outcome:
+        """Run it and return what was found."""
+        return _Run(self).run()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trial found; nothing, if all is well. `transcript` says what happened, message by message."""
+
+    trial: Trial
+    findings: tuple[str, ...]
+    transcript: tuple[str, ...]
+    published: int
+    delivered: int
+
+
+def applies(strategy: str, topology: str) -> bool:
+    """Return whether a strategy can run over such an overlay: one with cycles needs trees."""
+    return topology != "graph" or registered(strategy).trees
+
+
+class _Run:
+    """One run: the network, and what is expected of it."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.random = Random(f"trial {trial.topology} {trial.seed}")
+        self.material: Material = material(self.random)
+        self.net = Network(
+            self._topology(),
+            trial.strategy,
+            advertisements=trial.advertisements,
+            seed=trial.seed,
+            delay="exponential",
+        )
+        self.perfect = registered(trial.strategy).perfect
+        self.net.observer = self._observe
+        self.net.on_delivery = self._delivered
+        self.transcript: list[str] = []
+        self.findings: list[str] = []
+        self.ads: list[Advertisement] = []
+        self.settled: set[Subscription] = set()
+        self.settled_ads: set[Advertisement] = set()
+        self.due: dict[str, tuple[Any, set[Subscription]]] = {}
+        self.got: Counter[tuple[Subscription, str]] = Counter()
+        self.published = 0
+        self.broken: list[tuple[str, ...]] = []
+
+    def _topology(self) -> Any:
+        count = self.random.randint(2, 8)
+        match self.trial.topology:
+            case "line":
+                return line(count)
+            case "star":
+                return star(max(3, count))
+            case "tree":
+                return random_tree(count, self.trial.seed)
+            case "graph":
+                return random_graph(max(4, count), self.trial.seed, degree=2.6)
+        raise ConfigError(f"there is no topology {self.trial.topology!r:.40} for trials")
+
+    def run(self) -> Outcome:
+        """Do things at random, then let everyone leave."""
+        weights = WEIGHTS | (FAULT_WEIGHTS if self.trial.faults else {})
+        for _ in range(self.random.randint(20, 60)):
+            [name] = self.random.choices(list(weights), list(weights.values()))
+            getattr(self, f"_{name}")()
+            for _ in range(self.random.randint(0, 5)):
+                self.net.engine.step()
+            if self.findings:
+                break
+        self._rest()
+        self._end()
+        return Outcome(
+            self.trial, tuple(self.findings), tuple(self.transcript), self.published, self.got.total()
+        )
+
+    # -- what is noticed -------------------------------------------------------------------------------------
+
+    def _observe(self, sender: str, receiver: str, message: Message) -> None:
+        self.transcript.append(f"{self.net.now_s:.6f} {sender} -> {receiver}: {describe(message)}")
+
+    def _delivered(self, subscription: Subscription, publish: Publish, delay_s: float) -> None:
+        self.transcript.append(f"{self.net.now_s:.6f} {subscription.name} gets {publish.id}")
+        self.got[subscription, publish.id] += 1
+        if self.got[subscription, publish.id] > 1:
+            self.findings.append(f"{subscription} got {publish.id} twice")
+        if not subscription.filter.matches(publish.event):
+            self.findings.append(f"{subscription} got {publish.event!r}, which it did not ask for")
+        if subscription.name not in self.net.subscriptions:
+            self.findings.append(f"{subscription} got {publish.id} after it was cancelled")
+
+    # -- what is done ----------------------------------------------------------------------------------------
+
+    def _broker(self) -> str:
+        return self.random.choice(self.net.brokers)
+
+    def _subscribe(self) -> None:
+        client = f"client {self.random.randint(1, 3)}" if self.random.random() < 0.2 else None
+        self.net.subscribe(self._broker(), self.material.filter(), client=client)
+
+    def _unsubscribe(self) -> None:
+        if self.net.subscriptions:
+            subscription = self.random.choice(list(self.net.subscriptions.values()))
+            self.settled.discard(subscription)
+            self.net.unsubscribe(subscription)
+
+    def _move(self) -> None:
+        if self.net.subscriptions and not self.broken:
+            self.net.move(self.random.choice(list(self.net.subscriptions.values())), self._broker())
+
+    def _advertise(self) -> None:
+        self.ads.append(self.net.advertise(self._broker(), self.material.announcement()))
+
+    def _unadvertise(self) -> None:
+        if self.ads:
+            advertisement = self.ads.pop(self.random.randrange(len(self.ads)))
+            self.settled_ads.discard(advertisement)
+            self.net.unadvertise(advertisement)
+
+    def _publish(self) -> None:
+        event = self.material.event()
+        broker = self._broker()
+        if self.ads and self.random.random() < 0.8:
+            broker = self.random.choice(self.ads).broker
+        announced = [ad for ad in self.ads if ad.broker == broker and ad.filter.matches(event)]
+        # A new announcement is in force at its own broker at once, elsewhere later: that event may come too early.
+        ready = not announced or any(ad in self.settled_ads for ad in announced)
+        id = self.net.publish(broker, event)
+        self.published += 1
+        if not self.broken and (ready or not self.trial.advertisements):
+            self.due[id] = (event, {s for s in self.settled if s.filter.matches(event)})
+
+    # -- faults ----------------------------------------------------------------------------------------------
+
+    def _fault(self, *what: str) -> None:
+        self.broken.append(what)
+        self.settled.clear()  # what fails may lose what is under way
+        self.due.clear()
+
+    def _link_fault(self) -> None:
+        a, b = self.random.choice(self.net.overlay.links)
+        self._fault("link", a, b)
+        self.net.link_down(a, b)
+
+    def _crash(self) -> None:
+        broker = self._broker()
+        self._fault("broker", broker)
+        self.net.crash(broker)
+
+    def _slow(self) -> None:
+        a, b = self.random.choice(self.net.overlay.links)
+        self.net.slow_down(a, b, self.random.choice([1.0, 20.0]))
+
+    def _heal(self) -> None:
+        """Mend one thing; the network need not be at rest."""
+        if self.broken:
+            kind, *names = self.broken.pop(self.random.randrange(len(self.broken)))
+            if kind == "link":
+                self.net.link_up(*names)
+            else:
+                self.net.restart(*names)
+
+    # -- what is checked -------------------------------------------------------------------------------------
+
+    def _rest(self) -> None:
+        """Let everything arrive, mend what is broken, and check."""
+        while self.broken:
+            self._heal()
+        for a, b in self.net.overlay.links:
+            self.net.slow_down(a, b, 1.0)
+        self.net.settle()
+        for id, (event, subscriptions) in self.due.items():
+            missed = [s for s in subscriptions if s.name in self.net.subscriptions and not self.got[s, id]]
+            if missed:
+                who = min(missed, key=lambda s: s.name)
+                self.findings.append(f"{who}, which stayed, missed {event!r} ({id})")
+        self.due.clear()
+        self.findings += checkers.check_all(self.net)
+        self._check_deliveries()
+        self.settled = set(self.net.subscriptions.values())
+        self.settled_ads = set(self.ads)
+
+    def _check_deliveries(self) -> None:
+        sources = sorted({ad.broker for ad in self.ads} | {self._broker()})
+        for broker in sources:
+            event = self.material.event()
+            announced = not self.trial.advertisements or any(
+                ad.broker == broker and ad.filter.matches(event) for ad in self.ads
+            )
+            before = self.net.counters["false_positives"]
+            id = self.net.publish(broker, event)
+            self.published += 1
+            self.net.settle()
+            for subscription in self.net.subscriptions.values():
+                if subscription.filter.matches(event) and not self.got[subscription, id]:
+                    self.findings.append(f"at rest {subscription} missed {event!r} from {broker}")
+            wasted = self.net.counters["false_positives"] - before
+            if wasted and self.perfect and announced:
+                self.findings.append(f"at rest {event!r} from {broker} crossed {wasted} links for nobody")
+
+    def _end(self) -> None:
+        for subscription in list(self.net.subscriptions.values()):
+            self.net.unsubscribe(subscription)
+        for advertisement in self.ads:
+            self.net.unadvertise(advertisement)
+        self.net.settle()
+        self.findings += checkers.emptiness(self.net)
+
+
+def all_trials(seeds: range, *, faults: bool = False) -> list[Trial]:
+    """Return every strategy with and without advertisements, over every kind of overlay in turn, for each seed."""
+    trials = []
+    for strategy in names():
+        overlays = [topology for topology in TOPOLOGIES if applies(strategy, topology)]
+        for advertisements in (True, False):
+            trials += [
+                Trial(strategy, advertisements, overlays[seed % len(overlays)], seed, faults)
+                for seed in seeds
+            ]
+    return trials

@@ -1,0 +1,93 @@
+"""Every strategy keeps every promise on random networks (see covey.sim.trial for the promises).
+
+A strategy is here because it is registered, and for no other reason. A failure prints the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+import covey
+from covey.sim.trial import TOPOLOGIES, Trial, applies
+
+SEEDS = 300
+FAULT_SEEDS = 75
+LONG_SEEDS = 20_000
+BLOCK = 75
+
+
+def trials(strategy: str, advertisements: bool, seeds: range, faults: bool) -> list[Trial]:
+    overlays = [topology for topology in TOPOLOGIES if applies(strategy, topology)]
+    return [Trial(strategy, advertisements, overlays[seed % len(overlays)], seed, faults) for seed in seeds]
+
+
+def check(strategy: str, advertisements: bool, seeds: range, faults: bool) -> list[str]:
+    """Return the first finding of each broken trial, with the command that repeats it."""
+    broken = []
+    for trial in trials(strategy, advertisements, seeds, faults):
+        outcome = trial.run()
+        if outcome.findings:
+            broken.append(f"{outcome.findings[0]}\n    repeat it: {trial.command}")
+    return broken
+
+
+@pytest.mark.parametrize("start", range(0, SEEDS, BLOCK))
+@pytest.mark.parametrize("advertisements", [True, False], ids=["advertisements", "no-advertisements"])
+@pytest.mark.parametrize("strategy", covey.strategies())
+def test_promises_hold_on_random_networks(strategy: str, advertisements: bool, start: int) -> None:
+    broken = check(strategy, advertisements, range(start, start + BLOCK), faults=False)
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("advertisements", [True, False], ids=["advertisements", "no-advertisements"])
+@pytest.mark.parametrize("strategy", covey.strategies())
+def test_promises_hold_after_faults_have_healed(strategy: str, advertisements: bool) -> None:
+    broken = check(strategy, advertisements, range(FAULT_SEEDS), faults=True)
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("faults", [False, True], ids=["calm", "faults"])
+@pytest.mark.parametrize("advertisements", [True, False], ids=["advertisements", "no-advertisements"])
+@pytest.mark.parametrize("strategy", covey.strategies())
+def test_promises_hold_on_very_many_random_networks(
+    strategy: str, advertisements: bool, faults: bool
+) -> None:
+    blocks = [range(start, start + 250) for start in range(SEEDS, LONG_SEEDS, 250)]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        jobs = [pool.submit(check, strategy, advertisements, block, faults) for block in blocks]
+        broken = [line for job in jobs for line in job.result()]
+    assert not broken, "\n".join(broken[:10])
+
+
+DIGEST = """
+import hashlib, covey
+from covey.sim.trial import Trial
+for strategy in covey.strategies():
+    lines = []
+    for seed in (3, 11, 26, 47):
+        for faults in (False, True):
+            lines += Trial(strategy, seed % 2 == 0, "tree", seed, faults).run().transcript
+    print(strategy, len(lines), hashlib.sha256("\\n".join(lines).encode()).hexdigest())
+"""
+
+
+def test_the_same_seed_gives_the_same_transcript_whatever_the_hash_seed() -> None:
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", DIGEST],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
+        ).stdout
+        for hash_seed in ("1", "4711")
+    ]
+    assert digests[0] == digests[1]
+    assert len(digests[0].splitlines()) == len(covey.strategies())
