@@ -169,7 +169,12 @@ class Index:
 
     def links(self, event: object) -> set[Hashable]:
         """Return the links of filters that match the event: where it must go."""
-        return self.links_batch([event])[0]
+        content = content_of(event)
+        if not isinstance(content, Mapping):
+            return self._links.of_keys(self._match_other(content))
+        if not self._links.in_use:
+            return set()
+        return self._links.labels(self._attributes.links_one(content, self._links.count))
 
     def links_batch(self, events: Iterable[object]) -> list[set[Hashable]]:
         """Return for each event the links of filters that match it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from operator import sub
 from struct import Struct
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ import numpy as np
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.filter import AttributeFilter, trusted
 from covey.matching.attributes.channels import Channels, Interval
+from covey.matching.attributes.forwarding import SHARED_BIT
 from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE
 from covey.matching.attributes.splitting import MOST_ROWS, Sides, pieces_needed, pieces_of
 from covey.matching.attributes.store import Store
@@ -87,6 +89,7 @@ class AttributeIndex:
             np.array(names, dtype=np.int32),
             np.array(lows, dtype=np.float64),
             np.array(highs, dtype=np.float64),
+            max(map(sub, starts[1:], starts), default=0),
         )
         self._count += len(handles)
 
@@ -156,6 +159,16 @@ class AttributeIndex:
         floats.pack_into(some_lows, 0, *lows)
         floats.pack_into(some_highs, 0, *highs)
         return count
+
+    def links_one(self, event: Mapping[str, Any], count: int) -> list[int]:
+        """Return the links, of which there are `count`, that one event must go to: a batch of one without its arrays."""
+        if count >= SHARED_BIT:
+            return self.links(self.encode([event]), count)[0]
+        names: list[int] = []
+        values: list[float] = []
+        self.channels.points(event, names, values)
+        mask = self.store.links_one(self._set(names, values, values), count)
+        return [link for link in range(1, count) if mask >> link & 1]
 
     def encode(self, events: Iterable[Mapping[str, Any]]) -> Batch:
         """Return events in the form that batches take; it holds until a filter is added or removed."""

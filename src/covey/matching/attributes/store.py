@@ -204,6 +204,8 @@ def grown(array: np.ndarray, length: int, fill: float = 0) -> np.ndarray:
     larger[: len(array)] = array
     return larger
 
+_NONE_SEEN: Ints = np.zeros((1, 1), dtype=np.int32)
+
 
 class Store:
     """Rows of constraints on numbered channels, and the queries on them."""
@@ -227,6 +229,8 @@ class Store:
         self.cells: Ints = np.zeros(64, dtype=np.int32)
         self.out: Ints = np.zeros(64, dtype=np.int32)
         self._batch_out: Ints = np.zeros(64, dtype=np.int32)
+        self._one_start: Longs = np.zeros(2, dtype=np.int64)
+        self._one_mask: Longs = np.zeros(1, dtype=np.int64)
         self._freed: tuple[Ints, Floats] = (np.zeros(1024, dtype=np.int32), np.zeros(1024))
         self.addresses: Longs = np.zeros(ARRAYS + 5, dtype=np.int64)
         self._note_addresses()
@@ -311,11 +315,13 @@ class Store:
         if old is not self.table:
             rehash(self.addresses, old)
 
-    def add_rows(self, ids: Ints, starts: Longs, names: Ints, lows: Floats, highs: Floats) -> None:
-        """Add rows: row n has the constraints from starts[n] to starts[n + 1]."""
+    def add_rows(
+        self, ids: Ints, starts: Longs, names: Ints, lows: Floats, highs: Floats, widest: int
+    ) -> None:
+        """Add rows: row n has the constraints from starts[n] to starts[n + 1], at most `widest` of them."""
         if len(ids) == 0:
             return
-        self.widest = max(self.widest, int(np.diff(starts).max()))
+        self.widest = max(self.widest, widest)
         self.make_intervals(self.widest)
         row = (starts, names, lows, highs)
         done = 0
@@ -386,6 +392,13 @@ class Store:
             for number, row in enumerate(seen):
                 result[number] += np.flatnonzero(row[:links]).tolist()
         return result
+
+    def links_one(self, count: int, links: int) -> int:
+        """Return the mask of the links, fewer than SHARED_BIT, for one event: the first `count` of `names` and `lows`."""
+        self._make_out()
+        self._one_start[1] = count
+        links_batch(self.addresses, self._one_start, self.names, self.lows, links, _NONE_SEEN, self._one_mask)
+        return int(self._one_mask[0])
 
     def link_masks(self, starts: Longs, names: Ints, points: Floats, links: int, seen: Ints) -> Longs:
         """Return the links below SHARED_BIT that each event must go to, as masks; the others are marked in `seen`."""

@@ -1,0 +1,126 @@
+"""A router refuses what it must not be told, one clear line each, and stays usable."""
+
+from __future__ import annotations
+
+import pytest
+
+import covey
+from covey.routing.messages import (
+    Advertise,
+    Echo,
+    Greet,
+    LinkDown,
+    LinkUp,
+    Message,
+    Pack,
+    Probe,
+    Publish,
+    Subscribe,
+    Sync,
+    Unsubscribe,
+    Update,
+)
+from covey.routing.outputs import Deliver, Send
+from covey.routing.plan import TreePlan
+from covey.routing.router import Router
+from covey.sim import Network  # registers the strategies
+
+F = covey.parse("x > 1")
+DIALECT = "subscriptions, without advertisements"
+
+
+def router_with_client_and_neighbour(**settings: object) -> Router:
+    assert Network
+    router = Router("b", "covering", advertisements=False)
+    router.handle(LinkUp(client=True), "client")
+    router.handle(LinkUp(), "n")
+    router.handle(Greet(DIALECT, (), ()), "n")
+    router.handle(Sync("advertisements", 1, {}), "n")
+    return router
+
+
+@pytest.mark.parametrize(
+    ("message", "source", "says"),
+    [
+        (Subscribe("k", F), "stranger", "is not a neighbour"),
+        (Greet(DIALECT, (), ()), "n", "greets out of turn"),
+        (Sync("advertisements", 1, {}), "n", "synchronises out of turn"),
+        (Sync("gossip", 1, {}), "n", "synchronises out of turn"),
+        (Sync("subscriptions", 1, {7: ()}), "n", "names a bucket that is not there"),
+        (Sync("subscriptions", 10**9, {}), "n", "names a bucket that is not there"),
+        (LinkUp(), "n", "is up already"),
+        (LinkUp(client=True), "client", "is up already"),
+        (Unsubscribe("nothing"), "client", "has no subscription nothing"),
+        (Pack(()), "client", "a client cannot say Pack"),
+        (Update(()), "n", "was sent Update"),
+        (Subscribe("k", F, tree=9), "n", "is not a neighbour on tree 9"),
+        (Echo("p", tree=3), "n", "is not a neighbour on tree 3"),
+        (Message(), "n", "does not understand Message"),
+    ],
+)
+def test_what_a_router_is_told_wrongly_it_refuses(message: Message, source: str, says: str) -> None:
+    router = router_with_client_and_neighbour()
+    with pytest.raises(covey.ProtocolError, match=says) as caught:
+        router.handle(message, source)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 250
+    assert router.handle(Subscribe("after", F), "client") == [Send("n", Subscribe("after", F))]
+
+
+def test_keys_and_probes_are_used_once() -> None:
+    router = router_with_client_and_neighbour()
+    router.handle(Subscribe("k", F), "client")
+    with pytest.raises(covey.ProtocolError, match="has a subscription k already"):
+        router.handle(Subscribe("k", F), "client")
+    router.handle(Subscribe("from n", F), "n")
+    assert router.handle(Subscribe("from n", F), "n") == []
+    with pytest.raises(covey.ProtocolError, match="another filter than before"):
+        router.handle(Subscribe("from n", covey.parse("x > 2")), "n")
+    router.handle(Advertise("a", F), "client")
+    with pytest.raises(covey.ProtocolError, match="has an advertisement a already"):
+        router.handle(Advertise("a", F), "client")
+    assert router.handle(Probe("p"), "client") == [Send("n", Probe("p"))]
+    with pytest.raises(covey.ProtocolError, match="probes twice"):
+        router.handle(Probe("p"), "client")
+    assert router.handle(Echo("p"), "n") == [Send("client", Echo("p"))]
+    assert router.handle(Echo("p"), "n") == []
+
+
+def test_neighbours_that_speak_another_dialect_are_refused() -> None:
+    router = Router("b", "covering")
+    router.handle(LinkUp(), "n")
+    with pytest.raises(covey.ProtocolError, match="do not understand each other"):
+        router.handle(Greet("xroute, with advertisements", (), ()), "n")
+    other = Router("b", "covering")
+    other.handle(LinkUp(), "n")
+    with pytest.raises(covey.ProtocolError, match="without advertisements"):
+        other.handle(Greet(DIALECT, (), ()), "n")
+
+
+def test_a_client_gets_an_event_once_for_all_its_subscriptions() -> None:
+    router = router_with_client_and_neighbour()
+    router.handle(Subscribe("k", F), "client")
+    router.handle(Subscribe("l", F), "client")
+    publish = Publish({"x": 5}, "e1", "somebody")
+    assert router.handle(publish, "n") == [Deliver("client", ("k", "l"), publish)]
+
+
+def test_what_a_client_had_goes_with_it() -> None:
+    router = router_with_client_and_neighbour()
+    router.handle(Subscribe("k", F), "client")
+    assert router.handle(LinkDown(), "client") == [Send("n", Unsubscribe("k"))]
+    assert router.local_subscriptions() == {}
+
+
+def test_a_plan_is_checked() -> None:
+    with pytest.raises(covey.PlanError, match="at least one tree"):
+        TreePlan([])
+    with pytest.raises(covey.PlanError, match="tree 0 of the plan has a cycle"):
+        TreePlan([[("a", "b"), ("b", "c"), ("c", "a")]])
+    with pytest.raises(covey.PlanError, match="a link that the overlay does not have"):
+        Network([("a", "b")], "trees", trees=TreePlan([[("a", "c")]]))
+    plan = TreePlan([[("a", "b")], [("a", "b")]], group=lambda key, filter: 5)
+    net = Network([("a", "b")], "trees", trees=plan, judge=False)
+    net.subscribe("a", "x > 1")
+    with pytest.raises(covey.PlanError, match="tree 5, which it does not have"):
+        net.settle()
