@@ -3,6 +3,8 @@
 Subscribers ask for quotes by symbol, price, volume and venue. An index finds whom each quote concerns; the
 same is found the slow way, filter by filter, and must be equal. Then a new subscription meets those that are
 there already, two filters become one, and XML documents and news by keywords share the index with the quotes.
+Last, some of the subscribers sit at the brokers of an overlay, and four routing strategies carry the same quotes
+to the same people at different prices.
 """
 
 from __future__ import annotations
@@ -20,11 +22,16 @@ from rich.table import Table
 import covey
 from covey.core.filter import Filter
 from covey.matching.index import Index, warm_up
+from covey.sim import Network
+from covey.sim.topology import Topology, rebeca
 
 SUBSCRIPTIONS = 100_000
 EVENTS = 2_000
 CHECKED_EVENTS = 5
 LINKS = 16
+OVERLAY_SUBSCRIPTIONS = 600
+OVERLAY_EVENTS = 200
+STRATEGIES = ("flooding", "simple", "covering", "merging")
 SYMBOLS = 500
 VENUES = ("NYSE", "XETRA", "LSE", "TSE")
 
@@ -181,6 +188,50 @@ class Demo:
             "and the answers still agree."
         )
 
+    def overlay(self) -> None:
+        topology = rebeca(levels=3)
+        wishes = dict(enumerate(self.filters[:OVERLAY_SUBSCRIPTIONS]))
+        quotes = self.quotes[:OVERLAY_EVENTS]
+        due = [
+            (key, n) for n, quote in enumerate(quotes) for key, wish in wishes.items() if wish.matches(quote)
+        ]
+        title = f"{len(wishes)} of them at {len(topology.brokers)} brokers: who is told, who is sent what?"
+        columns = (
+            "strategy",
+            "table entries",
+            "control messages",
+            "events forwarded",
+            "of them in vain",
+            "delivered",
+        )
+        table = new_table(title, *columns)
+        for strategy in STRATEGIES:
+            net, delivered = self.routed(topology, strategy, wishes, quotes)
+            self.check(f"deliveries under {strategy}", sorted(delivered), sorted(due))
+            entries = sum(map(len, net.tables.values()))
+            counts = (
+                net.counters[name] for name in ("control_messages", "forwarded_events", "false_positives")
+            )
+            table.add_row(strategy, *(f"{number:,}" for number in (entries, *counts, len(delivered))))
+        self.console.print(table)
+
+    def routed(
+        self, topology: Topology, strategy: str, wishes: dict[int, Filter], quotes: list[dict[str, Any]]
+    ) -> tuple[Network, list[tuple[int, int]]]:
+        """Return the network after the quotes, and who got which of them."""
+        net = Network(topology, strategy, seed=1)
+        root, homes = topology.role("root")[0], topology.role("local")
+        net.advertise(root, "symbol <> ''")
+        keys = {net.subscribe(homes[key % len(homes)], wish): key for key, wish in wishes.items()}
+        net.settle()
+        delivered: list[tuple[int, int]] = []
+        for number, quote in enumerate(quotes):
+            net.publish(root, quote)
+            net.settle()
+            delivered += [(keys[subscription], number) for subscription, _ in net.deliveries]
+            net.clear_deliveries()
+        return net, delivered
+
     def naive(self, quote: dict[str, Any]) -> set[int]:
         return {key for key, wish in enumerate(self.filters) if wish.matches(quote)}
 
@@ -206,7 +257,8 @@ def run(console: Console | None = None, subscriptions: int = SUBSCRIPTIONS, seed
         demo = Demo(console, subscriptions, seed)
         status.update("compiling the index, once on a machine")
         warm_up()
-        for step in (demo.fill, demo.match, demo.cover, demo.merge, demo.other_families, demo.leave):
+        steps = (demo.fill, demo.match, demo.cover, demo.merge, demo.other_families, demo.leave, demo.overlay)
+        for step in steps:
             status.update(step.__name__.replace("_", " "))
             step()
     seconds = time.perf_counter() - started

@@ -15,6 +15,7 @@ def test_the_demo_is_right() -> None:
     assert demo.run(Console(file=output, width=120), subscriptions=2000)
     assert "Every answer was checked and right" in output.getvalue()
     assert "/news//item[title]/body" in output.getvalue()
+    assert "events forwarded" in output.getvalue()
 
 
 def test_the_demo_notices_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,203 @@
+"""Wrong rules that look right: each is put in place of the right one, and trials must notice.
+
+They guard the trials themselves: a promise that no wrong rule can break is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from covey.routing import digest, plan, probes, router, seen, tree
+from covey.routing.digest import Fact
+from covey.routing.messages import Link, Unsubscribe
+from covey.sim import network
+from covey.sim.trial import TOPOLOGIES, Trial, applies
+from covey.strategies import covering, subscriptions
+from covey.strategies.told import Item
+
+SEEDS = 200
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def withdraw_first(patch: pytest.MonkeyPatch) -> None:
+    """What a filter stood for is told after the filter is withdrawn."""
+
+    def unsubscribed(self: Any, source: Link, gone: Item, distances: object) -> None:
+        for link in self.site.neighbours():
+            label = self.label(link, gone) if link != source else None
+            if label is not None:
+                self._told[link].remove(label)
+                self.tell(link, Unsubscribe(label, tree=self.site.tree))
+                self.announce(link, self.uncovered(link, Item(label, gone.filter)))
+
+    patch.setattr(subscriptions.SubscriptionStrategy, "_unsubscribed", unsubscribed)
+
+
+def uncover_nothing(patch: pytest.MonkeyPatch) -> None:
+    """What a filter stood for is forgotten when it leaves."""
+    patch.setattr(covering.Lazy, "uncovered", lambda self, link, gone: [])
+
+
+def replace_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A broader filter does not replace those it covers."""
+    patch.setattr(covering.Covering, "superfluous", lambda self, link, items: [])
+
+
+def stand_for_oneself(patch: pytest.MonkeyPatch) -> None:
+    """A filter counts as needed although only the neighbour itself holds it."""
+    right = subscriptions.SubscriptionStrategy.label
+
+    def label(self: Any, link: Link, gone: Item) -> str | None:
+        held = self.table.held(gone.filter, not_by="")
+        return None if held else right(self, link, gone)
+
+    patch.setattr(subscriptions.SubscriptionStrategy, "label", label)
+
+
+def quench_by_the_table(patch: pytest.MonkeyPatch) -> None:
+    """A filter is not told because the broker has a broader one, though the neighbour was not told that."""
+
+    def quenched(self: Any, link: Link, item: Item) -> bool:
+        others = (entry.filter for entry in self.table.entries() if entry.key != item.key)
+        return any(other.covers(item.filter) for other in others)
+
+    patch.setattr(covering.Lazy, "quenched", quenched)
+
+
+def ignore_new_advertisements(patch: pytest.MonkeyPatch) -> None:
+    """Subscriptions do not follow an advertisement that comes later."""
+    patch.setattr(subscriptions.SubscriptionStrategy, "advertised", lambda self, link, filter: None)
+
+
+def ignore_revocations(patch: pytest.MonkeyPatch) -> None:
+    """Subscriptions stay where nobody publishes for them any more."""
+    patch.setattr(subscriptions.SubscriptionStrategy, "unadvertised", lambda self, link, filter: None)
+
+
+def withdraw_all_on_revocation(patch: pytest.MonkeyPatch) -> None:
+    """A revoked advertisement takes subscriptions with it that another one still wants."""
+    right = subscriptions.SubscriptionStrategy.unadvertised
+
+    def unadvertised(self: Any, link: Link, filter: Any) -> None:
+        wanted, self.site.wanted = self.site.wanted, lambda link, filter: False
+        right(self, link, filter)
+        self.site.wanted = wanted
+
+    patch.setattr(subscriptions.SubscriptionStrategy, "unadvertised", unadvertised)
+
+
+def keep_what_a_lost_link_said(patch: pytest.MonkeyPatch) -> None:
+    """What came over a lost link is not withdrawn."""
+
+    def close(self: Any, link: Link) -> list[Fact]:
+        del self._told[link]
+        return []
+
+    patch.setattr(subscriptions.SubscriptionStrategy, "close", close)
+
+
+def trust_memory(patch: pytest.MonkeyPatch) -> None:
+    """After a link has come up, what is remembered is taken for true."""
+
+    def restore(remembered: Any, buckets: int, changed: Any) -> list[Fact]:
+        return list(remembered) or digest.restore(remembered, buckets, changed)
+
+    patch.setattr(tree, "digest", type("M", (), {**vars(digest), "restore": staticmethod(restore)}))
+
+
+def deliver_every_copy(patch: pytest.MonkeyPatch) -> None:
+    """Clients get an event from every tree it arrives on."""
+    patch.setattr(seen.Seen, "add", lambda self, id: True)
+
+
+def one_table_for_all_trees(patch: pytest.MonkeyPatch) -> None:
+    """An event is sent over the first tree only."""
+    patch.setattr(router.Router, "_publish_own", _first_tree_only)
+
+
+def _first_tree_only(self: Any, message: Any, source: Link, local: Sequence[Any]) -> None:
+    self._deliver(message, local)
+    self._trees[0].forward(message, source, local)
+
+
+def lose_unadvertised_events(patch: pytest.MonkeyPatch) -> None:
+    """An event outside its publisher's advertisements is routed like any other."""
+    patch.setattr(tree.TreePart, "is_advertised", lambda self, link, event: True)
+
+
+def echo_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A probe is echoed by the first broker."""
+    right = probes.Probes.probe
+    patch.setattr(
+        probes.Probes,
+        "probe",
+        lambda self, source, id, tree, neighbours, trees, emit: right(
+            self, source, id, tree, [], trees, emit
+        ),
+    )
+
+
+def move_in_one_jump(patch: pytest.MonkeyPatch) -> None:
+    """A moving client unsubscribes before it subscribes."""
+    right = network.Network.move
+    patch.setattr(network.Network, "move", lambda self, s, broker: right(self, s, broker, exact=False))
+
+
+def forget_what_was_delivered(patch: pytest.MonkeyPatch) -> None:
+    """A moving client does not remember what it got."""
+    patch.setattr(network, "REMEMBERED_EVENTS", 0)
+    right = network.Network.__init__
+    patch.setattr(
+        network.Network,
+        "__init__",
+        lambda self, *args, **settings: right(self, *args, **{**settings, "remembered_events": 0}),
+    )
+
+
+def group_by_key(patch: pytest.MonkeyPatch) -> None:
+    """A subscription leaves from another tree than it was put on."""
+    trees = iter(range(10**9))
+    patch.setattr(plan.TreePlan, "group", lambda self, key, filter: next(trees) % len(self.trees))
+
+
+MUTANTS: list[tuple[str, Patch, bool]] = [
+    ("covering", withdraw_first, False),
+    ("covering", uncover_nothing, False),
+    ("covering", replace_nothing, False),
+    ("covering", stand_for_oneself, False),
+    ("covering", quench_by_the_table, False),
+    ("covering", ignore_new_advertisements, False),
+    ("covering", ignore_revocations, False),
+    ("covering", withdraw_all_on_revocation, False),
+    ("covering", keep_what_a_lost_link_said, True),
+    ("covering", trust_memory, True),
+    ("trees", deliver_every_copy, False),
+    ("trees", one_table_for_all_trees, False),
+    ("trees", group_by_key, False),
+    ("covering", lose_unadvertised_events, False),
+    ("covering", echo_at_once, False),
+    ("covering", move_in_one_jump, False),
+    ("covering", forget_what_was_delivered, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "mutate", "faults"), MUTANTS, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_trials_notice_a_wrong_rule(
+    strategy: str, mutate: Patch, faults: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate(monkeypatch)
+    overlays = [topology for topology in TOPOLOGIES if applies(strategy, topology)]
+    for seed in range(SEEDS):
+        try:
+            outcome = Trial(strategy, True, overlays[seed % len(overlays)], seed, faults).run()
+        except (KeyError, AssertionError, ValueError):
+            return  # it did not even run
+        if outcome.findings:
+            return
+    pytest.fail(f"{mutate.__name__} went unnoticed in {SEEDS} trials: {mutate.__doc__}")
