@@ -31,20 +31,24 @@ class Player:
         self.net: Network
         self.lines: list[str] = []
         self.handles: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
 
     def play(self, command: str) -> list[str]:
         self.lines = []
         word, _, rest = command.partition(" ")
         getattr(self, f"do_{word.replace('-', '_')}")(rest)
-        if word != "network":
+        if word not in ("network", "options"):
             self.net.settle()
         return self.lines
+
+    def do_options(self, rest: str) -> None:
+        self.options = json.loads(rest)
 
     def do_network(self, rest: str) -> None:
         strategy, *words = rest.split()
         advertisements = "no-advertisements" not in words
         links = [tuple(word.split("-")) for word in words if word != "no-advertisements"]
-        self.net = Network(links, strategy, advertisements=advertisements)
+        self.net = Network(links, strategy, advertisements=advertisements, options=self.options)
         self.net.observer = lambda a, b, message: self.lines.append(f"{a} -> {b}  {describe(message)}")
         self.net.on_delivery = lambda s, publish, _: self.lines.append(f"{s.name} gets {publish.id}")
 

@@ -74,7 +74,7 @@ class TreePart:
         self.outputs: list[Output] = []
         self.advertised = Advertisements()
         self._with_advertisements = advertisements
-        self._dialect = f"{registered.dialect}, {'with' if advertisements else 'without'} advertisements"
+        self.dialect = f"{registered.dialect}, {'with' if advertisements else 'without'} advertisements"
         self._states: dict[Link, State] = {}
         self._open: tuple[Link, ...] = ()
         self._their_digests: dict[Link, Digest] = {}
@@ -108,7 +108,7 @@ class TreePart:
         self._states[link] = State.GREETING
         advertisements = digest.digest(self._remembered.get((link, ADVERTISEMENTS), ()))
         subscriptions = digest.digest(self._remembered.get((link, SUBSCRIPTIONS), ()))
-        self.send(link, Greet(self._dialect, advertisements, subscriptions, self.tree))
+        self.send(link, Greet(self.dialect, advertisements, subscriptions, self.tree))
 
     def link_down(self, link: Link) -> None:
         """Withdraw and remember everything that came from the neighbour."""
@@ -132,9 +132,9 @@ class TreePart:
         state = self._states.get(link)
         if state is not State.GREETING:
             raise ProtocolError(f"broker {self.broker}: {link} greets out of turn")
-        if message.dialect != self._dialect:
+        if message.dialect != self.dialect:
             raise ProtocolError(
-                f"broker {self.broker} ({self._dialect}) cannot be a neighbour of {link} ({message.dialect:.80}): "
+                f"broker {self.broker} ({self.dialect}) cannot be a neighbour of {link} ({message.dialect:.80}): "
                 "their strategies do not understand each other"
             )
         self._states[link] = State.GREETED

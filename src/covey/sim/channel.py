@@ -61,3 +61,4 @@ class Channel:
     def up(self) -> None:
         """Carry messages again."""
         self.is_up = True
+        self._last_s = 0.0

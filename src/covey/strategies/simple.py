@@ -35,11 +35,10 @@ class Simple(SubscriptionStrategy):
         return []
 
     def missing(self, link: Link, overlapping: Filter | None = None) -> list[Item]:
-        """Return every wanted entry that was not told."""
+        """Return every wanted subscription that was not told, once, however many links it came from."""
         told = self._told[link]
-        return [
-            Item(entry.key, entry.filter) for entry in self.wanted(link, overlapping) if entry.key not in told
-        ]
+        found = [Item(entry.key, entry.filter) for entry in self.wanted(link, overlapping)]
+        return [item for item in dict.fromkeys(found) if item.key not in told]
 
     def wanted(self, link: Link, overlapping: Filter | None) -> list[Entry]:
         """Return the entries of other links that the neighbour wants; of what overlaps a filter, or of all."""
