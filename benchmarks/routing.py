@@ -1,8 +1,8 @@
 """What a subscription costs a broker, by the size of its table: it should not grow with the table.
 
-One router with four open neighbours gets filters from one of them, then a sample of them is cancelled and subscribed again,
-one at a time. The figures are microseconds of processor time for one `Router.handle`, best of three rounds; `growth` is the
-ratio of the largest table to the smallest.
+One router with four open neighbours gets filters from one of them, then a sample of them is cancelled and subscribed
+again, one at a time. The figures are microseconds of processor time for one `Router.handle`, best of three rounds;
+`growth` is the ratio of the largest table to the smallest.
 
     .venv/bin/python benchmarks/routing.py [--sizes 1000,10000,100000] [--workload siena-3] [--strategies …] [--json]
 """
@@ -81,7 +81,10 @@ def main() -> None:
             rows.append({"strategy": strategy, "size": size, **measure(strategy, filters, sample)})
             if not arguments.json:
                 row = rows[-1]
-                print(f"{strategy:20} {size:>9,} {row['subscribe_us']:9.1f} {row['unsubscribe_us']:9.1f}", flush=True)
+                print(
+                    f"{strategy:20} {size:>9,} {row['subscribe_us']:9.1f} {row['unsubscribe_us']:9.1f}",
+                    flush=True,
+                )
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return

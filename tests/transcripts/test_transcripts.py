@@ -1,8 +1,8 @@
 """Transcripts: what a strategy says, message by message, in its basic moves. They are for reading.
 
 A transcript is a text file of commands, each line beginning with `>`, and below each command what follows from it:
-messages and deliveries in the order of their arrival. Lines that begin with `#` are remarks. To rewrite the files after a
-change of behaviour, and then to read the difference:
+messages and deliveries in the order of their arrival. Lines that begin with `#` are remarks. To rewrite the files after
+a change of behaviour, and then to read the difference:
 
     COVEY_REWRITE_TRANSCRIPTS=1 .venv/bin/python -m pytest tests/transcripts
 """

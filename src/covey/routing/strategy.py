@@ -57,6 +57,7 @@ class Strategy(ABC):
     name: ClassVar[str]
     dialect: ClassVar[str]  # brokers that speak the same dialect may be neighbours
     perfect: ClassVar[bool] = True  # at rest no event crosses a link behind which nobody wants it
+    matched_once: ClassVar[bool] = False  # events are matched where they are published, not on the way
     description: ClassVar[str]  # one line for people
 
     def __init__(self, site: Site) -> None:

@@ -144,7 +144,14 @@ class Clients:
             if subscription.homes.get(old) == old_key:
                 self._unsubscribe_at(subscription, old, subscription.homes.pop(old))
 
-        self._probe(broker, subscription.client, leave)
+        def flush() -> None:
+            if subscription.homes.get(old) == old_key:
+                self._probe(old, subscription.client, leave)
+
+        # Where brokers on the way do not match, what was addressed before the publisher's broker heard of the new home
+        # goes to the old one only: a second probe, from there, comes back after it.
+        matched_once = any(p.strategy.matched_once for p in self._nodes[old].router.trees.values())
+        self._probe(broker, subscription.client, flush if matched_once else leave)
 
     def _probe(self, broker: str, client: Link, then: Then) -> None:
         id = self._name("probe")

@@ -1,3 +1,36 @@
-"""Routing strategies, one file an algorithm. Importing the package registers them all."""
+"""Routing strategies, one file an algorithm. Importing the package registers them all, in this order.
 
-from covey.strategies import flooding, simple, identity, covering  # noqa: F401, I001 (the order of their names)
+`covey.strategies()` returns their names. Importing this package binds `covey.strategies` to the package itself, so the
+package can be called too, and the public name means the same before and after.
+"""
+
+# ruff: noqa: F401
+# isort: off
+import covey.strategies.flooding
+import covey.strategies.simple
+import covey.strategies.identity
+import covey.strategies.covering
+import covey.strategies.merging
+import covey.strategies.merging_imperfect
+import covey.strategies.match_first
+import covey.strategies.xroute
+import covey.strategies.xroute_sets
+import covey.strategies.incremental
+import covey.strategies.trees
+# isort: on
+
+import sys
+from types import ModuleType
+
+from covey.routing.strategy import names
+
+
+class _Callable(ModuleType):
+    """A package that can be called."""
+
+    def __call__(self) -> list[str]:
+        """Return the names of all strategies."""
+        return names()
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from covey.core.filter import Filter
 from covey.strategies.maximal import maximal
+from covey.strategies.merging_reduction import merged
 
 Reduce = Callable[[Sequence[Filter]], list[Filter]]
 
@@ -52,6 +53,7 @@ REDUCTIONS: dict[str, Reduction] = {
     "identity": Reduction(distinct),
     "covering": Reduction(uncovered),
     "covering-packing": Reduction(uncovered),
+    "merging": Reduction(merged, along_paths=False),
     "trees": Reduction(uncovered),
     "xroute": Reduction(uncovered),
     "xroute-sets": Reduction(uncovered),
