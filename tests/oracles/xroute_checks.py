@@ -12,9 +12,9 @@ from typing import Any
 
 from covey.core.filter import Filter
 from covey.sim import Network
-from covey.strategies.xroute import XRoute
-from covey.strategies.xroute_instance import Instance
-from covey.strategies.xroute_table import LOCAL, is_above
+from covey.strategies.xroute.counted import XRoute
+from covey.strategies.xroute.instance import Instance
+from covey.strategies.xroute.table import LOCAL, is_above
 
 
 def strategy_of(net: Network, broker: str) -> Any:

@@ -11,10 +11,10 @@ from typing import Any
 
 from covey.core.filter import Filter
 from covey.routing.messages import Triple
-from covey.strategies.xroute import XRoute
-from covey.strategies.xroute_forest import Entry
-from covey.strategies.xroute_instance import Instance, Triples
-from covey.strategies.xroute_table import Held, LinkTable
+from covey.strategies.xroute.counted import XRoute
+from covey.strategies.xroute.forest import Entry
+from covey.strategies.xroute.instance import Instance, Triples
+from covey.strategies.xroute.table import Held, LinkTable
 
 
 class NeverTold(Instance):

@@ -12,16 +12,16 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.incremental_runs import between, kept_in, random_tree, rest_findings, strategy_at
-from tests.incremental_similarity import path, points, similarity_findings
+from tests.oracles.incremental_runs import between, kept_in, random_tree, rest_findings, strategy_at
+from tests.oracles.incremental_similarity import path, points, similarity_findings
 
 from covey.core.filter import Filter
 from covey.routing.messages import Publish
 from covey.sim import Network
 from covey.sim.handles import Subscription
-from covey.strategies.incremental_kept import Kept
-from covey.strategies.incremental_settings import Settings
-from covey.strategies.incremental_statistics import FAR, Distances
+from covey.strategies.incremental.kept import Kept
+from covey.strategies.incremental.settings import Settings
+from covey.strategies.incremental.statistics import FAR, Distances
 
 # -- III: how subscriptions travel ---------------------------------------------------------------------------
 

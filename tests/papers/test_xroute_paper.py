@@ -25,9 +25,9 @@ from tests.oracles.xroute_runs import Run
 from covey.core.filter import Filter
 from covey.routing.messages import Message, Triple, Update
 from covey.sim import Network
-from covey.strategies.xroute_forest import Entry
-from covey.strategies.xroute_instance import Instance
-from covey.strategies.xroute_table import is_above
+from covey.strategies.xroute.forest import Entry
+from covey.strategies.xroute.instance import Instance
+from covey.strategies.xroute.table import is_above
 
 SEEDS = 8
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.incremental_runs import Run
+from tests.oracles.incremental_runs import Run
 
 KINDS: dict[str, dict[str, Any]] = {
     "links stay": {},

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from tests.incremental_runs import Run, variant
-from tests.incremental_similarity import similarity_findings
+from tests.oracles.incremental_runs import Run, variant
+from tests.oracles.incremental_similarity import similarity_findings
 
 from covey.core.filter import Filter
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Publish, Subscribe, Unsubscribe
 from covey.routing.table import Entry, Place
-from covey.strategies.incremental import Incremental
-from covey.strategies.incremental_kept import Distances, Kept, KeptTowards
-from covey.strategies.incremental_statistics import FAR
+from covey.strategies.incremental.kept import Distances, Kept, KeptTowards
+from covey.strategies.incremental.pruning import Incremental
+from covey.strategies.incremental.statistics import FAR
 from covey.strategies.subscriptions import SubscriptionStrategy
 from covey.strategies.told import Item, Told
 

@@ -23,9 +23,9 @@ from covey.routing import strategy as registry
 from covey.routing.messages import Link, Subscribe, Unsubscribe
 from covey.routing.strategy import Strategy
 from covey.sim.trial import Trial
-from covey.strategies.merging import Merging, Needs, merged
-from covey.strategies.merging_maximal import Changes
-from covey.strategies.merging_reduction import wire_form
+from covey.strategies.merging.maximal import Changes
+from covey.strategies.merging.perfect import Merging, Needs, merged
+from covey.strategies.merging.reduction import wire_form
 from covey.strategies.told import Item
 
 WORDS = ("ash", "birch", "cedar", "elm", "fir")

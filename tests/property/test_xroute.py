@@ -20,10 +20,10 @@ from covey.core.filter import Filter
 from covey.matching.index import Index
 from covey.routing.messages import Link, Message
 from covey.sim import Network
-from covey.strategies.xroute import XRoute
-from covey.strategies.xroute_instance import Instance
-from covey.strategies.xroute_sets import XRouteSets
-from covey.strategies.xroute_table import LinkTable, is_above
+from covey.strategies.xroute.counted import XRoute
+from covey.strategies.xroute.instance import Instance
+from covey.strategies.xroute.sets import XRouteSets
+from covey.strategies.xroute.table import LinkTable, is_above
 
 FORMS = ("xroute", "xroute-sets")
 SEEDS = 12

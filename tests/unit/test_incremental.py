@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.incremental_chain import KEPT, A, B, S, chain
-from tests.incremental_runs import between, congest, kept_in, strategy_at, subscribe_again
+from tests.oracles.incremental_chain import KEPT, A, B, S, chain
+from tests.oracles.incremental_runs import between, congest, kept_in, strategy_at, subscribe_again
 
 from covey.routing.messages import Unsubscribe
 from covey.sim import Network
-from covey.strategies.incremental_kept import Kept
-from covey.strategies.incremental_settings import Settings
+from covey.strategies.incremental.kept import Kept
+from covey.strategies.incremental.settings import Settings
 
 # -- pruning -------------------------------------------------------------------------------------------------
 

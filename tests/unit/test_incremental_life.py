@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.incremental_chain import KEPT, NEW, A, B, Chain, S, chain
-from tests.incremental_runs import (
+from tests.oracles.incremental_chain import KEPT, NEW, A, B, Chain, S, chain
+from tests.oracles.incremental_runs import (
     between,
     congest,
     kept_in,
@@ -18,7 +18,7 @@ from tests.incremental_runs import (
 )
 
 from covey.sim import Network
-from covey.strategies.incremental import Incremental
+from covey.strategies.incremental.pruning import Incremental
 
 
 def leave(*names: str) -> Callable[[Chain], None]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.incremental_chain import chain
+from tests.oracles.incremental_chain import chain
 
 from covey.errors import ConfigError
 from covey.sim import Network
-from covey.strategies.incremental_settings import Settings, Tier
-from covey.strategies.incremental_statistics import FAR, Distances, Window
+from covey.strategies.incremental.settings import Settings, Tier
+from covey.strategies.incremental.statistics import FAR, Distances, Window
 
 # -- the window ----------------------------------------------------------------------------------------------
 

@@ -13,11 +13,11 @@ from covey.errors import ProtocolError
 from covey.routing.messages import LinkUp, Message, Subscribe, Unsubscribe
 from covey.routing.router import Router
 from covey.sim import Network
-from covey.strategies.merging import Needs, merged
-from covey.strategies.merging_boxes import Box
-from covey.strategies.merging_cascade import Layer
-from covey.strategies.merging_keywords import half, parts_of
-from covey.strategies.merging_maximal import FEW, MaximalFilters, item_of, label_of
+from covey.strategies.merging.boxes import Box
+from covey.strategies.merging.cascade import Layer
+from covey.strategies.merging.keywords import half, parts_of
+from covey.strategies.merging.maximal import FEW, MaximalFilters, item_of, label_of
+from covey.strategies.merging.perfect import Needs, merged
 
 LINE = [("a", "b"), ("b", "c")]
 

@@ -12,10 +12,10 @@ from covey.core.filter import Filter
 from covey.core.keywords.filter import KeywordFilter
 from covey.errors import ConfigError
 from covey.sim import Network
-from covey.strategies.merging_evidence import Evidence
-from covey.strategies.merging_groups import Groups, loosely_merged
-from covey.strategies.merging_imperfect import LooseNeeds
-from covey.strategies.merging_maximal import Changes, item_of
+from covey.strategies.merging.evidence import Evidence
+from covey.strategies.merging.groups import Groups, loosely_merged
+from covey.strategies.merging.imperfect import LooseNeeds
+from covey.strategies.merging.maximal import Changes, item_of
 
 LINK = [("a", "b")]
 SYMBOLS = 20

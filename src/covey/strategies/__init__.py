@@ -1,4 +1,4 @@
-"""Routing strategies, one file an algorithm. Importing the package registers them all, in this order.
+"""Routing strategies, one file or package an algorithm. Importing the package registers them all, in this order.
 
 `covey.strategies()` returns their names. Importing this package binds `covey.strategies` to the package itself, so the
 package can be called too, and the public name means the same before and after.
@@ -10,12 +10,12 @@ import covey.strategies.flooding
 import covey.strategies.simple
 import covey.strategies.identity
 import covey.strategies.covering
-import covey.strategies.merging
-import covey.strategies.merging_imperfect
+import covey.strategies.merging.perfect
+import covey.strategies.merging.imperfect
 import covey.strategies.match_first
-import covey.strategies.xroute
-import covey.strategies.xroute_sets
-import covey.strategies.incremental
+import covey.strategies.xroute.counted
+import covey.strategies.xroute.sets
+import covey.strategies.incremental.pruning
 import covey.strategies.trees
 # isort: on
 

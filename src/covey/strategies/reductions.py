@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from covey.core.filter import Filter
 from covey.strategies.maximal import maximal
-from covey.strategies.merging_reduction import merged
+from covey.strategies.merging.reduction import merged
 
 Reduce = Callable[[Sequence[Filter]], list[Filter]]
 

@@ -19,8 +19,7 @@ import numpy as np
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.filter import AttributeFilter, trusted
 from covey.matching.attributes.channels import Channels, Interval
-from covey.matching.attributes.forwarding import SHARED_BIT
-from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE
+from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE, SHARED_BIT
 from covey.matching.attributes.splitting import MOST_ROWS, Sides, pieces_needed, pieces_of
 from covey.matching.attributes.store import Store
 from covey.matching.jit import Floats, Ints, Longs
@@ -161,7 +160,7 @@ class AttributeIndex:
         return count
 
     def links_one(self, event: Mapping[str, Any], count: int) -> list[int]:
-        """Return the links, of which there are `count`, that one event must go to: a batch of one without its arrays."""
+        """Return the links, of which there are `count`, that one event must go to; a batch of one would cost more."""
         if count >= SHARED_BIT:
             return self.links(self.encode([event]), count)[0]
         names: list[int] = []

@@ -204,6 +204,7 @@ def grown(array: np.ndarray, length: int, fill: float = 0) -> np.ndarray:
     larger[: len(array)] = array
     return larger
 
+
 _NONE_SEEN: Ints = np.zeros((1, 1), dtype=np.int32)
 
 
@@ -394,7 +395,7 @@ class Store:
         return result
 
     def links_one(self, count: int, links: int) -> int:
-        """Return the mask of the links, fewer than SHARED_BIT, for one event: the first `count` of `names` and `lows`."""
+        """Return the mask of links, fewer than SHARED_BIT, for one event: the first `count` of `names` and `lows`."""
         self._make_out()
         self._one_start[1] = count
         links_batch(self.addresses, self._one_start, self.names, self.lows, links, _NONE_SEEN, self._one_mask)

@@ -25,7 +25,7 @@ from covey.core.keywords.normal import EVERYTHING as ANY_WORDS
 from covey.core.xpath.filter import XPathFilter
 from covey.core.xpath.merging import EVERYTHING as ANY_DOCUMENT
 from covey.routing.messages import Key
-from covey.strategies.merging_maximal import Changes, label_of
+from covey.strategies.merging.maximal import Changes, label_of
 from covey.strategies.told import Item
 
 # How many pairs are looked at when mergers are joined, and how far apart in order the two may be.

@@ -26,8 +26,8 @@ from covey.routing import strategy as registry
 from covey.routing.messages import Congestion, Publish
 from covey.sim import Network, checkers
 from covey.sim.handles import Advertisement, Subscription
-from covey.strategies.incremental import Incremental
-from covey.strategies.incremental_kept import Kept
+from covey.strategies.incremental.kept import Kept
+from covey.strategies.incremental.pruning import Incremental
 from covey.strategies.told import Item
 
 VALUES = 16

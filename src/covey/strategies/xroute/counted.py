@@ -25,8 +25,8 @@ from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Publish, Triple, Update
 from covey.routing.strategy import Site, Strategy, register, unexpected
 from covey.routing.table import Place
-from covey.strategies.xroute_instance import Instance, Triples
-from covey.strategies.xroute_table import LOCAL, Held, LinkTable
+from covey.strategies.xroute.instance import Instance, Triples
+from covey.strategies.xroute.table import LOCAL, Held, LinkTable
 
 Counts = tuple[int, int]
 NONE: Counts = (0, 0)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
+from tests.oracles.incremental_runs import between, random_tree, strategy_at
+
 from covey.sim import Network
 from covey.sim.handles import Subscription
-from tests.incremental_runs import between, random_tree, strategy_at
 
 VALUES = 12
 

@@ -1,7 +1,7 @@
 """The steady state of exact merging, as one pure function.
 
-    boxes      joined along one attribute after the other, to a fixpoint (`merging_boxes`)
-    keywords   united, in parts that fit (`merging_keywords`)
+    boxes      joined along one attribute after the other, to a fixpoint (`boxes`)
+    keywords   united, in parts that fit (`keywords`)
     others     attribute filters of several conjunctions and tree patterns have no exact merge but covering
 
 and of what that gives, the maximal ones: those that no other one covers. Of several that cover each other the one
@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from covey.core.filter import Filter
 from covey.core.keywords.filter import KeywordFilter
 from covey.strategies.maximal import maximal
-from covey.strategies.merging_boxes import Box, box_of, filter_of, joined
-from covey.strategies.merging_keywords import merged_keywords
+from covey.strategies.merging.boxes import Box, box_of, filter_of, joined
+from covey.strategies.merging.keywords import merged_keywords
 
 
 def merged(filters: Iterable[Filter]) -> list[Filter]:

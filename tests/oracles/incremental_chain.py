@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tests.oracles.incremental_runs import between, kept_in, rest_findings, strategy_at
+
 from covey.sim import Network
 from covey.sim.handles import Advertisement, Subscription
-from tests.incremental_runs import between, kept_in, rest_findings, strategy_at
 
 CHAIN = [(str(number), str(number + 1)) for number in range(4)]
 

@@ -16,7 +16,7 @@ from covey.core.keywords.filter import KeywordFilter
 from covey.core.keywords.normal import Conjunction, Vocabulary, minimal_masks
 from covey.core.keywords.text import MAX_CONJUNCTIONS, write
 from covey.strategies.maximal import maximal
-from covey.strategies.merging_maximal import MaximalFilters, item_of
+from covey.strategies.merging.maximal import MaximalFilters, item_of
 from covey.strategies.told import Item
 
 DIGEST_BITS = 64

@@ -3,7 +3,7 @@
 What G. Mühl et al. (*Evaluating Advanced Routing Algorithms for Content-Based Publish/Subscribe Systems*, 2002) leave
 to the future: mergers that are not exact, adapted on line from statistics; and, for tree patterns, the lossy
 aggregation that R. Chand and P. Felber (XROUTE, 2003) leave to it. On top of exact merging each neighbour U is told
-some of its exact mergers together, as one filter that covers them (`merging_groups`). An event from U that no entry
+some of its exact mergers together, as one filter that covers them (`groups`). An event from U that no entry
 of another link matches is a *mistake*. The rules:
 
 1. Every `every` events from U pairs of mergers are joined, each merger once, as far as what was seen says that mistakes
@@ -27,10 +27,10 @@ from covey.errors import ConfigError
 from covey.routing.messages import Link, Publish
 from covey.routing.strategy import Site, register
 from covey.routing.table import Place
-from covey.strategies.merging import Merging, Needs
-from covey.strategies.merging_evidence import Evidence
-from covey.strategies.merging_groups import Groups
-from covey.strategies.merging_maximal import Changes
+from covey.strategies.merging.evidence import Evidence
+from covey.strategies.merging.groups import Groups
+from covey.strategies.merging.maximal import Changes
+from covey.strategies.merging.perfect import Merging, Needs
 from covey.strategies.told import Item
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from covey.core.filter import Filter
 from covey.routing.messages import Triple
 from covey.strategies.maximal import maximal
-from covey.strategies.xroute_forest import Entry, Forest
+from covey.strategies.xroute.forest import Entry, Forest
 
 Triples = list[Triple]
 

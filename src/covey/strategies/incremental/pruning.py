@@ -8,7 +8,7 @@ similar enough; from there on to the publisher S stays, and stands for what it c
 between brokers, never at a client.
 
     events          carry the hops since more than one subscription wanted them; a subscriber's broker remembers them
-                    (`incremental_statistics`)
+                    (`statistics`)
     unsubscriptions carry, for each publisher ahead, the hops to the broker where S is similar enough, for each tier
     a tier          (M, θ): when M subscriptions would be triggered or more, similarity θ is enough
 
@@ -41,9 +41,9 @@ from covey.routing.messages import Key, Link, Publish, Unsubscribe
 from covey.routing.strategy import Site, register
 from covey.routing.table import Place
 from covey.strategies.covering import Covering
-from covey.strategies.incremental_kept import Distances, Kept, KeptTowards
-from covey.strategies.incremental_settings import LINK, Settings
-from covey.strategies.incremental_statistics import FAR, Window
+from covey.strategies.incremental.kept import Distances, Kept, KeptTowards
+from covey.strategies.incremental.settings import LINK, Settings
+from covey.strategies.incremental.statistics import FAR, Window
 from covey.strategies.simple import Simple
 from covey.strategies.told import Item
 

@@ -1,15 +1,15 @@
 """Merging: a neighbour is told the exact merge of what it must know.
 
     merging             filters equal but for one attribute are told as one, exactly   (*perfect* merging)
-    merging-imperfect   mergers may let in more, within a budget: see `merging_imperfect`
+    merging-imperfect   mergers may let in more, within a budget: see `imperfect`
 
 After the last of the routing algorithms of G. Mühl, L. Fiege, F. C. Gärtner and A. Buchmann (*Evaluating Advanced
 Routing Algorithms for Content-Based Publish/Subscribe Systems*, 2002), which stands on top of covering: where `symbol
 = 'a'` and `symbol = 'b'` are wanted, `symbol IN ('a', 'b')` is told. What exactly a neighbour is told is a function
-of the set of filters it must know (`merging_reduction`), whatever the order in which they came. The rules:
+of the set of filters it must know (`reduction`), whatever the order in which they came. The rules:
 
 1. An entry that comes or goes changes the groups it belongs to, and those that their mergers belong to; nothing else is
-   looked at (`merging_cascade`).
+   looked at (`cascade`).
 2. The new merger is told before the old one is withdrawn: on a FIFO link there is no gap.
 3. A merger's label is a digest of it. It is the same whenever and wherever that filter is told, also after a restart,
    and never stands for another one.
@@ -25,11 +25,11 @@ from covey.errors import ProtocolError
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Subscribe, Unsubscribe
 from covey.routing.strategy import Site, register
-from covey.strategies.merging_boxes import Box, box_of, filter_of
-from covey.strategies.merging_cascade import Cascade
-from covey.strategies.merging_keywords import KeywordMerge
-from covey.strategies.merging_maximal import Changes, MaximalFilters, label_of
-from covey.strategies.merging_reduction import merged
+from covey.strategies.merging.boxes import Box, box_of, filter_of
+from covey.strategies.merging.cascade import Cascade
+from covey.strategies.merging.keywords import KeywordMerge
+from covey.strategies.merging.maximal import Changes, MaximalFilters, label_of
+from covey.strategies.merging.reduction import merged
 from covey.strategies.simple import Simple
 from covey.strategies.told import Item
 

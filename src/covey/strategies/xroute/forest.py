@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from covey.core.filter import Filter
 from covey.matching.index import Index
 from covey.strategies.maximal import FEW
-from covey.strategies.xroute_table import is_above
+from covey.strategies.xroute.table import is_above
 
 
 class Entry:

@@ -22,7 +22,7 @@ from covey.routing.messages import Change, Key, Link, Message, Publish
 from covey.routing.strategy import Site, Strategy, register, unexpected
 from covey.routing.table import Place
 from covey.strategies.maximal import maximal
-from covey.strategies.xroute_table import LOCAL, LinkTable
+from covey.strategies.xroute.table import LOCAL, LinkTable
 
 
 class Advertised:

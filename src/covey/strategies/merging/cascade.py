@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from covey.core.attributes.constraint import Constraint
-from covey.strategies.merging_boxes import Box, Names, Unite, names_of, steps, with_side
+from covey.strategies.merging.boxes import Box, Names, Unite, names_of, steps, with_side
 
 Delta: TypeAlias = dict[Box, int]  # which boxes come, +1, and which go, -1
 
