@@ -221,7 +221,7 @@ class Placing(Instance):
 
 def test_property_7_what_can_be_substituted_substitutes_no_top(monkeypatch: pytest.MonkeyPatch) -> None:
     """The printed proof has S3 and S1 the wrong way round; the property holds, because covering is transitive."""
-    monkeypatch.setattr("covey.strategies.xroute.XRoute.instance_type", Placing)
+    monkeypatch.setattr("covey.strategies.xroute.counted.XRoute.instance_type", Placing)
     for run in runs():
         run.go()
     assert Placing.substituted > 50
