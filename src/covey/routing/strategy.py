@@ -107,6 +107,9 @@ class Strategy(ABC):
     # -- events ----------------------------------------------------------------------------------------------
 
     @abstractmethod
+    def next_hops(self, event: object) -> Iterable[Link]:
+        """Return the neighbours behind which, as far as is known here, the event is wanted."""
+
     def forward(
         self, publish: Publish, source: Link, local: Sequence[Place]
     ) -> Iterable[tuple[Link, Publish]]:
@@ -114,6 +117,7 @@ class Strategy(ABC):
 
         `local` has the places of the clients' subscriptions that match it. `source` may be a client.
         """
+        return [(link, publish) for link in self.ordered(self.next_hops(publish.event), source)]
 
     def congestion(self, on: bool) -> None:  # noqa: B027 (most strategies do not care)
         """The broker's input queue has grown long, or is short again."""

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from covey.core.filter import Filter
 from covey.routing.digest import Fact
-from covey.routing.messages import Key, Link, Message, Publish
+from covey.routing.messages import Key, Link, Message
 from covey.routing.strategy import Strategy, register, unexpected
-from covey.routing.table import Place
 
 
 class Flooding(Strategy):
@@ -52,11 +51,9 @@ class Flooding(Strategy):
         """Nothing is known."""
         return []
 
-    def forward(
-        self, publish: Publish, source: Link, local: Sequence[Place]
-    ) -> Iterable[tuple[Link, Publish]]:
-        """Send it everywhere but back."""
-        return [(link, publish) for link in self.site.neighbours() if link != source]
+    def next_hops(self, event: object) -> Iterable[Link]:
+        """Return everyone."""
+        return self.site.neighbours()
 
     def heard(self, link: Link) -> list[Fact]:
         """Return nothing."""

@@ -24,9 +24,9 @@ from collections.abc import Iterable, Sequence
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
 from covey.routing.digest import Fact
-from covey.routing.messages import Key, Link, Message, Pack, Publish, Subscribe, Unsubscribe
+from covey.routing.messages import Key, Link, Message, Pack, Subscribe, Unsubscribe
 from covey.routing.strategy import Site, Strategy, unexpected
-from covey.routing.table import Place, Table
+from covey.routing.table import Table
 from covey.strategies.told import Item, Told
 
 
@@ -177,11 +177,9 @@ class SubscriptionStrategy(Strategy):
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def forward(
-        self, publish: Publish, source: Link, local: Sequence[Place]
-    ) -> Iterable[tuple[Link, Publish]]:
-        """Send it to the neighbours that have a matching entry."""
-        return [(link, publish) for link in self.ordered(self.table.links(publish.event), source)]
+    def next_hops(self, event: object) -> Iterable[Link]:
+        """Return the neighbours that have a matching entry."""
+        return self.table.links(event)
 
     # -- what is known ---------------------------------------------------------------------------------------
 

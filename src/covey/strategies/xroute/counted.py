@@ -22,9 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
 from covey.routing.digest import Fact
-from covey.routing.messages import Key, Link, Message, Publish, Triple, Update
+from covey.routing.messages import Key, Link, Message, Triple, Update
 from covey.routing.strategy import Site, Strategy, register, unexpected
-from covey.routing.table import Place
 from covey.strategies.xroute.instance import Instance, Triples
 from covey.strategies.xroute.table import LOCAL, Held, LinkTable
 
@@ -197,11 +196,9 @@ class XRoute(Strategy):
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def forward(
-        self, publish: Publish, source: Link, local: Sequence[Place]
-    ) -> Iterable[tuple[Link, Publish]]:
-        """Send it to the neighbours that have a matching entry."""
-        return [(link, publish) for link in self.ordered(self.table.links(publish.event), source)]
+    def next_hops(self, event: object) -> Iterable[Link]:
+        """Return the neighbours that have a matching entry."""
+        return self.table.links(event)
 
     # -- what is known ---------------------------------------------------------------------------------------
 

@@ -18,9 +18,8 @@ from collections.abc import Iterable, Sequence
 from covey.core.filter import Filter
 from covey.matching.index import Index
 from covey.routing.digest import Fact
-from covey.routing.messages import Change, Key, Link, Message, Publish
+from covey.routing.messages import Change, Key, Link, Message
 from covey.routing.strategy import Site, Strategy, register, unexpected
-from covey.routing.table import Place
 from covey.strategies.maximal import maximal
 from covey.strategies.xroute.table import LOCAL, LinkTable
 
@@ -203,11 +202,9 @@ class XRouteSets(Strategy):
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def forward(
-        self, publish: Publish, source: Link, local: Sequence[Place]
-    ) -> Iterable[tuple[Link, Publish]]:
-        """Send it to the neighbours that have a matching entry."""
-        return [(link, publish) for link in self.ordered(self.table.links(publish.event), source)]
+    def next_hops(self, event: object) -> Iterable[Link]:
+        """Return the neighbours that have a matching entry."""
+        return self.table.links(event)
 
     # -- what is known ---------------------------------------------------------------------------------------
 
