@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from covey.routing.messages import Message
@@ -21,10 +22,10 @@ class Channel:
         "_epoch",
         "_last_s",
         "factor",
-        "in_flight",
         "is_up",
         "receiver",
         "sender",
+        "under_way",
     )
 
     def __init__(self, sender: str, receiver: str, engine: Engine, delay: Delay, arrive: Arrive) -> None:
@@ -32,7 +33,7 @@ class Channel:
         self.receiver = receiver
         self.is_up = False
         self.factor = 1.0  # a delay spike multiplies delays for a while
-        self.in_flight = 0
+        self.under_way: deque[Message] = deque()  # sent and not arrived, in order
         self._engine = engine
         self._delay = delay
         self._arrive = arrive
@@ -44,19 +45,19 @@ class Channel:
         if not self.is_up:
             return
         self._last_s = max(self._last_s, self._engine.now_s + self._delay() * self.factor)
-        self.in_flight += 1
+        self.under_way.append(message)
         self._engine.at(self._last_s, self._arrived, message, self._epoch)
 
     def _arrived(self, message: Message, epoch: int) -> None:
         if epoch == self._epoch:
-            self.in_flight -= 1
+            self.under_way.popleft()
             self._arrive(self.sender, self.receiver, message)
 
     def down(self) -> None:
         """Lose what is under way."""
         self.is_up = False
         self._epoch += 1
-        self.in_flight = 0
+        self.under_way.clear()
 
     def up(self) -> None:
         """Carry messages again."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 from covey.core.filter import Filter
 from covey.routing.digest import Fact
-from covey.routing.messages import Link, Tree
+from covey.routing.messages import Greet, Key, Link, Message, Pack, Subscribe, Sync, Tree, Unsubscribe
 from covey.routing.strategy import registered
 from covey.sim.network import Network
 from covey.strategies.reductions import REDUCTIONS
@@ -53,6 +53,41 @@ def mirror(net: Network) -> list[Finding]:
                 f"mirror: {receiver} and {sender} disagree on tree {tree}, for example about {only[0]}"
             )
     return findings
+
+
+def mirror_under_way(net: Network) -> list[Finding]:
+    """Return where a broker's entries, once all under way to it has arrived, would not be what it was told.
+
+    At any moment, not only at rest; for strategies that exchange subscriptions under keys.
+    """
+    findings = []
+    for tree, receiver, sender in _up(net):
+        under_way = net.channels[sender, receiver].under_way
+        open_there = receiver in net.nodes[sender].router.trees[tree].neighbours()
+        if not open_there or any(isinstance(message, Greet | Sync) for message in under_way):
+            continue  # the link is just coming up
+        entries = {fact.key: fact.filter for fact in _known(net, receiver, tree)(sender)}
+        for message in under_way:
+            if getattr(message, "tree", None) == tree:
+                _apply(message, entries)
+        told = {
+            fact.key: fact.filter for fact in net.nodes[sender].router.trees[tree].strategy.told(receiver)
+        }
+        if entries != told:
+            findings.append(f"mirror: what {sender} told {receiver} on tree {tree} is not what arrives there")
+    return findings
+
+
+def _apply(message: Message, entries: dict[Key, Filter]) -> None:
+    """Do to the entries what the message will do."""
+    match message:
+        case Subscribe():
+            entries[message.key] = message.filter
+        case Unsubscribe():
+            entries.pop(message.key, None)
+        case Pack():
+            for inner in message.messages:
+                _apply(inner, entries)
 
 
 def _facts(facts: list[Fact]) -> Counter[tuple[str, str, str, tuple[int, ...]]]:

@@ -18,6 +18,7 @@ class Engine:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.arrivals = 0  # how many there have been
+        self.observer: Callable[[], object] | None = None  # called after everything that happens
         self._heap: list[tuple[float, int, Action, tuple[Any, ...]]] = []
         self._counter = 0
 
@@ -36,6 +37,8 @@ class Engine:
         self.now_s, _, action, arguments = heappop(self._heap)
         self.arrivals += 1
         action(*arguments)
+        if self.observer is not None:
+            self.observer()
         return True
 
     def run(self, until_s: float | None = None) -> None:

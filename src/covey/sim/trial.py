@@ -15,6 +15,7 @@ With faults, links and brokers fail and come back; the promises then hold once a
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -28,6 +29,8 @@ from covey.sim.handles import Advertisement, Subscription
 from covey.sim.network import Network
 from covey.sim.topology import line, random_graph, random_tree, star
 from covey.sim.trial_material import Material, material
+
+Check = Callable[[Network], list[str]]
 
 TOPOLOGIES = ("line", "star", "tree", "graph")
 
@@ -61,9 +64,9 @@ class Trial:
         parts.append("--advertisements" if self.advertisements else "--no-advertisements")
         return " ".join([*parts, *(["--faults"] if self.faults else [])])
 
-    def run(self) -> Outcome:
-        """Run it and return what was found."""
-        return _Run(self).run()
+    def run(self, check: Check | None = None) -> Outcome:
+        """Run it and return what was found, also by a check that is made after every single arrival."""
+        return _Run(self, check).run()
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def applies(strategy: str, topology: str) -> bool:
 class _Run:
     """One run: the network, and what is expected of it."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Trial, check: Check | None) -> None:
         self.trial = trial
         self.random = Random(f"trial {trial.topology} {trial.seed}")
         self.material: Material = material(self.random)
@@ -108,6 +111,8 @@ class _Run:
         self.got: Counter[tuple[Subscription, str]] = Counter()
         self.published = 0
         self.broken: list[tuple[str, ...]] = []
+        if check is not None:
+            self.net.engine.observer = lambda: self.findings.extend(check(self.net))
 
     def _topology(self) -> Any:
         count = self.random.randint(2, 8)
