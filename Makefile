@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.covey-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long demo check format bench clean
+.PHONY: help setup test test-long demo check format bench lab clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,11 @@ bench: setup ## compare the indexes with the naive scan and a plain counting ind
 	$(BIN)/covey bench match
 	$(BIN)/covey bench cover
 	$(BIN)/covey bench xpath
+
+lab: setup ## compute the papers' figures and claims at their own sizes, which takes hours; it goes on where it stopped
+	$(BIN)/covey lab run all --scale paper
+	$(BIN)/covey lab scoreboard
+	$(BIN)/covey lab report
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

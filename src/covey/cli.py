@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from covey import __version__
-from covey.commands import bench, filters, sim, trial
+from covey.commands import bench, filters, lab, sim, trial
 from covey.errors import CoveyError
 
 EXIT_ERROR = 2
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.add_typer(filters.app, name="filter")
 app.add_typer(bench.app, name="bench")
+app.add_typer(lab.app, name="lab")
 
 app.command()(sim.sim)
 app.command()(trial.trial)

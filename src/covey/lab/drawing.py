@@ -1,0 +1,111 @@
+"""Figures as pictures, tables as text, in the same manner for every paper.
+
+matplotlib is loaded when a picture is drawn, and draws without a screen. The same results give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from covey.errors import ConfigError
+from covey.lab.experiment import Results
+from covey.lab.figure import Figure, Grid
+from covey.lab.outcome import LACKING, describe
+
+Format = Literal["png", "svg"]
+FORMATS: tuple[Format, ...] = ("png", "svg")
+
+SIZE_INCHES = (5.2, 3.6)
+DOTS_PER_INCH = 110
+STYLE: Any = {  # its keys are a long list of literals in the hints of matplotlib
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 8.5,
+    "grid.alpha": 0.3,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
+    "svg.hashsalt": "covey",
+    "text.parse_math": False,
+}
+
+
+def name_of(figure: Figure) -> str:
+    """Return a figure's name among those of its paper: Figure 6a, Table II."""
+    return figure.number if not figure.number[:1].isdigit() else f"Figure {figure.number}"
+
+
+def file_name(figure: Figure, suffix: str) -> str:
+    """Return the name of a figure's file: r-figure-6a.png, c-table-ii.md."""
+    name = re.sub(r"[^a-z0-9]+", "-", f"{figure.paper} {name_of(figure)}".lower()).strip("-")
+    return f"{name}.{suffix}"
+
+
+def picture(figure: Figure, results: Results, kind: Format) -> bytes:
+    """Return a drawn figure as a PNG or SVG file's content."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Sheet
+
+    assert figure.draw is not None
+    content = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        sheet = Sheet(figsize=SIZE_INCHES, layout="constrained")
+        FigureCanvasAgg(sheet)
+        axes = sheet.subplots()
+        figure.draw(results, axes)
+        if not axes.get_title():
+            axes.set_title(
+                f"{figure.paper} {name_of(figure)}: {figure.title}", fontsize=9, loc="left", wrap=True
+            )
+        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        sheet.savefig(content, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+    return content.getvalue()
+
+
+def write_figure(figure: Figure, results: Results, directory: Path, kind: Format) -> tuple[Path | None, str]:
+    """Write a figure to a file, a table as Markdown; return the file, or None and why it cannot be drawn."""
+    try:
+        content, suffix = drawn(figure, results, kind)
+    except LACKING as error:
+        return None, f"{figure.paper} {name_of(figure)}: {describe(error)}"
+    path = directory / file_name(figure, suffix)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(path)!r:.80}: {error.strerror or error}") from None
+    return path, ""
+
+
+def drawn(figure: Figure, results: Results, kind: Format) -> tuple[bytes, str]:
+    """Return the content of a figure's file and its suffix; one of LACKING if rows are missing for it."""
+    if not results.has(figure.experiments):
+        raise ValueError("there are no results for it")
+    if figure.table is not None:
+        return markdown(figure.table(results)).encode(), "md"
+    return picture(figure, results, kind), kind
+
+
+def markdown(grid: Grid) -> str:
+    """Return a table as Markdown."""
+    lines = [
+        grid.columns,
+        ["---"] * len(grid.columns),
+        *([cell_text(cell) for cell in row] for row in grid.rows),
+    ]
+    return "".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |\n" for line in lines)
+
+
+def cell_text(value: object) -> str:
+    """Return a cell of a table as text: numbers with four digits that say something, whole ones whole."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "" if value is None else str(value)
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"

@@ -1,0 +1,1 @@
+"""Paper C in the lab: congestion avoidance with incremental filter aggregation."""

@@ -1,0 +1,66 @@
+"""The papers of the lab. Each is loaded when it is asked for; one whose package is not there is not listed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+
+from covey.errors import ConfigError
+from covey.lab.experiment import Experiment
+from covey.lab.figure import Figure, Paper
+
+# Paper -> the module that has it as PAPER.
+MODULES: dict[str, str] = {
+    "R": "covey.lab.paper_r.paper",
+    "C": "covey.lab.paper_c.paper",
+    "X": "covey.lab.paper_x.paper",
+}
+
+
+def papers() -> list[Paper]:
+    """Return all papers that are there."""
+    return [import_module(module).PAPER for module in MODULES.values() if _is_there(module)]
+
+
+def chosen(key: str) -> list[Paper]:
+    """Return the paper with this key, or all of them for `all`; ConfigError if there is no such paper."""
+    there = papers()
+    wanted = [paper for paper in there if key.lower() in (paper.key.lower(), "all")]
+    if not wanted:
+        keys = ", ".join([*(paper.key for paper in there), "all"])
+        raise ConfigError(f"there is no paper {key!r:.40} in the lab (hint: {keys})")
+    return wanted
+
+
+def figures_of(paper: Paper, number: str | None) -> list[Figure]:
+    """Return the paper's figures, or those with a number: 7 is all of 7a to 7f, too. Empty if there are none."""
+    if number is None:
+        return list(paper.figures)
+    name = _bare(number)
+    exact = [figure for figure in paper.figures if _bare(figure.number) == name]
+    return exact or [
+        figure
+        for figure in paper.figures
+        if name.isdigit() and _bare(figure.number).rstrip("abcdefghijklmnopqrstuvwxyz") == name
+    ]
+
+
+def experiments_of(paper: Paper, names: Sequence[str]) -> list[Experiment]:
+    """Return the paper's experiments with these names, in the paper's order, each once."""
+    known = {experiment.name for experiment in paper.experiments}
+    assert known.issuperset(names), f"{paper.key} has no experiment {sorted(set(names) - known)}"
+    return [experiment for experiment in paper.experiments if experiment.name in names]
+
+
+def _bare(number: str) -> str:
+    """Return a figure's number in one spelling: 6(a), Figure 6a and fig. 6A are the same."""
+    name = "".join(letter for letter in number.lower() if letter.isalnum())
+    return name.removeprefix("figure").removeprefix("fig")
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
