@@ -17,8 +17,9 @@ from covey.lab.paper_c.paper import PAPER
 
 SMALLER: dict[str, dict[str, Any]] = {
     "c-burst": {"subscriptions": 250, "roots": 6, "broad": 1, "subscribe_ms": 20, "events_after": 20},
-    "c-costs": {"subscriptions": 400, "covered": 10, "broad": 2, "events": 100},
+    "c-costs": {"subscriptions": 400, "covered": 10, "broad": 2, "events": 100, "scanned": 100},
     "c-mobile": {"subscribers": 80, "publishers": 4, "rush_s": 60},
+    "c-roots": {"subscribers": 400},
     "c-workflow": {"small": 3, "medium": 0, "large": 0, "duration_s": 20},
     "c-similarity": {"networks": 8},
 }
@@ -85,11 +86,13 @@ def test_cells_are_data_and_differ(scale: Any) -> None:
 
 
 def test_paper_scale_has_the_papers_sizes() -> None:
-    """80,000 subscriptions in the burst, 42,000 and 200,000 events in Table II, 200 processes."""
+    """80,000 subscriptions in the burst, 42,000 and 200,000 events in Table II, 200,000 who move, 200 processes."""
     cells = {experiment.name: experiment.cells("paper")[0] for experiment in PAPER.experiments}
     assert (cells["c-burst"]["subscriptions"], cells["c-burst"]["covered"]) == (80_000, 955)
     assert (cells["c-costs"]["subscriptions"], cells["c-costs"]["events"]) == (42_000, 200_000)
     assert [cells["c-workflow"][key] for key in ("small", "medium", "large")] == [80, 80, 40]
+    assert [cells["c-mobile"][key] for key in ("subscribers", "publishers")] == [200_000, 2_000]
+    assert cells["c-roots"]["subscribers"] == 200_000
 
 
 @pytest.mark.parametrize("number", FIGURES)
@@ -99,7 +102,16 @@ def test_every_figure_is_drawn(results: Results, number: str) -> None:
     assert figure.caption
     if figure.table is not None:
         grid = figure.table(results)
-        assert [row[0] for row in grid.rows] == ["Sub matching", "Sub covering", "Unsub", "Pub", "Total"]
+        work = [
+            "Sub matching",
+            "Sub covering",
+            "Unsub",
+            "Pub",
+            "Total",
+            "Sub covering, scanned",
+            "Pub, scanned",
+        ]
+        assert [row[0] for row in grid.rows] == work
         assert {len(row) for row in grid.rows} == {len(grid.columns)}
         assert grid.rows[3][1] == "600 (3)"
         return
@@ -140,6 +152,26 @@ def test_v_a2_incremental_triggers_less_the_nearer_the_publisher(results: Result
     assert counts["covering"] == sorted(counts["covering"])
     assert counts["incremental"][0] <= counts["covering"][0]
     assert counts["incremental"][-1] < counts["covering"][-1]
+
+
+def test_v_a1_a_scan_takes_longer_the_larger_the_table(results: Results) -> None:
+    """Held against tables filter by filter, an event takes longest without covering; nothing is detected there."""
+    rows = {row["strategy"]: row for row in results.rows("c-costs", kind="publish")}
+    scans = {strategy: float(row["scan_ms"] or 0) for strategy, row in rows.items()}
+    assert 0 < scans["covering"] < scans["simple"]
+    told = {row["strategy"]: row for row in results.rows("c-costs", kind="subscribe")}
+    assert float(told["covering"]["scan_ms"] or 0) > 0
+    assert told["simple"]["scan_ms"] == 0
+    assert all(int(row["scans"] or 0) > 0 for row in (*rows.values(), *told.values()))
+
+
+def test_v_a2_delays_that_grow_with_tables_are_long_with_active_covering(results: Results) -> None:
+    """Where times grow with tables, the burst delays events far longer than incremental does, and queues are longer."""
+    where: dict[str, Any] = {"kind": "total", "service": "linear", "triggered_each": 2_100}
+    [active] = results.rows("c-burst", strategy="covering", **where)
+    [pruned] = results.rows("c-burst", strategy="incremental", **where)
+    assert float(active["delay_mean_s"] or 0) > float(pruned["delay_mean_s"] or 0)
+    assert int(active["core_queue_peak"] or 0) > int(pruned["core_queue_peak"] or 0)
 
 
 def test_every_claim_has_a_verdict_with_numbers_and_a_reason(verdicts: dict[str, Verdict]) -> None:

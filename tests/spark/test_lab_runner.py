@@ -11,10 +11,11 @@ from tests.toy_paper import FRACTIONS, PAPER, SQUARES, TROUBLES
 
 from covey import cli
 from covey.errors import ConfigError
-from covey.lab import papers, spark
+from covey.lab import papers
 from covey.lab.runner import Step, run, tasks
 from covey.lab.scoreboard import scoreboard
 from covey.lab.store import Store
+from covey.pipeline import session as spark
 
 pytestmark = pytest.mark.usefixtures("spark")
 

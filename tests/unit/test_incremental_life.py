@@ -222,6 +222,32 @@ def test_counting_what_is_quenched_is_put_off_while_enough_is_to_spare() -> None
     for leaf in leaves[150:]:
         net.unsubscribe(leaf)
     net.settle()
-    assert counts[:4] == [200, 19, 9, 9]  # by then five newcomers were taken for losses; at nine it goes
+    assert counts[:4] == [200, 14, 9, 9]  # five newcomers had not been counted in; at nine it goes
     assert kept_in(net) == {}
     assert len(net.tables["1"]) == 5
+
+
+def test_without_tiers_it_is_active_covering_named_by_the_subscription() -> None:
+    """Tables have the same filters as under covering; one of two equal ones that leaves is replaced by the other."""
+    nets = [
+        Network([("0", "1"), ("1", "2")], "covering"),
+        Network([("0", "1"), ("1", "2")], "incremental", options={"tiers": []}),
+    ]
+    for net in nets:
+        net.advertise("2", between(0, 999))
+        handles = [net.subscribe(str(low % 2), between(low, low + low % 7)) for low in range(60)]
+        twins = [net.subscribe("0", between(0, 999)) for _ in range(2)]
+        net.settle()
+        for handle in (*handles[::3], twins[0]):
+            net.unsubscribe(handle)
+        net.settle()
+    ours, printed = nets
+    assert {b: sorted(map(str, rows)) for b, rows in ours.tables.items()} == {
+        b: sorted(map(str, rows)) for b, rows in printed.tables.items()
+    }
+    assert kept_in(printed) == {}
+    assert (ours.router_counters()["triggered"], printed.router_counters()["triggered"]) == (0, 2)
+    for net in nets:
+        net.unsubscribe(next(iter(s for s in net.subscriptions.values() if s.filter == between(0, 999))))
+        net.settle()
+    assert ours.router_counters()["triggered"] + 2 == printed.router_counters()["triggered"] > 20

@@ -8,7 +8,7 @@ import pytest
 
 import covey
 from covey.routing.plan import TreePlan
-from covey.routing.strategy import registered
+from covey.routing.strategy import names, registered
 from covey.sim import Network
 from covey.sim.checkers import check_all
 from covey.sim.topology import random_tree
@@ -200,3 +200,35 @@ def test_service_times_make_queues_and_delays() -> None:
     # Each event takes 3 ms at each of four brokers, and waits for those before it at the first.
     assert delays == pytest.approx([0.003 * (4 + n) for n in range(10)])
     assert net.nodes["a"].longest_queue == 10
+
+
+@pytest.mark.parametrize(("strategy", "subscribe_us"), [("covering", 2.911), ("simple", 0.166)])
+def test_linear_service_times_grow_with_the_table(strategy: str, subscribe_us: float) -> None:
+    net = Network([("a", "b")], strategy, service_times="linear", delay_ms=0.0)
+    net.advertise("a", "x >= 0")
+    net.settle()
+    for low in range(0, 40, 2):
+        net.subscribe("b", f"x between {low} and {low + 1}")
+    net.settle()
+    for name in ("a", "b"):
+        assert net.nodes[name].router.size() == 20
+        # The first subscription meets an empty table, the last one 19 entries: 190 in all.
+        assert net.nodes[name].busy_s == pytest.approx(190 * subscribe_us * 1e-6)
+        net.nodes[name].busy_s = 0.0
+    net.publish("a", {"x": 5})
+    net.settle()
+    assert [net.nodes[name].busy_s for name in ("a", "b")] == pytest.approx([20 * 0.343e-6] * 2)
+
+
+@pytest.mark.parametrize("strategy", names())
+def test_sizes_are_the_lengths_of_what_is_listed(strategy: str) -> None:
+    net = Network(CHAIN, strategy)
+    net.advertise("a", "x >= 0")
+    for low in range(6):
+        net.subscribe("bcd"[low % 3], f"x between {low} and {low * 2}")
+    net.settle()
+    for node in net.nodes.values():
+        remote, local = node.router.remote_entries(), node.router.local_subscriptions()
+        assert node.router.remote_size() == len(remote)
+        assert node.router.local_size() == sum(map(len, local.values()))
+        assert node.router.size() == node.router.remote_size() + node.router.local_size()

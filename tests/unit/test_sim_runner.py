@@ -205,6 +205,8 @@ def test_service_times_can_be_set() -> None:
     times = '[service]\nkind = "table-ii"\npublish_ms = 1000.0\n'
     result = by_hand(LINE.format(event_s=6.0) + times)
     assert result.delays.max_s == pytest.approx(3.02)
+    scanned = by_hand(LINE.format(event_s=6.0) + '[service]\nkind = "linear"\nfactor = 1e6\n')
+    assert scanned.delays.max_s == pytest.approx(0.02 + 3 * 0.343)  # one entry at each of three brokers
     measured = by_hand(LINE.format(event_s=6.0) + '[service]\nkind = "measured"\n')
     assert not measured.repeatable
 

@@ -132,6 +132,11 @@ def test_a_mistake_is_one_line_that_names_the_place(change: tuple[str, str], par
         ("[delays]\nmean_ms = -1", ["[delays]: mean_ms", "from 0 up"]),
         ('[service]\nkind = "table-3"', ["[service]: kind", "did you mean table-ii?"]),
         ('[service]\nkind = "zero"\npublish_ms = 1', ["[service]: publish_ms", "only table-ii"]),
+        ('[service]\nkind = "zero"\nfactor = 2', ["[service]: factor", "only linear"]),
+        (
+            '[service]\nkind = "linear"\nfactor = 2\n[strategy.brokers]\na = "lazy"',
+            ["[service]: factor", "differ by broker"],
+        ),
         ('[run]\nhandover = "exactly"', ["[run]: handover", "did you mean exact?"]),
         ("[run]\nsetle = false", ["[run]", "did you mean settle?"]),
         ("[metrics]\nevery_s = 0", ["[metrics]: every_s", "above 0"]),
@@ -264,7 +269,7 @@ def test_the_scenario_in_the_documents_is_one() -> None:
 def test_every_key_is_in_the_documents() -> None:
     text = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text(encoding="utf-8")
     tables = load("tour").as_tables()
-    tables["service"] |= {"subscribe_ms": 1, "unsubscribe_ms": 1, "publish_ms": 1}
+    tables["service"] |= {"subscribe_ms": 1, "unsubscribe_ms": 1, "publish_ms": 1, "factor": 1}
     tables["run"] |= {"duration_s": 1, "remembered_events": 1}
     for table in ("strategy", "delays", "service", "run", "metrics"):
         for key in tables[table]:

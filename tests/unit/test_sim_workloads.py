@@ -208,6 +208,7 @@ def test_a_large_script_is_drawn_while_it_is_read() -> None:
         ("covering-burst", {"roots": 1, "covered": 9_999, "subscriptions": 20_000}, "room for"),
         ("covering-burst", {"broad": 0}, "subscriptions are left and none is broad"),
         ("commuters", {"staying": 0.9}, "staying must be from 0 to 0.4"),
+        ("commuters", {"part_s": 7_201.0}, "part_s must be from 0 to 7"),
         ("workflow", {"large_activities": 1_000}, "the number of activities must be from 1 to 200"),
         ("keywords", {"per": "node"}, "per must be one of 'keyword', 'broker', not 'node'"),
         ("xpath", {"dtd": "/nowhere.dtd"}, "'/nowhere.dtd' cannot be read"),
@@ -429,6 +430,16 @@ def test_commuters_move_once_a_rush_and_return() -> None:
     assert not any(name in moves for name in staying)
     assert sum(name in moves for name in wandering) > 15
     assert set(home.values()) == set(topologies.star().role("edge"))
+
+
+def test_part_of_a_rush_is_its_beginning() -> None:
+    """The same actions at the same times as in the whole, up to that moment."""
+    whole, part = small("commuters"), small("commuters", part_s=200.0)
+    end_s = whole.phases["rush"] + 200
+    assert list(part) == [action for action in whole if action.at_s < end_s]
+    assert {"move", "publish"} <= {action.op for action in part}
+    assert part.phases == {**whole.phases, "end": end_s + 10}
+    assert small("commuters", part_s=1_200.0).phases == whole.phases
 
 
 def test_publishers_pause_as_long_as_they_should() -> None:

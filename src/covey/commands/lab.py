@@ -147,8 +147,7 @@ def report(
     from covey.lab.papers import papers
     from covey.lab.report import report as page
 
-    if not output.parent.is_dir() or output.is_dir():
-        raise ConfigError(f"--output {str(output)!r:.80}: expected a file in a directory that is there")
+    check_output(output)
     store = open_store(results)
     failed = complete(store, jobs)
     try:
@@ -159,7 +158,36 @@ def report(
     raise typer.Exit(1 if failed else 0)
 
 
+@app.command()
+def document(
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The page, in Markdown.")] = Path("papers.md"),
+    jobs: Jobs = "local",
+    results: Directory = RESULTS,
+) -> None:
+    """Write the scoreboard and all figures as Markdown, with pictures in a directory of the same name.
+
+    Takes results as `scoreboard` does. Exit code 1 if a cell failed or a figure could not be drawn.
+    """
+    from covey.lab.document import write_document
+    from covey.lab.papers import papers
+
+    check_output(output)
+    store = open_store(results)
+    failed = complete(store, jobs)
+    problems = write_document(papers(), store, output)
+    for problem in problems:
+        typer.echo(f"covey: {problem}", err=True)
+    typer.echo(str(output))
+    raise typer.Exit(1 if failed or problems else 0)
+
+
 # -- the work ------------------------------------------------------------------------------------------------
+
+
+def check_output(output: Path) -> None:
+    """Raise ConfigError, before anything is computed, if no file can be written there."""
+    if not output.parent.is_dir() or output.is_dir():
+        raise ConfigError(f"--output {str(output)!r:.80}: expected a file in a directory that is there")
 
 
 def about(paper: Paper) -> dict[str, Any]:

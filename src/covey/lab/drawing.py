@@ -30,6 +30,7 @@ STYLE: Any = {  # its keys are a long list of literals in the hints of matplotli
     "legend.frameon": False,
     "lines.linewidth": 1.3,
     "lines.markersize": 4,
+    "svg.fonttype": "none",  # texts stay texts, which takes half the space and can be searched
     "svg.hashsalt": "covey",
     "text.parse_math": False,
 }
@@ -59,6 +60,8 @@ def picture(figure: Figure, results: Results, kind: Format) -> bytes:
         FigureCanvasAgg(sheet)
         axes = sheet.subplots()
         figure.draw(results, axes)
+        plain_numbers(axes)
+        legend_below(axes, sheet)
         if not axes.get_title():
             axes.set_title(
                 f"{figure.paper} {name_of(figure)}: {figure.title}", fontsize=9, loc="left", wrap=True
@@ -68,6 +71,26 @@ def picture(figure: Figure, results: Results, kind: Format) -> bytes:
     return content.getvalue()
 
 
+def legend_below(axes: Any, sheet: Any) -> None:
+    """Move the legend from among the curves, where it often hides some, to below the axes."""
+    legend = axes.get_legend()
+    if legend is None:
+        return
+    handles, labels = axes.get_legend_handles_labels()
+    legend.remove()
+    columns = 2 if max(map(len, labels)) > 16 else min(len(labels), 4)
+    sheet.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def plain_numbers(axes: Any) -> None:
+    """Label logarithmic axes with numbers; matplotlib itself writes powers as formulas, which STYLE leaves unread."""
+    for axis in (axes.xaxis, axes.yaxis):
+        if axis.get_scale() == "log":
+            low, high = axis.get_view_interval()
+            axis.set_major_formatter("{x:,g}")
+            axis.set_minor_formatter("{x:,g}" if high < 10 * low else "")
+
+
 def write_figure(figure: Figure, results: Results, directory: Path, kind: Format) -> tuple[Path | None, str]:
     """Write a figure to a file, a table as Markdown; return the file, or None and why it cannot be drawn."""
     try:
@@ -75,12 +98,17 @@ def write_figure(figure: Figure, results: Results, directory: Path, kind: Format
     except LACKING as error:
         return None, f"{figure.paper} {name_of(figure)}: {describe(error)}"
     path = directory / file_name(figure, suffix)
+    write(path, content)
+    return path, ""
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file, in a directory that is made if need be; ConfigError with the place if that cannot be done."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     except OSError as error:
         raise ConfigError(f"cannot write {str(path)!r:.80}: {error.strerror or error}") from None
-    return path, ""
 
 
 def drawn(figure: Figure, results: Results, kind: Format) -> tuple[bytes, str]:

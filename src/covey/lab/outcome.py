@@ -6,10 +6,12 @@ machine. A cell may fail in any way at all: that is an outcome too, and the othe
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any
 from covey import __version__
 from covey.lab.experiment import Cell, Experiment, Row, Value
 
+COLLECT_AFTER = 5_000_000  # objects made and not yet freed
 MAX_ERROR_LENGTH = 500
 
 # What a figure or a claim raises when some of the rows that it needs are not there.
@@ -63,10 +66,22 @@ def compute_with(name: str, version: int, run: Callable[[Cell], list[Row]], cell
     rows: list[Row] = []
     problem: str | None = None
     try:
-        rows = [plain_row(row) for row in run(dict(cell))]
+        with _rare_collections():
+            rows = [plain_row(row) for row in run(dict(cell))]
     except Exception as error:  # noqa: BLE001 (any failure of a cell is reported, and never ends the others)
         problem = describe(error)
     return Outcome(name, version, dict(cell), rows, time.perf_counter() - began, problem)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Look for cycles of dead objects rarely: a network makes hardly any, and looking takes a quarter of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def failure(experiment: Experiment, cell: Cell, problem: str) -> Outcome:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covey.lab.experiment import Cell, Experiment, Row, Scale
 from covey.lab.outcome import Outcome, compute, compute_with, decode, failure
-from covey.lab.spark import check_master, session, slots
 from covey.lab.store import Store
+from covey.pipeline.session import check_master, session, slots
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +79,7 @@ def compute_on_spark(todo: Sequence[Task], master: str, log: Path) -> Iterator[O
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession() is not None
-    spark = session(master, log)
+    spark = session(master, log, "covey lab")
     pool = ThreadPoolExecutor(slots(master), thread_name_prefix="lab")
     try:
         waiting: set[Future[Outcome]] = {pool.submit(compute_as_job, spark, task) for task in todo}

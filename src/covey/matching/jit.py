@@ -3,7 +3,8 @@
 Kernels are free functions on flat arrays, made of parts. Kernels are compiled once and kept on disk, which brings two
 dangers. A kernel freezes module-level arrays at the value they had when it was compiled: every array it reads must be
 an argument (integers at module level are constants and may be used). And numba looks only at a kernel's own file to
-tell whether it is stale, not at the files of its parts: so each state of our sources has a directory of its own.
+tell whether it is stale, not at the files of its parts: so each state of a package's sources has a directory of its
+own, and a kernel takes its parts from its own package or from this file.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -29,15 +31,22 @@ Longs: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
 
-def _cache_directory() -> str:
-    """Return the directory for the compiled kernels of these sources, or "" to leave the choice to numba."""
+def _package_of(function: Callable[..., Any]) -> Path:
+    """Return the directory of the package next below ours in which a function is written."""
+    ours, source = Path(__file__).parents[1], Path(function.__code__.co_filename)
+    return ours / source.relative_to(ours).parts[0] if source.is_relative_to(ours) else source.parent
+
+
+@lru_cache
+def _cache_directory(package: Path) -> str:
+    """Return the directory for the kernels of a package as its sources are, or "" to leave the choice to numba."""
     if os.environ.get("NUMBA_CACHE_DIR"):
         return ""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parent.rglob("*.py")):
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for source in sorted(package.rglob("*.py")):
         digest.update(source.read_bytes())
-    path = Path(home, "covey", "kernels", digest.hexdigest()[:16])
+    path = Path(home, "covey", "kernels", package.name, digest.hexdigest()[:16])
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.utime(path)
@@ -54,13 +63,10 @@ def _forget_old(directory: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-_CACHE_DIRECTORY = _cache_directory()
-
-
 def kernel(function: Function) -> Function:
     """Compile `function`; the compiled one has the same signature."""
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _CACHE_DIRECTORY or before
+    numba.config.CACHE_DIR = _cache_directory(_package_of(function)) or before
     try:
         compiled: Function = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
     finally:

@@ -6,7 +6,7 @@ new subscription, so it is first asked the quick way: an advertisement that cove
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from covey.core.filter import Filter
 from covey.matching.index import Index
@@ -20,12 +20,16 @@ class Advertisement(NamedTuple):
     publisher: str
 
 
+# Up to so many of one link are asked in turn; making an index takes longer, and most producers announce little.
+FEW: Final = 8
+
+
 class Advertisements:
     """Advertisements by link and key."""
 
     def __init__(self) -> None:
         self._by_link: dict[Link, dict[Key, Advertisement]] = {}
-        self._indexes: dict[Link, Index] = {}
+        self._indexes: dict[Link, Index] = {}  # of the links that have had more than a few
 
     def add(self, link: Link, key: Key, filter: Filter, publisher: str) -> bool:
         """Add an advertisement; return whether it is new."""
@@ -33,7 +37,12 @@ class Advertisements:
         if key in known:
             return False
         known[key] = Advertisement(filter, publisher)
-        self._indexes.setdefault(link, Index()).add(key, filter)
+        index = self._indexes.get(link)
+        if index is not None:
+            index.add(key, filter)
+        elif len(known) > FEW:
+            index = self._indexes[link] = Index()
+            index.add_batch(list(known), [ad.filter for ad in known.values()])
         return True
 
     def remove(self, link: Link, key: Key) -> Filter | None:
@@ -42,9 +51,11 @@ class Advertisements:
         removed = known.pop(key, None)
         if removed is None:
             return None
-        self._indexes[link].remove(key)
         if not known:
-            del self._by_link[link], self._indexes[link]
+            del self._by_link[link]
+            self._indexes.pop(link, None)
+        elif link in self._indexes:
+            self._indexes[link].remove(key)
         return removed.filter
 
     def of_link(self, link: Link) -> dict[Key, Advertisement]:
@@ -58,17 +69,20 @@ class Advertisements:
     def overlap(self, link: Link, filter: Filter) -> bool:
         """Return whether a producer behind the link may publish what the filter matches."""
         index = self._indexes.get(link)
-        return index is not None and (index.covers(filter) or bool(index.overlapping(filter)))
+        if index is not None:
+            return index.covers(filter) or bool(index.overlapping(filter))
+        return any(ad.filter.overlaps(filter) for ad in self.of_link(link).values())
 
     def publishers(self, link: Link, filter: Filter) -> list[str]:
         """Return the producers behind the link that may publish what the filter matches, ordered by name."""
-        index = self._indexes.get(link)
-        if index is None:
-            return []
-        known = self._by_link[link]
-        return sorted({known[key].publisher for key in index.overlapping(filter)})
+        known, index = self.of_link(link), self._indexes.get(link)
+        if index is not None:
+            return sorted({known[key].publisher for key in index.overlapping(filter)})
+        return sorted({ad.publisher for ad in known.values() if ad.filter.overlaps(filter)})
 
     def match(self, link: Link, event: object) -> bool:
         """Return whether the event is within an advertisement from the link."""
         index = self._indexes.get(link)
-        return index is not None and bool(index.match(event))
+        if index is not None:
+            return bool(index.match(event))
+        return any(ad.filter.matches(event) for ad in self.of_link(link).values())

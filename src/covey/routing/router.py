@@ -27,7 +27,7 @@ import msgspec
 
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
-from covey.matching.index import Index
+from covey.routing.lazy import LazyIndex
 from covey.routing.messages import (
     CONTROL,
     Advertise,
@@ -74,7 +74,7 @@ class Router:
         self.counters: Counter[str] = Counter()
         self._registered = registered(strategy)
         self._plan = plan
-        self._local = Index()
+        self._local = LazyIndex()
         self._clients: dict[Link, dict[Key, tuple[Tree, Filter]]] = {}
         self._trees = {
             tree: TreePart(
@@ -259,6 +259,18 @@ class Router:
     def remote_entries(self) -> list[tuple[Link, Filter]]:
         """Return what neighbours asked for, as pairs of link and filter."""
         return [entry for part in self._trees.values() for entry in part.strategy.remote_entries()]
+
+    def remote_size(self) -> int:
+        """Return how many they are."""
+        return sum(part.strategy.remote_size() for part in self._trees.values())
+
+    def local_size(self) -> int:
+        """Return how many subscriptions clients have here."""
+        return len(self._local)
+
+    def size(self) -> int:
+        """Return how many entries the routing table has, for neighbours and clients."""
+        return self.remote_size() + self.local_size()
 
     def local_subscriptions(self) -> dict[Link, dict[Key, Filter]]:
         """Return what clients asked for."""

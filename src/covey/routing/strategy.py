@@ -137,6 +137,10 @@ class Strategy(ABC):
         links = self.site.neighbours()
         return [(link, fact.filter) for link in links for fact in self.heard(link)]
 
+    def remote_size(self) -> int:
+        """Return how many entries that are; a strategy that can count them without listing them does."""
+        return len(self.remote_entries())
+
     def ordered(self, links: Iterable[Link], source: Link) -> list[Link]:
         """Return those of the links that are open neighbours, except the source, in the router's order."""
         among = set(links)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from covey.core.filter import Filter
 from covey.matching.index import Index
 from covey.matching.keyset import Keys
+from covey.routing.lazy import LazyIndex
 from covey.routing.messages import Key, Link
 
 
@@ -31,7 +32,7 @@ class Table:
 
     def __init__(self, local: Index) -> None:
         self._local = local
-        self._remote = Index()
+        self._remote = LazyIndex()
         self._local_entries: dict[Place, Filter] = {}
         self._by_link: dict[Link, dict[Key, Filter]] = {}
         self._holders: dict[Filter, dict[Link, int]] = {}

@@ -37,13 +37,13 @@ class Histogram:
         self.most_s = 0.0
         self._buckets: dict[int | None, int] = {}  # None has those that are no delay at all
 
-    def add(self, time_s: float) -> None:
-        """Count a time."""
-        self.count += 1
-        self.total_s += time_s
+    def add(self, time_s: float, times: int = 1) -> None:
+        """Count a time, as often as it came."""
+        self.count += times
+        self.total_s += times * time_s
         self.most_s = max(self.most_s, time_s)
         bucket = math.floor(math.log(time_s) / _LOG_GROWTH) if time_s > SMALLEST_S else None
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + times
 
     def merge(self, other: Histogram) -> None:
         """Count all that the other one has."""
@@ -133,11 +133,23 @@ class Collector:
         self._core = core
         self._by_broker = by_broker
         self._recent = Histogram()
+        self._delay_s, self._times = (
+            0.0,
+            0,
+        )  # what one broker delivers of one event has one delay: counted at once
         self._peaks = dict.fromkeys(net.brokers, 0)
         net.on_delivery = self._delivered
 
     def _delivered(self, subscription: Subscription, publish: Publish, delay_s: float) -> None:
-        self._recent.add(delay_s)
+        if delay_s != self._delay_s:
+            self._count_delays()
+            self._delay_s = delay_s
+        self._times += 1
+
+    def _count_delays(self) -> None:
+        if self._times:
+            self._recent.add(self._delay_s, self._times)
+            self._times = 0
 
     def sample(self, at_s: float, phase: str = "") -> Sample:
         """Take a sample."""
@@ -178,8 +190,8 @@ class Collector:
         remote: list[int] = []
         local: list[int] = []
         for node in self._net.nodes.values():
-            remote.append(len(node.router.remote_entries()) if node.is_up else 0)
-            local.append(sum(map(len, node.router.local_subscriptions().values())) if node.is_up else 0)
+            remote.append(node.router.remote_size() if node.is_up else 0)
+            local.append(node.router.local_size() if node.is_up else 0)
         return remote, local
 
     def _take_peaks(self) -> dict[str, int]:
@@ -192,6 +204,7 @@ class Collector:
         return peaks
 
     def _take_delays(self) -> Delays:
+        self._count_delays()
         delays = self._recent.delays()
         self.delays.merge(self._recent)
         self._recent = Histogram()

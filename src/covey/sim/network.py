@@ -215,16 +215,17 @@ class Network:
         node.arrive(message, sender)
 
     def _deliver(self, output: Deliver) -> None:
-        publish = output.publish
+        publish, counters = output.publish, self.counters
         delay_s = self._ledger.age_s(publish.id, self.engine.now_s)
+        by_key, live = self.clients.by_key, self.clients.subscriptions
         for key in output.keys:
-            subscription = self.clients.by_key[key]
-            if subscription.name not in self.subscriptions:
+            subscription = by_key[key]
+            if subscription.name not in live:
                 continue  # its client has cancelled it, and the broker does not know yet
             if subscription.seen is not None and not subscription.seen.add(publish.id):
-                self.counters["duplicates_suppressed"] += 1
+                counters["duplicates_suppressed"] += 1
                 continue
-            self.counters["delivered_events"] += 1
+            counters["delivered_events"] += 1
             if self._keep:
                 self.deliveries.append((subscription, publish.event))
             if self.on_delivery is not None:

@@ -68,11 +68,12 @@ class Node:
         message, source = self._queue.popleft()
         self._working = True
         began = time.perf_counter() if self._service.measured else 0.0
+        entries = self.router.size() if self._service.grows else 0  # of the table that the message meets
         outputs = self.router.handle(message, source, self._engine.now_s)
         if self._service.measured:
             took_s = time.perf_counter() - began
         else:
-            took_s = self._service.time_s(message)
+            took_s = self._service.time_s(message, entries)
         self.busy_s += took_s
         self._engine.at(self._engine.now_s + took_s, self._served, outputs, self.generation)
 

@@ -149,6 +149,9 @@ def _service(scenario: Scenario) -> str | service.Service:
     times = {key.removesuffix("_ms"): value for key, value in chosen.parameters.items()}
     if not times:
         return chosen.kind
+    if strategy.brokers and "factor" in times:
+        place = f"{scenario.name}: [service]"
+        raise mistake(place, "factor", "expected none where strategies differ by broker")
     if strategy.brokers and len(times) < len(Times._fields):
         place = f"{scenario.name}: [service]"
         keys = ", ".join(f"{name}_ms" for name in Times._fields)

@@ -4,7 +4,7 @@
     seed = 1                         [strategy]  name, advertisements, [strategy.options], [strategy.brokers]
                                      [workload]  kind, its parameters
                                      [delays]    kind, mean_ms
-    [[actions]]  see `scripted`      [service]   kind, subscribe_ms, unsubscribe_ms, publish_ms
+    [[actions]]  see `scripted`      [service]   kind, subscribe_ms, unsubscribe_ms, publish_ms, factor
     [[faults]]   see `scripted`      [run]       duration_s, settle, handover, judge, remembered_events
                                      [metrics]   every_s, by_broker
 
@@ -36,7 +36,7 @@ from covey.sim.workload import WORKLOADS
 MAX_BYTES = 1 << 20
 DEFAULT_STRATEGY = "covering"
 EXACT, PLAIN = HANDOVERS = ("exact", "plain")
-SERVICES = ("zero", "table-ii", "measured")
+SERVICES = ("zero", "table-ii", "linear", "measured")
 
 
 @dataclass(frozen=True)
@@ -235,10 +235,13 @@ def _service(top: Section) -> Named:
     kind = section.choice("kind", SERVICES, "zero")
     keys = [f"{field}_ms" for field in Times._fields]
     times = {key: section.number(key) for key in keys if section.has(key)}
+    factor = {"factor": section.number("factor")} if section.has("factor") else {}
     section.done()
+    if factor and kind != "linear":
+        section.fail("factor", f"expected no factor for the kind {kind}: only linear has one")
     if times and kind != "table-ii":
         section.fail(next(iter(times)), f"expected no times for the kind {kind}: only table-ii has some")
-    return Named(kind, times)
+    return Named(kind, {**times, **factor})
 
 
 def _run(top: Section) -> RunSettings:

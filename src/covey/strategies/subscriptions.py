@@ -187,6 +187,10 @@ class SubscriptionStrategy(Strategy):
         """Return the neighbour's entries."""
         return [Fact(key, filter) for key, filter in self.table.of_link(link).items()]
 
+    def remote_size(self) -> int:
+        """Return the number of entries of all neighbours."""
+        return sum(len(self.table.of_link(link)) for link in self.site.neighbours())
+
     def told(self, link: Link) -> list[Fact]:
         """Return the labels and filters that the neighbour was told."""
         told = self._told.get(link)

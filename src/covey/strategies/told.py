@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from covey.core.filter import Filter
-from covey.matching.index import Index
 from covey.routing.messages import Key
+from covey.strategies.coverset import CoverSet
 
 
 class Item(NamedTuple):
@@ -21,9 +21,8 @@ class Told:
     """Filters by label, none twice unless the strategy tells one twice."""
 
     def __init__(self) -> None:
-        self._filters: dict[Key, Filter] = {}
+        self._filters: CoverSet[Key] = CoverSet()
         self._labels: dict[Filter, dict[Key, None]] = {}
-        self._index = Index()
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -33,14 +32,12 @@ class Told:
 
     def add(self, label: Key, filter: Filter) -> None:
         """Note that the neighbour was told."""
-        self._index.add(label, filter)
-        self._filters[label] = filter
+        self._filters.add(label, filter)
         self._labels.setdefault(filter, {})[label] = None
 
     def remove(self, label: Key) -> Filter:
         """Note that it was withdrawn; return the filter."""
-        filter = self._filters.pop(label)
-        self._index.remove(label)
+        filter = self._filters.remove(label)
         labels = self._labels[filter]
         del labels[label]
         if not labels:
@@ -62,15 +59,15 @@ class Told:
 
     def cover(self, filter: Filter) -> bool:
         """Return whether something told covers the filter."""
-        return self._index.covers(filter)
+        return self._filters.covers(filter)
 
     def covered(self, filter: Filter) -> list[Item]:
         """Return what the filter covers, ordered by label."""
-        return self._pick(self._index.covered(filter))
+        return self._pick(self._filters.covered(filter))
 
     def overlapping(self, filter: Filter) -> list[Item]:
         """Return what overlaps the filter, ordered by label."""
-        return self._pick(self._index.overlapping(filter))
+        return self._pick(self._filters.overlapping(filter))
 
     def _pick(self, labels: Iterable[Key]) -> list[Item]:
         return [Item(label, self._filters[label]) for label in sorted(labels)]

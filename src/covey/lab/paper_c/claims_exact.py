@@ -78,10 +78,10 @@ def judge_false_positives(results: Results) -> Verdict:
     }
     kept, beyond = _sum(results, "bound", "kept"), _sum(results, "bound", "beyond")
     worst = max(number(row, "share_max") for row in results.rows("c-similarity", check="bound"))
+    burst = ", ".join(f"{share:.2%} ({service})" for service, share in shares.items())
     measured = (
-        f"burst: {shares['zero']:.2%} of transmissions (zero), {shares['table-ii']:.2%} (table-ii); {kept} "
-        f"kept in random "
-        f"networks: {beyond} beyond 10% of their events, at most {worst:.1%}; {unasked} unasked deliveries"
+        f"burst: {burst} of transmissions; {kept} kept in random networks: {beyond} beyond 10% of their events, at "
+        f"most {worst:.1%}; {unasked} unasked deliveries"
     )
     reason = (
         "A bound of the decision: of the events of what is kept, on the link into the broker that keeps it, "

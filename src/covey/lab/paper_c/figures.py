@@ -1,8 +1,8 @@
 """The figures of paper C and its Table II, drawn from kept rows beside what is printed.
 
 Time counts from the first departure (the burst), the rush hour or the run of the processes. A delay or a queue is that
-of the service model `table-ii`, whose fixed costs do not give hours of congestion; triggered subscriptions and table
-sizes are counts of the model `zero`, in which no message waits.
+of a service model: `linear`, whose times grow with the table, or `table-ii`, whose times are fixed and do not give
+hours of congestion. Triggered subscriptions and table sizes are counts of `zero`, in which no message waits.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any
 
 from covey.lab.experiment import Results, Value
-from covey.lab.figure import Figure, Grid
+from covey.lab.figure import Figure
 from covey.lab.paper_c.driving import number
+from covey.lab.paper_c.table_ii import TABLE_2
 
 NAMES = {
     "covering": "active covering",
@@ -30,24 +31,16 @@ COUNTED_RUN: dict[str, Value] = {"service": "zero", "triggered_each": 2_100, "se
 CORE = ("A", "B", "C", "D", "E")
 
 BURST_TEXT = (
-    "49 brokers; 20 roots leave, one every 0.5 s; three publishers, an event every 10 ms; threshold 90%, "
-    "tiers at M >= 10 "
-    "and M >= 5,012. 2,100 triggered an unsubscription (955 covered for each root) with 80,000 subscriptions "
-    "at paper "
-    "scale, a tenth of the covered and 2,400 subscriptions at small scale; everything below the core is a "
+    "49 brokers; 20 roots leave, one every 0.5 s; three publishers, an event every 10 ms; threshold 90%, tiers at "
+    "M >= 10 and M >= 5,012. 2,100 triggered an unsubscription (955 covered for each root) with 80,000 subscriptions "
+    "at paper scale, a tenth of the covered and 2,400 subscriptions at small scale; everything below the core is a "
     "reconstruction. "
 )
 TIMED = "Service model: table-ii (fixed times for each message). "
+GROWING = "Service model: linear (times for each entry of the table, after Table II; at small scale it counts as ten). "
+BOTH = GROWING + "Dashed: table-ii (fixed times for each message). "
+MODELS = (("linear", "-", ALL), ("table-ii", "--", TWO))
 COUNTED = "A count, without service times (model zero); seed 1. "
-
-# Milliseconds of a message in print: active, lazy, none; and the totals in seconds.
-PRINTED: dict[str, tuple[tuple[float, float], ...]] = {
-    "Sub matching": ((14.5, 0.81), (28.8, 1.6), (33.7, 1.6)),
-    "Sub covering": ((216.0, 12.0), (486.0, 27.0), (0.0, 0.0)),
-    "Unsub": ((11.7, 1.4), (0.0, 0.0), (0.0, 0.0)),
-    "Pub": ((600.0, 3.0), (1240.0, 6.2), (1580.0, 7.9)),
-}
-COST_STRATEGIES = ("covering", "covering-lazy", "simple")
 
 
 def _labels(axes: Any, x: str, y: str, *, log: bool = False) -> None:
@@ -79,13 +72,24 @@ def _curves(
 
 SINCE_LEAVING = "time since the first unsubscription [s]"
 
-_burst = partial(_curves, experiment="c-burst", x=SINCE_LEAVING, service="table-ii")
+_burst = partial(_curves, experiment="c-burst", x=SINCE_LEAVING, service="linear")
+
+
+def draw_models(results: Results, axes: Any, *, y: str, label: str, log: bool = False) -> None:
+    """Draw a curve of the burst for each strategy under linear, and for two of them under table-ii."""
+    where: dict[str, Value] = {"kind": "sample", "triggered_each": 2_100}
+    for service, style, strategies in MODELS:
+        for strategy in strategies:
+            xs, ys = results.series("c-burst", "at_s", y, strategy=strategy, service=service, **where)
+            name = f"{NAMES[strategy]}, {service}"
+            axes.plot(xs, ys, style, label=name, color=COLOURS[strategy])
+    _labels(axes, SINCE_LEAVING, label, log=log)
 
 
 def draw_figure_1(results: Results, axes: Any) -> None:
     """Draw the queues of the core brokers under active covering."""
     for broker in CORE:
-        where: dict[str, Value] = {"strategy": "covering", "service": "table-ii", "triggered_each": 2_100}
+        where: dict[str, Value] = {"strategy": "covering", "service": "linear", "triggered_each": 2_100}
         xs, ys = results.series("c-burst", "at_s", "queue", kind="core", broker=broker, **where)
         axes.plot(xs, ys, label=f"broker {broker}")
     _labels(axes, SINCE_LEAVING, "input queue [messages]")
@@ -113,40 +117,6 @@ def draw_tables(results: Results, axes: Any) -> None:
     _labels(axes, "strategy", "mean routing table at A-E [entries]")
 
 
-def _cost(results: Results, strategy: str, kind: str) -> tuple[float, float]:
-    [row] = results.rows("c-costs", strategy=strategy, kind=kind)
-    return float(number(row, "total_s")), float(number(row, "mean_ms"))
-
-
-def table_2(results: Results) -> Grid:
-    """Return seconds in all and milliseconds a message, the print's and ours."""
-    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in PRINTED}
-    _, plain_ms = _cost(results, "simple", "subscribe")
-    for strategy in COST_STRATEGIES:
-        total_s, mean_ms = _cost(results, strategy, "subscribe")
-        [row] = results.rows("c-costs", strategy=strategy, kind="subscribe")
-        matching_ms = min(plain_ms, mean_ms)
-        matching_s = matching_ms * number(row, "messages") / 1_000
-        measured["Sub matching"].append((matching_s, matching_ms))
-        measured["Sub covering"].append((total_s - matching_s, mean_ms - matching_ms))
-        measured["Unsub"].append(_cost(results, strategy, "unsubscribe"))
-        measured["Pub"].append(_cost(results, strategy, "publish"))
-    columns = ["work"]
-    for name in ("active", "lazy", "none"):
-        columns += [f"{name}: print s (ms)", f"{name}: ours s (ms)"]
-    rows: list[tuple[str | float, ...]] = []
-    for name, printed in PRINTED.items():
-        texts = [name]
-        for (print_s, print_ms), (our_s, our_ms) in zip(printed, measured[name], strict=True):
-            texts += [f"{print_s:g} ({print_ms:g})", f"{our_s:.3g} ({our_ms:.3g})"]
-        rows.append(tuple(texts))
-    totals = ["Total"]
-    for place in range(len(COST_STRATEGIES)):
-        totals.append(f"{sum(printed[place][0] for printed in PRINTED.values()):g}")
-        totals.append(f"{sum(ours[place][0] for ours in measured.values()):.3g}")
-    return Grid(tuple(columns), [*rows, tuple(totals)])
-
-
 def _figure(
     number: str, title: str, caption: str, experiment: str, draw: Callable[[Results, Any], None]
 ) -> Figure:
@@ -154,12 +124,11 @@ def _figure(
 
 
 def _figures_6() -> list[Figure]:
-    at = {"strategies": ALL, "triggered_each": 2_100}
-    delay = partial(_burst, y="delay_mean_s", label="mean delay [s]", log=True, **at)
-    queue = partial(_burst, y="core_queue_peak", label="longest core queue [messages]", **at)
+    delay = partial(draw_models, y="delay_mean_s", label="mean delay [s]", log=True)
+    queue = partial(draw_models, y="core_queue_peak", label="longest core queue [messages]")
     return [
-        _figure("6a", "Delay of events over time", BURST_TEXT + TIMED, "c-burst", delay),
-        _figure("6b", "Queues at the core over time", BURST_TEXT + TIMED, "c-burst", queue),
+        _figure("6a", "Delay of events over time", BURST_TEXT + BOTH, "c-burst", delay),
+        _figure("6b", "Queues at the core over time", BURST_TEXT + BOTH, "c-burst", queue),
         _figure("6c", "Triggered subscriptions at the core", BURST_TEXT + COUNTED, "c-burst", draw_triggered),
         _figure("6d", "Routing tables at the core", BURST_TEXT + COUNTED, "c-burst", draw_tables),
     ]
@@ -176,22 +145,19 @@ def _figures_7() -> list[Figure]:
             draw = partial(_burst, y=y, label=label, log=log, strategies=TWO, triggered_each=triggered)
             named = f"{title}, {triggered:,} triggered an unsubscription"
             said = f"{triggered:,} triggered, summed over A-E, at paper scale. "
-            figures.append(_figure(f"7{letter}", named, said + BURST_TEXT + TIMED, "c-burst", draw))
+            figures.append(_figure(f"7{letter}", named, said + BURST_TEXT + GROWING, "c-burst", draw))
     return figures
 
 
 MOBILE_TEXT = (
-    "Star of 17 brokers; SIENA's filters of 1 to 10 constraints; 60% commute, 20% stay, 20% wander. The print "
-    "has 200,000 "
-    "subscribers and 2,000 publishers; here 4,000 and 40 for two hours at paper scale, 400 and 4 for 200 s "
-    "at small. "
+    "Star of 17 brokers; SIENA's filters of 1 to 10 constraints; 60% commute, 20% stay, 20% wander. 200,000 "
+    "subscribers and 2,000 publishers, as in print, for the first 60 s of the rush hour at paper scale; 400 and 4 for "
+    "200 s, in which all commuters move, at small. "
 )
 WORKFLOW_TEXT = (
-    "Four domains of ten brokers; four administrators subscribe to all triggers for a minute every ten "
-    "minutes. 80 small, 80 "
-    "medium and 40 large processes for 30 minutes at paper scale; 12, 2 and 1 for a minute, administrators "
-    "for 15 s every "
-    "30 s, at small. "
+    "Four domains of ten brokers; four administrators subscribe to all triggers for a minute every ten minutes. 80 "
+    "small, 80 medium and 40 large processes for 20 minutes at paper scale; 12, 2 and 1 for a minute, administrators "
+    "for 15 s every 30 s, at small. "
 )
 
 
@@ -223,7 +189,11 @@ def _churn(experiment: str, number: str, caption: str, x: str, queue: tuple[str,
 
 FIGURES: tuple[Figure, ...] = (
     _figure(
-        "1", "Queues after 20 unsubscriptions, active covering", BURST_TEXT + TIMED, "c-burst", draw_figure_1
+        "1",
+        "Queues after 20 unsubscriptions, active covering",
+        BURST_TEXT + GROWING,
+        "c-burst",
+        draw_figure_1,
     ),
     *_figures_6(),
     *_figures_7(),
@@ -237,16 +207,5 @@ FIGURES: tuple[Figure, ...] = (
     *_churn(
         "c-workflow", "10", WORKFLOW_TEXT, "time [s]", ("queue_mean", "mean queue of a broker [messages]")
     ),
-    Figure(
-        "C",
-        "Table II",
-        "Processing time by kind of message, without unsubscriptions",
-        "Seconds in all brokers and, in brackets, milliseconds a message: the print's beside ours, in "
-        "Router.handle on this "
-        "machine. 42,000 subscriptions and 200,000 events at paper scale, 2,400 and 2,000 at small. Covering "
-        "is what a "
-        "subscription costs beyond what it costs without covering; unsubscriptions are retractions.",
-        ("c-costs",),
-        table=table_2,
-    ),
+    TABLE_2,
 )

@@ -90,13 +90,24 @@ def _published_size(advertisements: bool) -> dict[str, Value]:
     }
 
 
+def _few(scale: Scale, strategy: str, advertisements: bool) -> dict[str, Value]:
+    """Return few sizes. Every broker then tells every neighbour all symbols asked for in one filter, again at each
+    subscription: without advertisements three a consumer are enough of that."""
+    if strategy == "merging" and not advertisements and scale == "paper":
+        return {"subscriptions": 3, "sizes": "1"}
+    return {"sizes": SIZES[scale].few}
+
+
 def tables_cells(scale: Scale) -> list[Cell]:
     """Return strategies, with and without advertisements."""
     size = SIZES[scale]
     cells = []
     for advertisements in (True, False):
         cells += [_cell(scale, strategy, advertisements, kind=kind) for strategy, kind in CURVES]
-        cells += [_cell(scale, strategy, advertisements, kind=kind, sizes=size.few) for strategy, kind in FEW]
+        cells += [
+            _cell(scale, strategy, advertisements, kind=kind, **_few(scale, strategy, advertisements))
+            for strategy, kind in FEW
+        ]
         published = _published_size(advertisements)
         cells.append(_cell(scale, "simple", advertisements, **published))
         cells.append(_cell(scale, "identity", advertisements, **{**published, "sizes": "1"}))

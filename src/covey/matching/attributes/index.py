@@ -51,6 +51,10 @@ class AttributeIndex:
     def __len__(self) -> int:
         return self._count
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return all but the views of the store's arrays, which are made again when they are needed."""
+        return {name: value for name, value in vars(self).items() if name != "_views"} | {"_packed": None}
+
     # -- changes ---------------------------------------------------------------------------------------------
 
     def add(self, handle: int, filter: AttributeFilter) -> None:

@@ -236,6 +236,24 @@ class Store:
         self.addresses: Longs = np.zeros(ARRAYS + 5, dtype=np.int64)
         self._note_addresses()
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return the arrays without those that only hold answers: an index can go to another process as it is."""
+        answers: Ints = np.zeros(64, dtype=np.int32)
+        return vars(self) | {
+            "out": answers,
+            "_batch_out": answers.copy(),
+            "words": self.words[: self._used()],
+        }
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self.addresses = np.zeros_like(self.addresses)
+        self._note_addresses()
+
+    def _used(self) -> int:
+        """Return how many words of the heap hold records, with the block that is read beyond them."""
+        return min(len(self.words), int(self.meta[TOP]) + 2 * BLOCK)
+
     @property
     def rows(self) -> int:
         """How many rows there are."""

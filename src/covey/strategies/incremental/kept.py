@@ -91,6 +91,10 @@ class KeptTowards:
         """Return what overlaps the filter, ordered by key."""
         return sorted(self._index.overlapping(filter)) if self._kept and self._index is not None else []
 
+    def covering(self, filter: Filter) -> list[Key]:
+        """Return what covers the filter, ordered by key."""
+        return sorted(self._index.covering(filter)) if self._kept and self._index is not None else []
+
     def matching(self, event: object) -> list[Key]:
         """Return what matches the event, ordered by key."""
         return sorted(self._index.match(event)) if self._kept and self._index is not None else []

@@ -31,7 +31,7 @@ publisher has a name, nothing can be promised, and all is as in active covering.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -46,6 +46,12 @@ from covey.strategies.incremental.settings import LINK, Settings
 from covey.strategies.incremental.statistics import FAR, Window
 from covey.strategies.simple import Simple
 from covey.strategies.told import Item
+
+# What may leave a kept filter with too little to quench: a subscription, one that is gone, an advertisement that is.
+Change = Literal["came", "left", "unadvertised"]
+CAME: Final = "came"
+LEFT: Final = "left"
+UNADVERTISED: Final = "unadvertised"
 
 
 class Incremental(Covering):
@@ -92,11 +98,9 @@ class Incremental(Covering):
     def critical_distances(self, place: Place, filter: Filter) -> dict[str, tuple[float, ...]]:
         """Return, for every publisher ahead that the subscription can get events from, its critical distances."""
         publishers = {name for link in self.site.neighbours() for name in self.site.publishers(link, filter)}
-        now_s = self.site.now_s
+        known = self.window.evidence(place, self.site.now_s)
         return {
-            publisher: tuple(
-                self.window.critical(place, publisher, tier.similarity, now_s) for tier in self.settings.tiers
-            )
+            publisher: tuple(known.critical(publisher, tier.similarity) for tier in self.settings.tiers)
             for publisher in sorted(publishers)
         }
 
@@ -108,7 +112,7 @@ class Incremental(Covering):
                 self.adopt(link, item.key)
             elif self.site.wanted(link, item.filter) and not self.quenched(link, item):
                 self.announce(link, [item])
-        self._count(self.collect(item.filter))
+        self._count(self.collect(item.filter, CAME))
 
     def adopt(self, link: Link, key: Key) -> None:
         """Let what was kept have an owner again: the neighbour knows it, so nothing is said."""
@@ -122,7 +126,7 @@ class Incremental(Covering):
             link for link in self.site.neighbours() if link != source and self.label(link, gone) is not None
         ]
         triggered = self.prune(links, gone, distances)
-        triggered += self.collect(gone.filter, 1, but=gone.key)
+        triggered += self.collect(gone.filter, LEFT, but=gone.key)
         self._count(triggered)
 
     def retract(self, link: Link, label: Key) -> None:
@@ -201,26 +205,35 @@ class Incremental(Covering):
 
     # -- the life of what is kept: rules 4 to 6 --------------------------------------------------------------
 
-    def collect(self, changed: Filter, fewer: int | None = None, *, but: Key = "") -> list[Item]:
+    def collect(self, changed: Filter, change: Change, *, but: Key = "") -> list[Item]:
         """Let what quenches too few after a change go on, except `but`; return what was triggered.
 
-        Only what overlaps the changed filter can be concerned. Up to `fewer` entries are quenched by it no longer; by
-        default as many as the filter covers. So what is quenched need not be counted while there is more to spare. That
+        What is quenched is counted again only when more may have gone since the last time than there was to spare.
+        A filter that leaves is one less for those that cover it, and none for others: what they quench besides was not
+        covered by it, so not by what is told in its place. One that comes takes at most what it covers itself. That
         something is let go on, or is told for another reason than a new subscription, leaves the others as they are:
         what it could take from them was covered before, too, by what stood in its place.
         """
+        if not any(self._kept.values()):
+            return []
+        lost = 1 if change == LEFT else self._may_take(changed) if change == CAME else len(self.table) + 1
+        if not lost:
+            return []
         triggered: list[Item] = []
         for link in self.site.neighbours():
             kept = self._kept[link]
-            keys = [key for key in kept.overlapping(changed) if key != but]
-            lost = fewer
-            if keys and lost is None:
-                lost = len(self.table.covered(changed, not_of=link))
-            for key in keys:
-                if key in kept and self._quenches_too_few(link, kept[key], lost or 0):
+            concerned = kept.covering(changed) if change == LEFT else kept.overlapping(changed)
+            for key in concerned:
+                if key != but and key in kept and self._quenches_too_few(link, kept[key], lost):
                     self.site.counters["collected"] += 1
                     triggered += self.let_go(link, kept[key], kept[key].distances)
         return triggered
+
+    def _may_take(self, came: Filter) -> int:
+        """Return how many other filters here a new one covers."""
+        covered = {entry.filter for entry in self.table.covered(came, not_of="")}
+        covered.discard(came)
+        return len(covered)
 
     def _quenches_too_few(self, link: Link, kept: Kept, fewer: int) -> bool:
         kept.spare -= fewer
@@ -268,7 +281,7 @@ class Incremental(Covering):
     def unadvertised(self, link: Link, filter: Filter) -> None:
         """Withdraw what the neighbour wants no more, kept or not."""
         super().unadvertised(link, filter)
-        self._count(self.collect(filter, len(self.table) + 1))
+        self._count(self.collect(filter, UNADVERTISED))
 
     def open(self, link: Link) -> list[Fact]:
         """Tell the neighbour all it wants; nothing is kept from the last time."""
@@ -288,8 +301,8 @@ class Incremental(Covering):
         """Send it to the neighbours that have a matching entry, with its distance; remember the distance here."""
         links = self.ordered(self.table.links(publish.event), source)
         distance = self.distance(publish, source, links, local)
-        for place in local:
-            self.window.record(place, publish.publisher, publish.id, distance, self.site.now_s)
+        if local:
+            self.window.record(local, publish.publisher, publish.id, distance, self.site.now_s)
         if source in self._told and self._kept[source] and self.settings.meter_events:
             self._judge(publish, source, wanted=bool(links or local))
         if distance != publish.distance:

@@ -13,7 +13,8 @@ than the window, so that nothing is known (FAR), or the publisher is silent, so 
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
+from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -31,20 +32,13 @@ class Distances:
     __slots__ = ("_counts", "total")
 
     def __init__(self) -> None:
-        self._counts: Counter[float] = Counter()
+        self._counts: dict[float, int] = {}
         self.total = 0
 
     def add(self, distance: float) -> None:
         """Count an event."""
-        self._counts[distance] += 1
+        self._counts[distance] = self._counts.get(distance, 0) + 1
         self.total += 1
-
-    def drop(self, distance: float) -> None:
-        """Count it no more."""
-        self._counts[distance] -= 1
-        self.total -= 1
-        if not self._counts[distance]:
-            del self._counts[distance]
 
     def similarity(self, hops: float) -> float:
         """Return φ(hops); 0 if there are no events."""
@@ -64,48 +58,62 @@ class Distances:
         return FAR
 
 
-class History:
-    """What is known of one subscription: since when it is here, and the distances of each publisher's events."""
-
-    __slots__ = ("publishers", "since_s")
-
-    def __init__(self, since_s: float) -> None:
-        self.since_s = since_s
-        self.publishers: dict[str, Distances] = {}
-
-    def add(self, publisher: str, distance: float) -> None:
-        """Count an event."""
-        counted = self.publishers.get(publisher)
-        if counted is None:
-            counted = self.publishers[publisher] = Distances()
-        counted.add(distance)
-
-    def drop(self, publisher: str, distance: float) -> None:
-        """Count it no more."""
-        counted = self.publishers[publisher]
-        counted.drop(distance)
-        if not counted.total:
-            del self.publishers[publisher]
-
-
 class Row(NamedTuple):
-    """One event that one subscription got."""
+    """One event that subscriptions got, with the distance it had here."""
 
     time_s: float
     event: str
     publisher: str
     distance: float
-    history: History
+
+
+class History:
+    """What is known of one subscription: since when it is here, and the events it got, the oldest first."""
+
+    __slots__ = ("rows", "since_s")
+
+    def __init__(self, since_s: float) -> None:
+        self.since_s = since_s
+        self.rows: deque[Row] | None = None  # most get nothing, and an empty one takes room
+
+    def distances(self) -> dict[str, Distances]:
+        """Return the distances by publisher. Rows come all the time, this is asked when the subscription leaves."""
+        counted: dict[str, Distances] = {}
+        for row in self.rows or ():
+            of_one = counted.get(row.publisher)
+            if of_one is None:
+                of_one = counted[row.publisher] = Distances()
+            of_one.add(row.distance)
+        return counted
+
+
+class Evidence(NamedTuple):
+    """What a window says of one subscription at one moment; `otherwise` of publishers with too few events."""
+
+    publishers: Mapping[str, Distances]
+    least: int
+    otherwise: float
+
+    def critical(self, publisher: str, threshold: float) -> float:
+        """Return the critical distance for a publisher."""
+        counted = self.publishers.get(publisher)
+        if counted is None or counted.total < self.least:
+            return self.otherwise
+        return counted.critical(threshold)
 
 
 class Window:
-    """The rows of all subscriptions at one broker, the latest `rows` of the last `length_s` seconds."""
+    """The rows of all subscriptions at one broker, the latest `rows` of the last `length_s` seconds.
+
+    A row is one event that one subscription got. Rows leave in the order in which they came, here and in the
+    subscription's history: the one that leaves is the first in both.
+    """
 
     def __init__(self, length_s: float, rows: int, minimum_samples: int) -> None:
         self._length_s = length_s
         self._most_rows = rows
         self._minimum_samples = minimum_samples
-        self._rows: deque[Row] = deque()
+        self._rows: deque[tuple[Row, deque[Row]]] = deque()
         self._histories: dict[Place, History] = {}
         self._cut_s = -FAR  # rows up to this time had to go because there were too many
 
@@ -120,35 +128,42 @@ class Window:
         """Forget a subscription with its rows: they are counted nowhere, and leave the window with their time."""
         self._histories.pop(place, None)
 
-    def record(self, place: Place, publisher: str, event: str, distance: float, now_s: float) -> None:
-        """Note that a subscription got an event."""
-        history = self._histories.get(place)
-        if history is None:
-            return
-        history.add(publisher, distance)
-        self._rows.append(Row(now_s, event, publisher, distance, history))
+    def record(
+        self, places: Iterable[Place], publisher: str, event: str, distance: float, now_s: float
+    ) -> None:
+        """Note that subscriptions got an event."""
+        row = Row(now_s, event, publisher, distance)
+        histories, rows = self._histories, self._rows
+        for place in places:
+            history = histories.get(place)
+            if history is not None:
+                if history.rows is None:
+                    history.rows = deque()
+                history.rows.append(row)
+                rows.append((row, history.rows))
         self._expire(now_s)
 
     def _expire(self, now_s: float) -> None:
         rows = self._rows
-        while rows and rows[0].time_s <= now_s - self._length_s:
-            row = rows.popleft()
-            row.history.drop(row.publisher, row.distance)
+        first_s = now_s - self._length_s
+        while rows and rows[0][0].time_s <= first_s:
+            rows.popleft()[1].popleft()
         while len(rows) > self._most_rows:
-            row = rows.popleft()
+            row, of_one = rows.popleft()
             self._cut_s = row.time_s
-            row.history.drop(row.publisher, row.distance)
+            of_one.popleft()
 
-    def critical(self, place: Place, publisher: str, threshold: float, now_s: float) -> float:
-        """Return the critical distance of a subscription and a publisher."""
+    def evidence(self, place: Place, now_s: float) -> Evidence:
+        """Return what is known of a subscription."""
         self._expire(now_s)
         history = self._histories.get(place)
         if history is None:
-            return FAR
-        counted = history.publishers.get(publisher)
-        if counted is not None and counted.total >= self._minimum_samples:
-            return counted.critical(threshold)
-        return self._without_evidence(history, now_s)
+            return Evidence({}, self._minimum_samples, FAR)
+        return Evidence(history.distances(), self._minimum_samples, self._without_evidence(history, now_s))
+
+    def critical(self, place: Place, publisher: str, threshold: float, now_s: float) -> float:
+        """Return the critical distance of a subscription and a publisher."""
+        return self.evidence(place, now_s).critical(publisher, threshold)
 
     def _without_evidence(self, history: History, now_s: float) -> float:
         """Return FAR for a subscription younger than what the window has seen, else 0."""
@@ -156,12 +171,10 @@ class Window:
 
     def similarity(self, place: Place, publisher: str, hops: float, now_s: float) -> float:
         """Return φ(hops) of a subscription and a publisher, whatever the number of events."""
-        self._expire(now_s)
-        history = self._histories.get(place)
-        counted = None if history is None else history.publishers.get(publisher)
+        counted = self.evidence(place, now_s).publishers.get(publisher)
         return 0.0 if counted is None else counted.similarity(hops)
 
     def rows(self, place: Place) -> list[Row]:
         """Return the rows of a subscription that is here, oldest first: for checks and reports."""
         history = self._histories.get(place)
-        return [row for row in self._rows if row.history is history]
+        return [] if history is None else list(history.rows or ())

@@ -1,4 +1,4 @@
-"""Joining boxes step by step: what `merging_boxes.joined` says at once, kept up to date as boxes come and go.
+"""Joining boxes step by step: what `boxes.joined` says at once, kept up to date as boxes come and go.
 
 Every step of the joins is a *layer*: boxes in groups that agree in all sides but one, and for each group the
 constraints it was united to. A change of some boxes touches some groups; what these were united to changes, and that
@@ -28,6 +28,16 @@ def _note(delta: Delta, box: Box, count: int) -> None:
         delta.pop(box, None)
 
 
+class Group:
+    """Boxes that agree in all sides but one: the constraints they have there, and what these are united to."""
+
+    __slots__ = ("members", "united")
+
+    def __init__(self, side: Constraint) -> None:
+        self.members: dict[Constraint, None] = {side: None}
+        self.united: tuple[Constraint, ...] = (side,)
+
+
 class Layer:
     """The groups of boxes that agree in all sides but the one at `place`."""
 
@@ -35,8 +45,7 @@ class Layer:
         self._unite = unite
         self._place = place
         self._name = name
-        self._members: dict[Box, dict[Constraint, None]] = {}
-        self._united: dict[Box, tuple[Constraint, ...]] = {}
+        self._groups: dict[Box, Group | Constraint] = {}  # a group of one box is just its side
         self._joining: dict[Box, None] = {}  # groups that are united to fewer constraints than they have
 
     @property
@@ -46,35 +55,46 @@ class Layer:
 
     def change(self, delta: Delta) -> Delta:
         """Take a change of the boxes; return the change of what they are united to."""
-        place = self._place
-        touched: dict[Box, None] = {}
+        place, groups = self._place, self._groups
+        result: Delta = {}
+        touched: dict[Box, Group] = {}
         for box, count in delta.items():
             rest, side = box[:place] + box[place + 1 :], box[place][1]
-            touched[rest] = None
-            members = self._members.setdefault(rest, {})
-            if count > 0:
-                members[side] = None
+            group = groups.get(rest)
+            # Most groups have one box, which is united to itself: it comes and goes as it is.
+            if group is None:
+                assert count > 0, "a box goes that never came"
+                groups[rest] = side
+                result[box] = 1
+            elif count < 0 and isinstance(group, Constraint):
+                assert group == side, "a box goes that never came"
+                del groups[rest]
+                result[box] = -1
             else:
-                del members[side]
-        result: Delta = {}
-        for rest in touched:
-            before, after = self._update(rest)
+                if isinstance(group, Constraint):
+                    group = groups[rest] = Group(group)
+                touched[rest] = group
+                if count > 0:
+                    group.members[side] = None
+                else:
+                    del group.members[side]
+        for rest, group in touched.items():
+            before, after = self._update(rest, group)
             for side in before:
                 _note(result, with_side(rest, place, self._name, side), -1)
             for side in after:
                 _note(result, with_side(rest, place, self._name, side), 1)
         return result
 
-    def _update(self, rest: Box) -> tuple[tuple[Constraint, ...], tuple[Constraint, ...]]:
+    def _update(self, rest: Box, group: Group) -> tuple[tuple[Constraint, ...], tuple[Constraint, ...]]:
         """Unite a group anew; return what it was united to before and what now."""
-        members = self._members[rest]
-        before = self._united.pop(rest, ())
-        after = self._unite(rest, self._name, members)
-        if members:
-            self._united[rest] = after
-        else:
-            del self._members[rest]
-        if len(after) < len(members):
+        before = group.united
+        after = group.united = self._unite(rest, self._name, group.members)
+        if not group.members:
+            del self._groups[rest]
+        elif len(group.members) == 1:
+            (self._groups[rest],) = group.members
+        if len(after) < len(group.members):
             self._joining[rest] = None
         else:
             self._joining.pop(rest, None)
@@ -163,7 +183,9 @@ class Cascade:
         total: Delta = {}
         while pending:
             names = max(pending, key=len)
-            shape = self._shapes.setdefault(names, Shape(names))
+            shape = self._shapes.get(names)
+            if shape is None:
+                shape = self._shapes[names] = Shape(names)
             change, freed = shape.change(pending.pop(names))
             for box, count in freed.items():
                 _note(pending.setdefault(names_of(box), {}), box, count)

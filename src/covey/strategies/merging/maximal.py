@@ -1,8 +1,7 @@
 """The maximal ones of filters that come and go: those that no other one covers.
 
 Whether a filter is maximal is asked of the filters that are there, and never of the order in which they came: of two
-that cover each other the one with the smaller wire form is kept. Few filters are compared in pairs; more, in an
-index.
+that cover each other the one with the smaller wire form is kept.
 """
 
 from __future__ import annotations
@@ -12,12 +11,9 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from covey.core.filter import Filter
-from covey.matching.index import Index
 from covey.routing.messages import Key
+from covey.strategies.coverset import CoverSet
 from covey.strategies.told import Item
-
-# Up to so many are compared in pairs. An index is quicker beyond, and takes long to add filters with many values to.
-FEW = 16
 
 
 def label_of(filter: Filter) -> Key:
@@ -41,8 +37,7 @@ class MaximalFilters:
     """Filters by label, and which of them are maximal."""
 
     def __init__(self) -> None:
-        self._filters: dict[Key, Filter] = {}
-        self._index: Index | None = None
+        self._filters: CoverSet[Key] = CoverSet()
         self._maximal: dict[Key, None] = {}
 
     def items(self) -> list[Item]:
@@ -57,16 +52,16 @@ class MaximalFilters:
         was: dict[Key, Item] = {}
         touched: list[Filter] = []
         for item in removed:
-            self._remove(item.key)
+            self._filters.remove(item.key)
             if item.key in self._maximal:
                 del self._maximal[item.key]
                 was[item.key] = item
                 touched.append(item.filter)
         for label, filter in added:
-            self._add(label, filter)
+            self._filters.add(label, filter)
             touched.append(filter)
         entered: dict[Key, Item] = {}
-        for label in sorted({label for filter in touched for label in self._covered(filter)}):
+        for label in sorted({label for filter in touched for label in self._filters.covered(filter)}):
             item = Item(label, self._filters[label])
             is_maximal = not self._is_dominated(item)
             if is_maximal and label not in self._maximal:
@@ -82,42 +77,12 @@ class MaximalFilters:
 
     def _is_dominated(self, item: Item) -> bool:
         """Return whether another filter covers this one; of those that cover each other one dominates the others."""
-        for label in self._covering(item.filter):
+        for label in self._filters.covering(item.filter):
             other = self._filters[label]
             if label != item.key and (not item.filter.covers(other) or other.encode() < item.filter.encode()):
                 return True
         return False
 
-    # -- the filters -----------------------------------------------------------------------------------------
-
-    def _add(self, label: Key, filter: Filter) -> None:
-        assert label not in self._filters, "a filter that is there comes again"
-        self._filters[label] = filter
-        if self._index is not None:
-            self._index.add(label, filter)
-        elif len(self._filters) > FEW:
-            self._index = Index()
-            self._index.add_batch(list(self._filters), list(self._filters.values()))
-
-    def _remove(self, label: Key) -> None:
-        del self._filters[label]
-        if self._index is not None:
-            self._index.remove(label)
-            if len(self._filters) < FEW // 2:
-                self._index = None
-
-    def _covered(self, filter: Filter) -> list[Key]:
-        if self._index is not None:
-            return list(self._index.covered(filter))
-        return [label for label, other in self._filters.items() if filter.covers(other)]
-
-    def _covering(self, filter: Filter) -> list[Key]:
-        if self._index is not None:
-            return list(self._index.covering(filter))
-        return [label for label, other in self._filters.items() if other.covers(filter)]
-
     def match(self, event: object) -> bool:
         """Return whether one of the filters matches the event."""
-        if self._index is not None:
-            return bool(self._index.match(event))
-        return any(filter.matches(event) for filter in self._filters.values())
+        return self._filters.matches(event)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from covey.core.filter import Filter
 from covey.matching.index import Index
-from covey.strategies.maximal import FEW
+from covey.strategies.coverset import FEW
 from covey.strategies.xroute.table import is_above
 
 

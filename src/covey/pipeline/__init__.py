@@ -1,0 +1,62 @@
+"""Planning data on Spark: tables of subscriptions and events in, tables out.
+
+Every public name is a stage: DataFrames first, keyword parameters, one DataFrame out. A stage runs no action, builds no
+session, and uses nothing that Spark Connect lacks. Sessions, actions and persistence are the caller's.
+
+A stage has the name of its module. Each is loaded when it is first used, so that `import covey.pipeline` costs nothing
+where there is no Spark.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covey.pipeline.ingest import accept as accept
+    from covey.pipeline.ingest import ingest as ingest
+    from covey.pipeline.ingest import judge as judge
+    from covey.pipeline.ingest import quarantine as quarantine
+    from covey.pipeline.match import compile_filters as compile_filters
+    from covey.pipeline.match import match as match
+    from covey.pipeline.sample import sample as sample
+    from covey.pipeline.sql import where as where
+
+_HOMES = {
+    "accept": "ingest",
+    "compile_filters": "match",
+    "ingest": "ingest",
+    "judge": "ingest",
+    "match": "match",
+    "quarantine": "ingest",
+    "sample": "sample",
+    "where": "sql",
+}
+
+__all__ = [*_HOMES]
+
+
+class _Package(ModuleType):
+    """This package: loading the module of a stage does not put the module in the stage's place."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'covey.pipeline' has no attribute {name!r}")
+    value = getattr(import_module(f"covey.pipeline.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

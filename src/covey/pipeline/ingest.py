@@ -1,0 +1,247 @@
+"""Ingestion: raw tables to checked ones; what cannot be used is set aside with the reason, never lost.
+
+    judge        every row with the columns that ingestion adds and a `reason`, null if the row is good
+    accept       the good rows of a judged table, without the reason
+    quarantine   the bad ones, as rows of the table `quarantine`
+    ingest       judge, then accept
+
+Whoever wants both the good rows and the bad ones persists what `judge` returns, and is spared judging twice.
+
+A filter's text is parsed here once and travels as its wire form from then on; an event's content is parsed once and
+travels packed. Distinct filter texts of a batch are parsed once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.window import Window
+
+from covey.core.families import LANGUAGES, parse
+from covey.core.packing import pack
+from covey.core.xpath.document import Document
+from covey.errors import ConfigError, CoveyError, EventError
+from covey.pipeline.schemas import QUARANTINE, Table, check, table_named
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame
+
+REASON = "reason"
+# The most that is taken of one event, which is also what an XML document may have.
+MAX_CONTENT = 1 << 20
+MAX_WORDS = 1 << 16
+
+Verdict = tuple[bytes | None, str | None]  # what ingestion adds to a row, or why the row cannot be used
+
+
+def ingest(raw: DataFrame, *, table: str, distinct: bool = True) -> DataFrame:
+    """Return the good rows of a raw table with the columns that ingestion adds."""
+    return accept(judge(raw, table=table, distinct=distinct), table=table)
+
+
+def judge(raw: DataFrame, *, table: str, distinct: bool = True) -> DataFrame:
+    """Return all rows of a raw table with the columns that ingestion adds and the reason why a row cannot be used.
+
+    With `distinct`, which takes a shuffle, all but the first of several rows with the same name are refused; first
+    in the order of their other columns, so that it is the same one in every run. ConfigError if columns are missing.
+    """
+    spec = table_named(table)
+    check(raw, spec)
+    columns = [
+        (F.col(column.name) if column.name in raw.columns else F.lit(None))
+        .cast(column.type)
+        .alias(column.name)
+        for column in spec.columns
+    ]
+    judged = spec.schema().add(REASON, "string")
+    result = raw.select(*columns).mapInArrow(partial(judge_batches, table=table), judged)
+    return _refuse_repeated(result, spec) if distinct and spec.key else result
+
+
+def accept(judged: DataFrame, *, table: str) -> DataFrame:
+    """Return the good rows of a judged table."""
+    spec = table_named(table)
+    names = [column.name for column in (*spec.columns, *spec.added)]
+    return judged.where(F.col(REASON).isNull()).select(*names)
+
+
+def quarantine(judged: DataFrame, *, table: str) -> DataFrame:
+    """Return the bad rows of a judged table as rows of the table `quarantine`."""
+    spec = table_named(table)
+    row = F.to_json(
+        F.struct(*[column.name for column in spec.columns]),
+        {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"},
+    )
+    values = (F.lit(table), row, F.col(REASON))
+    named = [value.alias(column.name) for value, column in zip(values, QUARANTINE.columns, strict=True)]
+    return judged.where(F.col(REASON).isNotNull()).select(*named)
+
+
+def _refuse_repeated(judged: DataFrame, table: Table) -> DataFrame:
+    key = str(table.key)
+    others = [F.col(column.name) for column in table.columns if column.name != key]
+    place = F.row_number().over(Window.partitionBy(key).orderBy(F.col(REASON).isNotNull(), *others))
+    repeated = F.format_string(f"the {key} %s is there more than once", F.substring(key, 1, 80))
+    # Rows without a name, which are bad already, are not repetitions of each other.
+    reason = F.coalesce(REASON, F.when((F.col("_place") > 1) & F.col(key).isNotNull(), repeated))
+    return judged.withColumn("_place", place).withColumn(REASON, reason).drop("_place")
+
+
+# -- in the workers --------------------------------------------------------------------------------------------
+
+
+def judge_batches(batches: Iterator[pyarrow.RecordBatch], *, table: str) -> Iterator[pyarrow.RecordBatch]:
+    """Judge the rows of Arrow batches."""
+    import pyarrow as pa
+
+    spec, judge_row = table_named(table), _JUDGES[table]
+    for batch in batches:
+        rows = batch.select([column.name for column in spec.columns]).to_pydict()
+        known: dict[Any, Verdict] = {}
+        verdicts = [judge_row(row, known) for row in zip(*rows.values(), strict=True)]
+        arrays = list(batch.columns)
+        if spec.added:
+            arrays.append(pa.array([None if reason else added for added, reason in verdicts], pa.binary()))
+        arrays.append(pa.array([reason for _, reason in verdicts], pa.string()))
+        names = [*batch.schema.names, *[column.name for column in spec.added], REASON]
+        yield pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _judge_link(row: tuple[Any, ...], known: dict[Any, Verdict]) -> Verdict:
+    a, b, cost = row
+    if reason := _unnamed(a=a, b=b):
+        return None, reason
+    if a == b:
+        return None, f"the link goes from {a!r:.80} to itself"
+    if cost is not None and not 0 < cost < math.inf:
+        return None, f"the cost {cost} is not a finite number above 0"
+    return None, None
+
+
+def _judge_filter(row: tuple[Any, ...], known: dict[Any, Verdict], *, key: str) -> Verdict:
+    name, broker, language, text = row
+    if reason := _unnamed(**{key: name, "broker": broker}) or _unspoken(language):
+        return None, reason
+    if text is None:
+        return None, "the filter is null"
+    verdict = known.get((language, text))
+    if verdict is None:
+        try:
+            verdict = parse(text, language).encode(), None
+        except CoveyError as error:
+            verdict = None, _line(error)
+        known[language, text] = verdict
+    return verdict
+
+
+def _judge_event(row: tuple[Any, ...], known: dict[Any, Verdict]) -> Verdict:
+    name, _, broker, _, language, content = row
+    if reason := _unnamed(event=name, broker=broker) or _unspoken(language):
+        return None, reason
+    if content is None:
+        return None, "the content is null"
+    if len(content) > MAX_CONTENT:
+        return None, f"the content has {len(content)} characters; at most {MAX_CONTENT} are read"
+    try:
+        return _ENCODERS[language](content), None
+    except CoveyError as error:
+        return None, _line(error)
+
+
+def _judge_delivery(row: tuple[Any, ...], known: dict[Any, Verdict]) -> Verdict:
+    event, subscription, broker, distance, _ = row
+    reason = _unnamed(event=event, subscription=subscription, broker=broker)
+    if reason is None and distance is not None and distance < 0:
+        reason = f"the distance {distance} is below 0"
+    return None, reason
+
+
+def _unnamed(**names: str | None) -> str | None:
+    for what, name in names.items():
+        if not name:
+            return f"the column {what} is {'null' if name is None else 'empty'}"
+    return None
+
+
+def _unspoken(language: str | None) -> str | None:
+    if language in LANGUAGES:
+        return None
+    return f"there is no language {language!r:.40}; expected {', '.join(LANGUAGES)}"
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def encode_attributes(content: str) -> bytes:
+    """Return the packed form of a JSON object; EventError if the text is none."""
+    event = _json(content)
+    if not isinstance(event, dict):
+        raise EventError(f"the content is a JSON {_json_type(event)} and not an object")
+    return pack(event)
+
+
+def encode_keywords(content: str) -> bytes:
+    """Return a JSON list of words as a MessagePack list, sorted, each word once; EventError if the text is none."""
+    words = _json(content)
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise EventError("the content is not a JSON list of words")
+    if len(words) > MAX_WORDS:
+        raise EventError(f"the content has {len(words)} words; at most {MAX_WORDS} are read")
+    return msgspec.msgpack.encode(sorted(set(words)))
+
+
+def encode_xml(content: str) -> bytes:
+    """Return XML as bytes; EventError if it is not a document."""
+    Document.parse(content)
+    return content.encode()
+
+
+def _json(content: str) -> Any:
+    # Python's own reader: it reads integers of any size exactly. What is not JSON, NaN, it would read too.
+    try:
+        return json.loads(content, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise EventError(f"the content is not JSON: {_line(error)}") from None
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _json_type(value: object) -> str:
+    names = {list: "list", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+_ENCODERS: dict[str, Callable[[str], bytes]] = {
+    "attributes": encode_attributes,
+    "keywords": encode_keywords,
+    "xpath": encode_xml,
+}
+_JUDGES: dict[str, Callable[[tuple[Any, ...], dict[Any, Verdict]], Verdict]] = {
+    "topology": _judge_link,
+    "subscriptions": partial(_judge_filter, key="subscription"),
+    "advertisements": partial(_judge_filter, key="advertisement"),
+    "events": _judge_event,
+    "deliveries": _judge_delivery,
+}
+assert set(_ENCODERS) == set(LANGUAGES), "every language's events can be encoded"
+
+
+def ingested(frame: DataFrame, *, table: str) -> DataFrame:
+    """Return the frame if it was ingested, else what ingestion makes of it: stages take raw tables too."""
+    spec = table_named(table)
+    if all(column.name in frame.columns for column in spec.added):
+        check(frame, spec)
+        return frame
+    if not spec.added:
+        raise ConfigError(f"rows of the table {table} do not show whether they were ingested")
+    return ingest(frame, table=table)

@@ -1,0 +1,218 @@
+"""Which subscriptions does each event match: the brokers' own index, in Arrow batches.
+
+    events ─ first row of each partition flagged ─┐
+                                                  ├─ left join, broadcast ─ mapInArrow ─ (event, subscription)
+    subscriptions ─ one task compiles the index ──┘
+
+**How filters get to workers.** A stage runs no action, so it cannot collect the filters and close over them; and what
+a function closes over goes to the driver, into the plan, and under Spark Connect to the server again with every
+request about the plan. Instead one task compiles all filters into the index, one row (the table `filters`), and Spark
+broadcasts that row as it broadcasts the small side of any join: once to each executor. A joined column would be
+repeated in every row, so the row is joined to the first row of each partition alone. Rows keep their order from there
+to the worker, which finds the index in the first row it sees.
+
+**How often they are compiled.** Once: the index travels as its arrays, and a worker only lays them into memory
+(0.4 s for 100,000 filters, which take 5 s to compile). A worker keeps the last index, by its digest, for the next
+partitions and jobs.
+
+**Bound.** A row of Spark is smaller than 2 GiB: about 12 million filters.
+
+Events are judged from their packed form without a Python object for any of them (`matching/attributes/unpacking.py`).
+XPath and keyword events are parsed one by one, which costs more than all of Spark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from covey.core.attributes.filter import AttributeFilter
+from covey.core.families import decode
+from covey.core.xpath.document import Document
+from covey.errors import EventError
+from covey.matching.attributes.index import AttributeIndex
+from covey.matching.attributes.unpacking import Unpacker
+from covey.matching.index import ATTRIBUTES, KEYWORDS, Index
+from covey.matching.jit import Ints, Longs
+from covey.pipeline.ingest import ingested
+from covey.pipeline.schemas import FILTERS, MATCHES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Events judged at a time: a batch of their answers stays small even where an event matches thousands.
+STEP = 8_192
+# Rows of an answer that go back to Spark at a time.
+ANSWERS = 1 << 20
+ADDED = 20_000  # filters that are added to an index at a time
+
+_PARTITION_ROWS = 1 << 33  # Spark's row numbers are this times the partition, plus the place in it
+
+
+def match(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
+    """Return the table `matches`: each event with every subscription whose filter matches it, once.
+
+    Raw tables are ingested first; bad rows match nothing. `subscriptions` may be what `compile_filters` returned, which
+    is worth while, persisted, for several tables of events.
+    """
+    compiled = subscriptions if "filters" in subscriptions.columns else compile_filters(subscriptions)
+    first = F.monotonically_increasing_id() % _PARTITION_ROWS == 0
+    numbered = ingested(events, table="events").select(
+        "event", "language", "encoded", F.when(first, F.lit(0)).alias("part")
+    )
+    joined = numbered.join(F.broadcast(compiled), "part", "left")
+    columns = joined.select("event", "language", "encoded", "digest", "filters")
+    return columns.mapInArrow(match_batches, MATCHES.schema())
+
+
+def compile_filters(subscriptions: DataFrame) -> DataFrame:
+    """Return the table `filters`: one row with the index of all subscriptions' filters."""
+    checked = ingested(subscriptions, table="subscriptions").select("subscription", "encoded")
+    # Of an empty table Spark would compute nothing at all; with this row there is an index even then.
+    nobody = subscriptions.sparkSession.range(1).select(
+        F.lit(None).cast("string").alias("subscription"), F.lit(None).cast("binary").alias("encoded")
+    )
+    # In an order of its own, the same filters give the same bytes in every run.
+    return (
+        checked.unionByName(nobody)
+        .repartition(1)
+        .sortWithinPartitions("subscription")
+        .mapInArrow(compile_batches, FILTERS.schema())
+    )
+
+
+# -- in the workers --------------------------------------------------------------------------------------------
+
+
+def compile_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return one batch of one row for all subscriptions."""
+    names: list[Any] = []
+    index = AttributeIndex()
+    others: list[tuple[int, bytes]] = []
+    count = 0
+    for given in batches:
+        batch = given.filter(pc.is_valid(given.column("encoded")))
+        names.append(batch.column("subscription").cast(pa.string()))
+        encoded: list[bytes] = batch.column("encoded").to_pylist()
+        for first in range(0, len(encoded), ADDED):
+            handles: list[int] = []
+            filters: list[AttributeFilter] = []
+            for handle, wire in enumerate(encoded[first : first + ADDED], count + first):
+                filter = decode(wire)
+                if isinstance(filter, AttributeFilter):
+                    handles.append(handle)
+                    filters.append(filter)
+                else:
+                    others.append((handle, wire))
+            index.add_batch(handles, filters)
+        count += len(encoded)
+    subscriptions = pa.concat_arrays(names) if names else pa.array([], pa.string())
+    blob = pickle.dumps((index, others, subscriptions), protocol=5)
+    digest = hashlib.blake2b(blob, digest_size=16).hexdigest()
+    yield pa.RecordBatch.from_arrays(
+        [pa.array([0], pa.int32()), pa.array([digest]), pa.array([blob], pa.binary())],
+        [column.name for column in FILTERS.columns],
+    )
+
+
+class Matcher:
+    """The index of all filters in one worker."""
+
+    def __init__(self, blob: Any) -> None:
+        others: list[tuple[int, bytes]]
+        self._attributes: AttributeIndex
+        # What was pickled by `compile_batches`, a task of the same job, as Spark itself sends all that tasks run.
+        self._attributes, others, self._subscriptions = pickle.loads(blob)
+        self._unpacker = Unpacker(self._attributes)
+        self._others = Index()
+        self._others.add_batch([row for row, _ in others], [decode(wire) for _, wire in others])
+
+    def match(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Return the events of a batch with the subscriptions that they match."""
+        for first in range(0, batch.num_rows, STEP):
+            part = batch.slice(first, STEP)
+            for language, rows in by_language(part.column("language")):
+                some = part if rows is None else part.take(pa.array(rows))
+                if language == ATTRIBUTES:
+                    handles, ends = self._match_packed(some.column("encoded"))
+                else:
+                    handles, ends = self._match_others(language, some)
+                yield from self._answers(some.column("event"), handles, ends)
+
+    def _match_packed(self, encoded: pa.Array) -> tuple[Ints, Longs]:
+        large = encoded.cast(pa.large_binary())
+        _, offsets, data = large.buffers()
+        starts = np.frombuffer(offsets, np.int64)[large.offset : large.offset + len(large) + 1]
+        bytes_ = np.frombuffer(data if data is not None else b"", np.uint8)
+        return self._attributes.match_encoded(self._unpacker.encode(bytes_, starts))
+
+    def _match_others(self, language: str, batch: pa.RecordBatch) -> tuple[Ints, Longs]:
+        contents: list[Any] = []
+        for name, encoded in zip(
+            batch.column("event").to_pylist(), batch.column("encoded").to_pylist(), strict=True
+        ):
+            try:
+                if language == KEYWORDS:
+                    contents.append(frozenset(_words(encoded)))
+                else:
+                    contents.append(Document.parse(encoded))
+            except (EventError, msgspec.DecodeError) as error:
+                raise EventError(f"the event {name!r:.80} cannot be read: {error}") from None
+        found = self._others.match_batch(contents)
+        ends: Longs = np.cumsum([len(rows) for rows in found], dtype=np.int64)
+        return np.concatenate(found).astype(np.int32) if found else np.zeros(0, np.int32), ends
+
+    def _answers(self, events: pa.Array, handles: Ints, ends: Longs) -> Iterator[pa.RecordBatch]:
+        counts = np.diff(ends, prepend=0)
+        which = np.repeat(np.arange(len(counts)), counts)
+        for first in range(0, len(which), ANSWERS):
+            yield pa.RecordBatch.from_arrays(
+                [
+                    events.take(pa.array(which[first : first + ANSWERS])),
+                    self._subscriptions.take(pa.array(handles[first : first + ANSWERS])),
+                ],
+                [column.name for column in MATCHES.columns],
+            )
+
+
+_words = msgspec.msgpack.Decoder(list[str]).decode
+_kept: dict[str, Matcher] = {}  # by digest: the last one only
+
+
+def matcher_of(digest: str, blob: Any) -> Matcher:
+    """Return the matcher of these filters, made at most once as long as no other filters come between."""
+    matcher = _kept.get(digest)
+    if matcher is None:
+        _kept.clear()
+        matcher = _kept[digest] = Matcher(blob)
+    return matcher
+
+
+def match_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Match the events of one partition, whose first row has the filters."""
+    matcher: Matcher | None = None
+    for batch in batches:
+        if matcher is None and batch.num_rows:
+            digest = batch.column("digest")[0].as_py()
+            assert digest is not None, "the first row of a partition has the filters"
+            matcher = matcher_of(digest, batch.column("filters")[0].as_buffer())
+        if matcher is not None:
+            yield from matcher.match(batch.select(["event", "language", "encoded"]))
+
+
+def by_language(languages: pa.Array) -> Iterator[tuple[str, Sequence[int] | None]]:
+    """Return each language with the numbers of its rows; None for all of them, which is by far the most frequent."""
+    distinct = pc.unique(languages).to_pylist()
+    for language in sorted(distinct):
+        if len(distinct) == 1:
+            yield language, None
+        else:
+            yield language, pc.indices_nonzero(pc.equal(languages, language)).to_pylist()

@@ -1,0 +1,1 @@
+"""Plans: which subscriptions share a dissemination tree, and what the trees look like."""

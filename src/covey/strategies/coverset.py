@@ -1,0 +1,177 @@
+"""Filters that come and go, and the question which of them cover a filter or are covered by it.
+
+A filter that asks for one value of an attribute (`symbol = 'a'`) covers no filter of one conjunction but those that ask
+for that very value. So filters are kept by the values they ask for: those who could cover such a filter ask for one of
+its values or for no value at all, those whom it could cover ask for each of its values. Other filters, of no or several
+conjunctions or another family, are always among the candidates. Few candidates are compared one by one. For more an
+index is asked, which is made when it is needed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, ItemsView, Iterable
+from functools import lru_cache
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from covey.core.attributes.filter import AttributeFilter
+from covey.core.filter import Filter
+from covey.routing.lazy import LazyIndex
+
+# Up to so many are compared one by one. An index is quicker beyond, and takes long to add filters with many values to.
+FEW: Final = 16
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+class Values(NamedTuple):
+    """What single values a filter asks for, each as name and cuts; `plain` are those without a LIKE beside them."""
+
+    every: tuple[Hashable, ...]
+    plain: tuple[Hashable, ...]
+
+
+@lru_cache(maxsize=1 << 12)
+def values_of(filter: Filter) -> Values | None:
+    """Return the single values that a filter of one conjunction asks for; None for any other filter."""
+    if not isinstance(filter, AttributeFilter) or len(filter.conjunctions) != 1:
+        return None
+    every: list[Hashable] = []
+    plain: list[Hashable] = []
+    for name, side in filter.conjunctions[0].constraints:
+        if side.is_point:
+            value = name, side.numbers, side.strings, side.booleans
+            every.append(value)
+            if side.is_plain:
+                plain.append(value)
+    return Values(tuple(every), tuple(plain))
+
+
+class CoverSet(Generic[Name]):
+    """Filters by key; the answers are those of asking each filter in turn."""
+
+    def __init__(self) -> None:
+        self._filters: dict[Name, Filter] = {}
+        self._by_value: dict[Hashable, dict[Name, Filter]] = {}
+        self._free: dict[Name, Filter] = {}  # those that may cover filters of any values
+        self._others: dict[
+            Name, Filter
+        ] = {}  # those that are not of one conjunction; they are among the free
+        self._index: LazyIndex | None = None
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._filters
+
+    def __getitem__(self, key: Name) -> Filter:
+        return self._filters[key]
+
+    def get(self, key: Name) -> Filter | None:
+        """Return the filter of a key."""
+        return self._filters.get(key)
+
+    def items(self) -> ItemsView[Name, Filter]:
+        """Return keys and filters in the order in which they were added."""
+        return self._filters.items()
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    def add(self, key: Name, filter: Filter) -> None:
+        """Add a filter under a new key; ValueError if the key is in use."""
+        if key in self._filters:
+            raise ValueError(f"key {key!r} is in use already")
+        self._filters[key] = filter
+        values = values_of(filter)
+        if values is None:
+            self._others[key] = self._free[key] = filter
+        else:
+            for value in values.every:
+                self._by_value.setdefault(value, {})[key] = filter
+            if not values.plain:
+                self._free[key] = filter
+        if self._index is not None:
+            self._index.add(key, filter)
+
+    def remove(self, key: Name) -> Filter:
+        """Remove a key; return its filter. KeyError if it is not there."""
+        filter = self._filters.pop(key)
+        values = values_of(filter)
+        for value in () if values is None else values.every:
+            same = self._by_value[value]
+            del same[key]
+            if not same:
+                del self._by_value[value]
+        self._free.pop(key, None)
+        self._others.pop(key, None)
+        if self._index is not None:
+            self._index.remove(key)
+            if len(self._filters) < FEW // 2:
+                self._index = None
+        return filter
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    def covers(self, filter: Filter) -> bool:
+        """Return whether some filter here covers the given one."""
+        candidates = self._who_could_cover(filter)
+        if candidates is None:
+            return self._asked().covers(filter)
+        return any(other.covers(filter) for some in candidates for other in some.values())
+
+    def covering(self, filter: Filter) -> Iterable[Name]:
+        """Return the keys of the filters that cover the given one."""
+        candidates = self._who_could_cover(filter)
+        if candidates is None:
+            return self._asked().covering(filter)
+        found = [key for some in candidates for key, other in some.items() if other.covers(filter)]
+        return dict.fromkeys(found)
+
+    def covered(self, filter: Filter) -> Iterable[Name]:
+        """Return the keys of the filters that the given one covers."""
+        candidates = self._whom_it_could_cover(filter)
+        if candidates is None:
+            return self._asked().covered(filter)
+        return [key for some in candidates for key, other in some.items() if filter.covers(other)]
+
+    def overlapping(self, filter: Filter) -> Iterable[Name]:
+        """Return the keys of the filters that overlap the given one."""
+        if len(self._filters) > FEW:
+            return self._asked().overlapping(filter)
+        return [key for key, other in self._filters.items() if filter.overlaps(other)]
+
+    def matches(self, event: Any) -> bool:
+        """Return whether one of the filters matches the event."""
+        if len(self._filters) > FEW:
+            return bool(self._asked().match(event))
+        return any(filter.matches(event) for filter in self._filters.values())
+
+    def _who_could_cover(self, filter: Filter) -> list[dict[Name, Filter]] | None:
+        """Return the filters that could cover the given one, some perhaps twice; None if they are not few."""
+        if len(self._filters) <= FEW:
+            return [self._filters]
+        values = values_of(filter)
+        if values is None:
+            return None
+        found = [self._free]
+        for value in values.every:
+            same = self._by_value.get(value)
+            if same is not None:
+                found.append(same)
+        return found if sum(map(len, found)) <= FEW else None
+
+    def _whom_it_could_cover(self, filter: Filter) -> list[dict[Name, Filter]] | None:
+        """Return the filters that the given one could cover, each once; None if they are not few."""
+        if len(self._filters) <= FEW:
+            return [self._filters]
+        values = values_of(filter)
+        if values is None or not values.plain:
+            return None
+        fewest = min((self._by_value.get(value, {}) for value in values.plain), key=len)
+        return [fewest, self._others] if len(fewest) + len(self._others) <= FEW else None
+
+    def _asked(self) -> LazyIndex:
+        if self._index is None:
+            self._index = LazyIndex()
+            self._index.add_batch(list(self._filters), list(self._filters.values()))
+        return self._index

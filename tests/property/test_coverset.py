@@ -1,0 +1,114 @@
+"""Sets of filters that narrow down who can cover whom, and an index that waits: both answer as asking each in turn."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import covey
+from covey.core.attributes.filter import FALSE, TRUE
+from covey.core.filter import Filter
+from covey.core.xpath.filter import parse_xpath
+from covey.errors import FilterError
+from covey.matching.index import Index
+from covey.routing import lazy
+from covey.routing.lazy import LazyIndex
+from covey.strategies import coverset
+from covey.strategies.coverset import CoverSet
+
+TEXTS = (
+    "s = 'a'",
+    "s = 'b'",
+    "s = 'a' and x = 1",
+    "s = 'b' and x between 1 and 2",
+    "s = 'a' and x between 0 and 3",
+    "s in ('a', 'b')",
+    "s in ('a', 'b') and x = 1",
+    "x = 1",
+    "x = 1.0 and y is null",
+    "x > 0",
+    "s like 'a%'",
+    "s like '%a%'",
+    "s = 'a' and s not like '%a%b%'",
+    "b = true",
+    "b = true and s = 'a'",
+    "(s = 'a' and x = 1) or (s = 'a' and y = 2)",
+    "s = 'a' or x = 1",
+)
+FILTERS: list[Filter] = [FALSE, TRUE, *map(covey.parse, TEXTS)]
+FILTERS += [parse_xpath("/a/b"), parse_xpath("/a")]
+EVENTS = [{"s": "a"}, {"s": "b", "x": 1}, {"x": 1}, {"b": True}, {"s": "ab", "y": 2}, {}]
+
+numbers = st.integers(0, len(FILTERS) - 1)
+
+
+@pytest.mark.parametrize("few", [0, 3, 16])
+@given(changes=st.lists(numbers, max_size=40), asked=numbers)
+def test_a_set_answers_as_each_filter_in_turn(few: int, changes: list[int], asked: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coverset, "FEW", few)
+        found: CoverSet[int] = CoverSet()
+        there: dict[int, Filter] = {}
+        for step, number in enumerate(changes):
+            # The same filter may be there under several keys; every third step one leaves.
+            if step % 3 == 2 and there:
+                key = list(there)[number % len(there)]
+                assert found.remove(key) == there.pop(key)
+            else:
+                found.add(step, FILTERS[number])
+                there[step] = FILTERS[number]
+            filter = FILTERS[(asked + step) % len(FILTERS)]
+            covering = {key for key, other in there.items() if other.covers(filter)}
+            assert found.covers(filter) == bool(covering)
+            assert sorted(found.covering(filter)) == sorted(covering)
+            assert sorted(found.covered(filter)) == [k for k, other in there.items() if filter.covers(other)]
+            assert sorted(found.overlapping(filter)) == [
+                k for k, other in there.items() if filter.overlaps(other)
+            ]
+            event = EVENTS[step % len(EVENTS)]
+            assert found.matches(event) == any(other.matches(event) for other in there.values())
+            assert len(found) == len(there)
+
+
+@pytest.mark.parametrize("waiting", [1, 3, 1_000])
+@given(changes=st.lists(numbers, max_size=40))
+def test_an_index_that_waits_answers_as_one_that_does_not(waiting: int, changes: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lazy, "MOST_WAITING", waiting)
+        index, plain = LazyIndex(), Index()
+        keys: list[int] = []
+        for step, number in enumerate(changes):
+            if step % 3 == 2 and keys:
+                key = keys.pop(number % len(keys))
+                index.remove(key)
+                plain.remove(key)
+            else:
+                keys.append(step)
+                index.add(step, FILTERS[number], f"link {step % 2}")
+                plain.add(step, FILTERS[number], f"link {step % 2}")
+            assert len(index) == len(plain)
+            assert all(key in index for key in keys)
+            if number % 4 == 0:
+                filter, event = FILTERS[number], EVENTS[step % len(EVENTS)]
+                assert set(index.match(event)) == set(plain.match(event))
+                assert index.links(event) == plain.links(event)
+                assert index.covers(filter) == plain.covers(filter)
+                assert set(index.covering(filter)) == set(plain.covering(filter))
+                assert set(index.covered(filter)) == set(plain.covered(filter))
+                assert set(index.overlapping(filter)) == set(plain.overlapping(filter))
+
+
+def test_an_index_that_waits_says_at_once_what_is_wrong() -> None:
+    index = LazyIndex()
+    index.add("a", FILTERS[2])
+    with pytest.raises(ValueError, match="'a' is in the index already"):
+        index.add("a", FILTERS[3])
+    index.match({})
+    with pytest.raises(ValueError, match="'a' is in the index already"):
+        index.add("a", FILTERS[3])
+    with pytest.raises(FilterError):
+        index.add("b", "x = 1")  # type: ignore[arg-type]
+    with pytest.raises(KeyError):
+        index.remove("b")
+    assert len(index) == 1

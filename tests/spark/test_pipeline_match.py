@@ -1,0 +1,205 @@
+"""Matching on real Spark: against the scan, against a plain join, in other processes, without an action."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import covey
+from covey import pipeline
+from covey.core.attributes.sql import to_spark_sql
+from covey.matching.scan import ScanIndex
+from covey.pipeline import schemas
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILTERS = [
+    ("attributes", "price > 10 and symbol = 'IBM'"),
+    ("attributes", "price between 5 and 15"),
+    ("attributes", "symbol in ('IBM', 'HP') or price <> 12"),
+    ("attributes", "symbol like 'I_M%'"),
+    ("attributes", "volume is null"),
+    ("attributes", "quote.depth >= 3 and volume is not null"),
+    ("attributes", "volume = 9007199254740993"),
+    ("attributes", "open = true"),
+    ("attributes", "symbol = 'it''s \\ \"x\"'"),
+    ("attributes", "TRUE"),
+    ("attributes", "FALSE"),
+    ("xpath", "/news//item[title]"),
+    ("xpath", "//sport"),
+    ("keywords", "nokia or (phone and cheap)"),
+    ("keywords", "motorola"),
+]
+EVENTS: list[tuple[str, Any]] = [
+    ("attributes", {"symbol": "IBM", "price": 12}),
+    ("attributes", {"symbol": "IBM", "price": 10.0, "volume": 9007199254740993}),
+    ("attributes", {"symbol": "IBM", "price": "12", "volume": 9007199254740992}),
+    ("attributes", {"symbol": 'it\'s \\ "x"', "quote": {"depth": 3}, "volume": 1}),
+    ("attributes", {"symbol": "HP", "price": 7, "open": True}),
+    ("attributes", {"open": 1, "price": [1]}),
+    ("attributes", {"price": 10**30, "volume": None}),
+    ("attributes", {}),
+    ("xpath", "<news><world><item><title/></item></world></news>"),
+    ("xpath", "<news><sport/></news>"),
+    ("keywords", ["nokia", "new"]),
+    ("keywords", ["phone", "cheap", "motorola"]),
+    ("keywords", []),
+]
+
+
+def subscription_frame(spark: SparkSession, filters: list[tuple[str, str]]) -> DataFrame:
+    rows = [(f"s{k}", "b", language, text) for k, (language, text) in enumerate(filters)]
+    return spark.createDataFrame(rows, schemas.SUBSCRIPTIONS.schema(checked=False))
+
+
+def event_frame(spark: SparkSession, events: list[tuple[str, Any]]) -> DataFrame:
+    rows = [
+        (f"e{k}", "p", "b", None, language, content if language == "xpath" else json.dumps(content))
+        for k, (language, content) in enumerate(events)
+    ]
+    return spark.createDataFrame(rows, schemas.EVENTS.schema(checked=False))
+
+
+def scanned(events: list[tuple[str, Any]], filters: list[tuple[str, str]]) -> set[tuple[str, str]]:
+    scan = ScanIndex()
+    for k, (language, text) in enumerate(filters):
+        scan.add(f"s{k}", covey.parse(text, language=language))
+    contents = [frozenset(content) if language == "keywords" else content for language, content in events]
+    return {(f"e{k}", str(key)) for k, content in enumerate(contents) for key in scan.match(content)}
+
+
+def found(frame: DataFrame) -> set[tuple[str, str]]:
+    rows = [(row.event, row.subscription) for row in frame.collect()]
+    assert len(rows) == len(set(rows)), "each pair once"
+    return set(rows)
+
+
+def test_all_families_match_as_the_scan_does(spark: SparkSession) -> None:
+    events, subscriptions = event_frame(spark, EVENTS), subscription_frame(spark, FILTERS)
+    expected = scanned(EVENTS, FILTERS)
+    assert len({event for event, _ in expected}) > 10
+    assert found(pipeline.match(events, subscriptions)) == expected
+    # Ingested or not, in one partition or in many, some of them empty, with a compiled index or without.
+    checked = pipeline.ingest(events, table="events")
+    compiled = pipeline.compile_filters(pipeline.ingest(subscriptions, table="subscriptions"))
+    assert compiled.count() == 1
+    assert found(pipeline.match(checked.repartition(7), compiled)) == expected
+    assert (
+        found(pipeline.match(checked.coalesce(1).union(checked.where("event > 'e5'").limit(0)), compiled))
+        == expected
+    )
+
+
+def test_nothing_matches_nothing(spark: SparkSession) -> None:
+    events, subscriptions = event_frame(spark, EVENTS), subscription_frame(spark, FILTERS)
+    assert found(pipeline.match(events, subscriptions.limit(0))) == set()
+    assert found(pipeline.match(events.where("event = 'none'"), subscriptions)) == set()
+    bad = subscription_frame(spark, [("attributes", "a ="), *FILTERS])
+    assert len(found(pipeline.match(events, bad))) == len(scanned(EVENTS, FILTERS))
+
+
+def test_a_worker_does_not_mistake_one_index_for_another(spark: SparkSession) -> None:
+    events = pipeline.ingest(event_frame(spark, EVENTS), table="events")
+    for some in (FILTERS, FILTERS[:2], FILTERS[::-1]):
+        assert found(pipeline.match(events, subscription_frame(spark, some))) == scanned(EVENTS, some)
+
+
+def test_many_events_in_many_batches(spark: SparkSession) -> None:
+    generator = random.Random(5)
+    filters = [
+        ("attributes", f"a > {generator.randrange(100)} and b = {generator.randrange(4)}") for _ in range(40)
+    ]
+    events = [
+        ("attributes", {"a": generator.randrange(100), "b": generator.randrange(5)})
+        if generator.random() < 0.95
+        else ("keywords", ["x"])
+        for _ in range(3_000)
+    ]
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+    try:
+        assert found(
+            pipeline.match(event_frame(spark, events), subscription_frame(spark, filters))
+        ) == scanned(events, filters)
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
+def test_a_plain_join_finds_the_same(spark: SparkSession) -> None:
+    """The independent oracle: every filter as Spark SQL on a table with a column for each attribute."""
+    generator = random.Random(9)
+    symbols = ["IBM", "it's", "a\\b", '"', "${x}", "100%", "", "é"]
+    rows: list[tuple[Any, ...]] = [
+        (
+            f"e{k}",
+            generator.choice([None, *symbols]),
+            generator.choice([None, 1.5, -2.0, 12.0, 1e300]),
+            generator.choice([None, 0, 7, 2**53 + 1, -(2**62)]),
+            generator.choice([None, True, False]),
+        )
+        for k in range(60)
+    ]
+    quoted = ["'" + symbol.replace("'", "''") + "'" for symbol in symbols]
+    texts = [
+        *(f"symbol = {text} or price < 0" for text in quoted),
+        *(f"not (symbol <> {text} and volume >= 7)" for text in quoted),
+        *(f"symbol like {text[:-1]}%' and open = true" for text in quoted if "\\" not in text),
+        "not (price > 1 or volume > 1)",
+        "price is null and open <> true",
+        "volume in (7, 9007199254740993) or not open = false",
+        "symbol > 'a' and price not between 0 and 2",
+        "price = 'IBM' or volume = 7",
+        "symbol = 7 or open = true",
+    ]
+    typed = spark.createDataFrame(
+        rows, "event string, symbol string, price double, volume bigint, open boolean"
+    )
+    kinds = {"symbol": "string", "price": "double", "volume": "bigint", "open": "boolean"}
+    expected = {
+        (row.event, f"s{k}")
+        for k, text in enumerate(texts)
+        for row in typed.where(to_spark_sql(covey.parse(text), kinds)).select("event").collect()  # type: ignore[arg-type]
+    }
+    names = ("symbol", "price", "volume", "open")
+    events: list[tuple[str, Any]] = [("attributes", dict(zip(names, row[1:], strict=True))) for row in rows]
+    filters = [("attributes", text) for text in texts]
+    assert len(expected) > 200
+    assert expected == scanned(events, filters)
+    assert found(pipeline.match(event_frame(spark, events), subscription_frame(spark, filters))) == expected
+    by_stage = {row.event for row in pipeline.where(typed, filter=texts[0]).collect()}
+    assert by_stage == {event for event, subscription in expected if subscription == "s0"}
+
+
+def test_where_reads_the_columns_types(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(1, ("x", 2.5)), (2, ("y", None))], "n int, q struct<s string, d double>")
+    assert [row.n for row in pipeline.where(frame, filter="q.s = 'x' and q.d > 2 and n = 1").collect()] == [1]
+    assert [row.n for row in pipeline.where(frame, filter="n = 'x' or q.d is null").collect()] == [2]
+    with pytest.raises(covey.FilterError, match="no column 'z'"):
+        pipeline.where(frame, filter="z = 1")
+
+
+def test_stages_run_no_action(spark: SparkSession) -> None:
+    """Reading the rows would fail, so whoever returns has not read them."""
+
+    def fail(batches: Any) -> Any:
+        raise RuntimeError("the rows are read")
+        yield
+
+    events = event_frame(spark, EVENTS).mapInArrow(fail, schemas.EVENTS.schema(checked=False))
+    subscriptions = subscription_frame(spark, FILTERS).mapInArrow(
+        fail, schemas.SUBSCRIPTIONS.schema(checked=False)
+    )
+    frames = [
+        pipeline.match(events, subscriptions),
+        pipeline.compile_filters(subscriptions),
+        pipeline.ingest(events, table="events"),
+        pipeline.quarantine(pipeline.judge(events, table="events"), table="events"),
+        pipeline.sample(events, p=0.5),
+        pipeline.where(events, filter="event = 'e1'"),
+    ]
+    for frame in frames:
+        with pytest.raises(Exception, match="the rows are read"):
+            frame.collect()
