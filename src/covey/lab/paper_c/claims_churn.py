@@ -32,9 +32,13 @@ def _totals(results: Results, experiment: str) -> Rows:
 
 def _compared(rows: Rows, *keys: tuple[str, str]) -> str:
     return "; ".join(
-        f"{name}: " + ", ".join(f"{label} {number(row, key):,.3g}" for key, label in keys)
+        f"{name}: " + ", ".join(f"{label} {_short(number(row, key))}" for key, label in keys)
         for name, row in rows.items()
     )
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _kept(rows: Rows) -> str:

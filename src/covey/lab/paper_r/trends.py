@@ -7,7 +7,7 @@ fall, so much as NOISE is let pass.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from covey.lab.claim import Claim, Verdict
@@ -164,13 +164,26 @@ def _bounds(results: Results) -> tuple[bool, bool]:
     return kept, counted
 
 
-def _falls_with_locality(results: Results, experiment: str, measure: str, advertisements: bool) -> float:
-    """Return by how much a measure of identity falls at most from one d to the next, as a share; 0 if it never does."""
+def _falls_with_locality(
+    results: Results, experiment: str, measure: str, advertisements: bool
+) -> dict[int, float]:
+    """Return by which share a measure of identity falls at most from one d to the next, by size; 0 if never."""
     where: dict[str, Value] = {"strategy": "identity", "advertisements": advertisements}
     degrees = localities(results, experiment)
     curves = [at_sizes(results, experiment, measure, locality=d, **where) for d in degrees]
-    steps = [(lower[size], upper[size]) for lower, upper in pairwise(curves) for size in lower]
-    return max((1 - after / before for before, after in steps if before > after), default=0.0)
+    return {
+        size: max([0.0, *(1 - upper[size] / lower[size] for lower, upper in pairwise(curves) if lower[size])])
+        for size in curves[0]
+    }
+
+
+def _from_where(falls: Mapping[int, float]) -> str:
+    """Return in words from which size on a measure does not fall by more than chance."""
+    late = [size for size, fall in falls.items() if fall >= NOISE - 1]
+    sizes = [size for size in falls if size > max(late, default=0)]
+    return (
+        f"From {min(sizes)} consumers a local broker on it falls nowhere by more than that." if sizes else ""
+    )
 
 
 def judge_locality(results: Results) -> Verdict:
@@ -179,8 +192,11 @@ def judge_locality(results: Results) -> Verdict:
     if not full or not results.has((DYNAMICS,)):
         return NOT_MEASURED
     kept, counted = _bounds(results)
-    tables = max(_falls_with_locality(results, LOCALITY, "entries", flag) for flag in (True, False))
-    overhead = [_falls_with_locality(results, DYNAMICS, "overhead", flag) for flag in (True, False)]
+    tables = max(
+        max(_falls_with_locality(results, LOCALITY, "entries", flag).values()) for flag in (True, False)
+    )
+    by_size = [_falls_with_locality(results, DYNAMICS, "overhead", flag) for flag in (True, False)]
+    overhead = [max(falls.values()) for falls in by_size]
     ends = []
     exact = True
     for row in sorted(full, key=lambda found: number(found, "locality")):
@@ -201,6 +217,8 @@ def judge_locality(results: Results) -> Verdict:
             " nothing depends much on d: what a subscription meets is then nearly the same wherever the others are, and"
             " the populations of different d are drawn apart."
         )
+    if max(overhead) >= NOISE - 1:
+        reason += f" FFO without advertisements falls by less {_from_where(by_size[1])}."
     return Verdict(
         f"bounds {'kept' if kept else 'broken'}; from one d to the next RTS falls by {tables:.1%} at most, FFO by"
         f" {overhead[0]:.1%} with and {overhead[1]:.1%} without adv.; saved in the end {', '.join(ends)}",
