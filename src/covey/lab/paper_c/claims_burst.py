@@ -27,6 +27,10 @@ NAMES = {
 }
 
 
+def _seconds(time_s: float) -> str:
+    return f"{time_s:,.0f}" if time_s >= 100 else f"{time_s:.3g}"
+
+
 def _burst(results: Results, strategy: str, service: str) -> Row:
     where: dict[str, Value] = {"strategy": strategy, "service": service, "triggered_each": 2_100, "seed": 1}
     [row] = results.rows("c-burst", kind="total", **where)
@@ -105,7 +109,7 @@ def judge_queues(results: Results) -> Verdict:
     texts = []
     for service, names in (("linear", tuple(NAMES)), ("table-ii", ("active", "incremental"))):
         peak, delay_s = _queues(results, service, names)
-        each = (f"{name} {peak[name]:,} queued, {delay_s[name]:.3g} s" for name in names)
+        each = (f"{name} {peak[name]:,} queued, {_seconds(delay_s[name])} s" for name in names)
         texts.append(f"{service}: {', '.join(each)}")
     peak, delay_s = _queues(results, "linear")
     better = 1 - delay_s["incremental"] / delay_s["active"] if delay_s["active"] else 0.0
