@@ -1,0 +1,1 @@
+"""Groups of subscriptions that share a dissemination tree, chosen in several ways."""

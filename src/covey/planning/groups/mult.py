@@ -1,0 +1,141 @@
+"""MULT: groups by likeness of matched documents, as many as cost least.
+
+A. Majumder, N. Shrivastava, R. Rastogi and A. Srinivasan, "Scalable Content-Based Routing in Pub/Sub Systems",
+Algorithm 3. Merging needs no costs, so all merges come first (`likeness`), and numbers of groups are tried afterwards:
+all classes (or the most that may be tried), half as many, and so on to one; then in between around the best, until
+neighbours differ by few. Groups that two numbers have in common are costed once. With `every`, each number is tried.
+
+`mult` takes the number that costs least on the sample, as the paper does. `held_out` takes the one that costs least on
+documents that nothing was fitted to, and keeps one tree if that is cheaper on them: a small sample likes many groups,
+and fresh documents pay for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from covey.errors import PlanError
+from covey.matching.jit import Ints
+from covey.planning.groups.assign import settled
+from covey.planning.groups.baselines import single
+from covey.planning.groups.costing import Costing, finished
+from covey.planning.groups.likeness import Dendrogram, dendrogram
+from covey.planning.groups.model import Grouping, Point, Problem, members_of, numbered
+
+MOST_GROUPS = 1_024
+STEP = 1.1  # neighbouring numbers of groups that differ by no more than this are near enough
+TRAINING_SHARE = 2 / 3
+
+
+def mult(
+    problem: Problem,
+    *,
+    measure: str = "jaccard",
+    groups: int | None = None,
+    most: int = MOST_GROUPS,
+    every: bool = False,
+) -> Grouping:
+    """Return the groups that cost least on the sample, or so many if `groups` is given, as far as that goes."""
+    merging = Merging(problem, measure)
+    if groups is not None:
+        return finished(problem, "mult", merging.group(groups))
+    if problem.sample.subscription_count == 0:
+        return finished(problem, "mult", merging.group(1))
+    best, curve = merging.search(lambda point: point.sample, most, every)
+    return finished(problem, "mult", merging.group(best), curve)
+
+
+def held_out(problem: Problem, *, measure: str = "jaccard", most: int = MOST_GROUPS) -> Grouping:
+    """Return the groups that cost least on the documents held out, one group if that is as cheap on them.
+
+    If none are held out, a third of the sample is, drawn by the seed, and the costs in the result are of these parts.
+    """
+    problem = parted(problem)
+    if problem.sample.subscription_count == 0:
+        return finished(problem, "held-out", np.zeros(0, np.int32))
+    merging = Merging(problem, measure)
+    best, curve = merging.search(lambda point: point.held_out or 0.0, most, False)
+    chosen = finished(problem, "held-out", merging.group(best), curve)
+    return not_worse(problem, chosen)
+
+
+def parted(problem: Problem) -> Problem:
+    """Return the problem with documents held out: a third of the sample, unless there are some."""
+    if problem.held_out is not None:
+        return problem
+    training, others = problem.sample.split(TRAINING_SHARE, problem.seed)
+    return replace(problem, sample=training, held_out=others)
+
+
+def not_worse(problem: Problem, chosen: Grouping) -> Grouping:
+    """Return what was chosen, or one group if that costs no more on the documents held out."""
+    alone = single(problem)
+    assert chosen.held_out is not None, "documents are held out"
+    assert alone.held_out is not None, "documents are held out"
+    if alone.held_out.cost <= chosen.held_out.cost:
+        return replace(alone, name=chosen.name, curve=chosen.curve)
+    return chosen
+
+
+class Merging:
+    """The groups of a problem for each number of groups."""
+
+    def __init__(self, problem: Problem, measure: str) -> None:
+        self.problem = problem
+        self.tree: Dendrogram = dendrogram(problem.sample, measure=measure, seed=problem.seed)
+        sample = problem.sample
+        self.classes = settled(
+            problem.paths,
+            sample.hosts,
+            self.tree.classes,
+            self.tree.count,
+            problem.words,
+        )
+
+    def group(self, groups: int) -> Ints:
+        """Return the group of each subscription, of at most so many groups; one group if likeness leaves more."""
+        if groups < 1:
+            raise PlanError(f"the number of groups cannot be {groups}")
+        if groups < max(2, self.tree.fewest) or self.tree.count < 2:
+            return np.zeros(len(self.classes), np.int32)
+        return numbered(self.tree.labels(min(groups, self.tree.count))[self.classes])
+
+    def search(self, value: Callable[[Point], float], most: int, every: bool) -> tuple[int, list[Point]]:
+        """Return the number of groups with the least value, the smaller of equals, and all that were tried."""
+        costing = Costing(self.problem)
+        known: dict[int, Point] = {}
+        fewest, highest = max(2, self.tree.fewest), max(1, min(most, self.tree.count))
+
+        def try_(groups: int) -> None:
+            if groups not in known and (groups == 1 or fewest <= groups <= highest):
+                known[groups] = costing.point(members_of(self.group(groups)))
+
+        if every:
+            for groups in range(highest, 0, -1):
+                try_(groups)
+        groups = highest
+        while groups > fewest:
+            try_(groups)
+            groups //= 2
+        try_(fewest)
+        try_(1)
+        while True:
+            best = min(known, key=lambda groups: (value(known[groups]), groups))
+            before = len(known)
+            for middle in _between(sorted(known), best):
+                try_(middle)
+            if len(known) == before:
+                return best, [known[groups] for groups in sorted(known, reverse=True)]
+
+
+def _between(tried: list[int], best: int) -> list[int]:
+    """Return a number half way, as a ratio, from the best to each neighbour that is not near enough."""
+    place = tried.index(best)
+    found = []
+    for low, high in ((place - 1, place), (place, place + 1)):
+        if low >= 0 and high < len(tried) and tried[high] > STEP * tried[low]:
+            found.append(round((tried[low] * tried[high]) ** 0.5))
+    return found
