@@ -144,16 +144,14 @@ def report(
 
     Takes results as `scoreboard` does. Exit code 1 if a cell failed.
     """
+    from covey.lab.drawing import write
     from covey.lab.papers import papers
     from covey.lab.report import report as page
 
     check_output(output)
     store = open_store(results)
     failed = complete(store, jobs)
-    try:
-        output.write_text(page(papers(), store), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {str(output)!r:.80}: {error.strerror or error}") from None
+    write(output, page(papers(), store).encode())
     typer.echo(str(output))
     raise typer.Exit(1 if failed else 0)
 

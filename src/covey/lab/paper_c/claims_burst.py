@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from covey.lab.claim import Claim, Verdict
 from covey.lab.experiment import Results, Row, Value
-from covey.lab.paper_c.driving import number
+from covey.lab.paper_c.driving import brief, number
 from covey.lab.paper_c.experiments_burst import COVERED, TRIGGERED
 
 CORE = ("A", "B", "C", "D", "E")
@@ -25,10 +25,6 @@ NAMES = {
     "packing": "covering-packing",
     "incremental": "incremental",
 }
-
-
-def _seconds(time_s: float) -> str:
-    return f"{time_s:,.0f}" if time_s >= 100 else f"{time_s:.3g}"
 
 
 def _burst(results: Results, strategy: str, service: str) -> Row:
@@ -109,7 +105,7 @@ def judge_queues(results: Results) -> Verdict:
     texts = []
     for service, names in (("linear", tuple(NAMES)), ("table-ii", ("active", "incremental"))):
         peak, delay_s = _queues(results, service, names)
-        each = (f"{name} {peak[name]:,} queued, {_seconds(delay_s[name])} s" for name in names)
+        each = (f"{name} {peak[name]:,} queued, {brief(delay_s[name])} s" for name in names)
         texts.append(f"{service}: {', '.join(each)}")
     peak, delay_s = _queues(results, "linear")
     better = 1 - delay_s["incremental"] / delay_s["active"] if delay_s["active"] else 0.0

@@ -12,7 +12,7 @@ from typing import Final
 
 from covey.lab.claim import Claim, Verdict
 from covey.lab.experiment import Results, Row
-from covey.lab.paper_c.driving import number
+from covey.lab.paper_c.driving import brief, number
 from covey.lab.paper_c.experiments_churn import ACTIVE, BY_KEY, DEFAULT, ONE, VARIANTS, played_s
 from covey.sim.service import ACTIVE as TIMES
 
@@ -32,13 +32,9 @@ def _totals(results: Results, experiment: str) -> Rows:
 
 def _compared(rows: Rows, *keys: tuple[str, str]) -> str:
     return "; ".join(
-        f"{name}: " + ", ".join(f"{label} {_short(number(row, key))}" for key, label in keys)
+        f"{name}: " + ", ".join(f"{label} {brief(number(row, key))}" for key, label in keys)
         for name, row in rows.items()
     )
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _kept(rows: Rows) -> str:

@@ -175,3 +175,8 @@ def number(row: Mapping[str, Value], key: str) -> Number:
     value = row[key]
     assert isinstance(value, int | float), f"{key} is {value!r}"
     return value
+
+
+def brief(value: Number) -> str:
+    """Return a number in three digits, or whole from a hundred on."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

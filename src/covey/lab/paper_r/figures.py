@@ -35,9 +35,6 @@ def _finish(axes: Any, ylabel: str, *, log: bool) -> None:
     axes.set_xlim(left=0)
     if log:
         axes.set_yscale("log")
-        low, high = axes.get_ylim()
-        axes.yaxis.set_major_formatter("{x:,g}")
-        axes.yaxis.set_minor_formatter("{x:,g}" if high < 10 * low else "")
     else:
         axes.set_ylim(bottom=0)
     if axes.lines:
