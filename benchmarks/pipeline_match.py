@@ -1,12 +1,14 @@
 """The pipeline's match stage against the kernel inside it, and against Spark SQL's join on the same predicate.
 
     .venv/bin/python benchmarks/pipeline_match.py [--events 1000000] [--filters 100000] [--master 'local[2]'] [--json]
-                                                  [--join-events 1000] [--join-filters 1000] [--rounds 3]
+                                                  [--join-events 10000] [--join-filters 10000] [--rounds 3]
 
 Figures are seconds of processor time, user and system:
 
     compile        all filters into the index, one task: Python's share, Java's share
     stage          match on ingested events in Parquet, the answers dropped: Java's share, Python's share
+    blocking       ingested events into blocks
+    blocks         match on blocks in Parquet, the answers dropped
     kernel         the same events, encoded beforehand, through the index's kernel in this process; and unpacking them
     join           Spark SQL: attributes and constraints as rows, joined by name and interval, counted by pair
 
@@ -20,9 +22,10 @@ import argparse
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +121,7 @@ def measured(frame: Callable[[], DataFrame], rounds: int) -> dict[str, Any]:
         frame().write.format("noop").mode("overwrite").save()
         clock = time.perf_counter() - began
         java, python = spent_s() - before
-        costs.append((java + python, java, python, clock))
+        costs.append((float(java + python), float(java), float(python), clock))
     names = ("total_s", "java_s", "python_s", "clock_s")
     best = dict(zip(names, [round(value, 2) for value in min(costs)], strict=True))
     return best | {"first_s": round(costs[0][0], 2)}
@@ -196,7 +199,7 @@ def main() -> None:
     )
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--filters", type=int, default=100_000)
-    parser.add_argument("--join-events", type=int, default=20_000)
+    parser.add_argument("--join-events", type=int, default=10_000)
     parser.add_argument("--join-filters", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--master", default="local[2]")
@@ -215,6 +218,11 @@ def main() -> None:
         print(f"{part:<10}", figures)
 
 
+def say(part: str, so_far: Mapping[str, Any] | None = None) -> None:
+    """Show what is measured next, and what was found, on standard error."""
+    print(time.strftime("%H:%M:%S"), part, so_far or "", file=sys.stderr, flush=True)
+
+
 def run(workload: Any, options: argparse.Namespace, directory: Path) -> dict[str, Any]:
     """Return all figures."""
     warm_up()
@@ -229,24 +237,41 @@ def run(workload: Any, options: argparse.Namespace, directory: Path) -> dict[str
     spark.range(10).mapInArrow(lambda batches: batches, "id long").collect()
     events = spark.read.parquet(str(directory / "events.parquet"))
     subscriptions = spark.read.parquet(str(directory / "subscriptions.parquet"))
+    say("compile")
     compiled = measured(lambda: pipeline.compile_filters(subscriptions), 1)
     kept = pipeline.compile_filters(subscriptions).persist()
+    say("stage")
     found = pipeline.match(events, kept).count()
     stage = measured(lambda: pipeline.match(events, kept), options.rounds)
+    say("blocks")
+    blocking = measured(lambda: pipeline.blocks(events), options.rounds)
+    pipeline.blocks(events).write.parquet(str(directory / "blocks.parquet"))
+    blocks = spark.read.parquet(str(directory / "blocks.parquet"))
+    assert pipeline.match(blocks, kept).count() == found, "blocks match what rows match"
+    from_blocks = measured(lambda: pipeline.match(blocks, kept), options.rounds)
+    say("with compiling")
     whole = measured(lambda: pipeline.match(events, subscriptions), 1)
+    say("kernel")
     alone = kernel(filters[: options.filters], directory / "events.parquet", options.rounds)
     assert found == alone["matches"], "the stage found what the kernel finds"
     result: dict[str, Any] = {
         "size": {"events": options.events, "filters": options.filters, "matches": found},
         "compile": compiled,
         "stage": stage,
+        "blocking": blocking,
+        "blocks": from_blocks,
         "with compiling": whole,
         "kernel": alone,
         "ratios": {
             "stage / kernel": round(stage["total_s"] / alone["kernel_s"], 2),
-            "python / kernel": round(stage["python_s"] / alone["kernel_s"], 2),
+            "stage / (unpack + kernel)": round(stage["total_s"] / (alone["unpack_s"] + alone["kernel_s"]), 2),
+            "blocks / kernel": round(from_blocks["total_s"] / alone["kernel_s"], 2),
+            "blocks / (unpack + kernel)": round(
+                from_blocks["total_s"] / (alone["unpack_s"] + alone["kernel_s"]), 2
+            ),
         },
     }
+    say("join", result)
     result["join"] = against_join(spark, workload, filters[: options.join_filters], options, directory)
     spark.stop()
     return result
@@ -268,7 +293,7 @@ def against_join(
     few = pipeline.compile_filters(spark.read.parquet(str(directory / "few.parquet"))).persist()
     ours = pipeline.match(spark.read.parquet(str(directory / "some.parquet")), few)
     assert join.count() == ours.count(), "the join finds what the stage finds"
-    theirs, mine = measured(lambda: join, 2), measured(lambda: ours, options.rounds)
+    theirs, mine = measured(lambda: join, 1), measured(lambda: ours, options.rounds)
     return {
         "events": len(events),
         "filters": len(filters),

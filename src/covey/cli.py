@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from covey import __version__
-from covey.commands import bench, filters, lab, sim, trial
+from covey.commands import bench, data, filters, lab, plan, sim, trial
 from covey.errors import CoveyError
 
 EXIT_ERROR = 2
@@ -29,9 +29,11 @@ app = typer.Typer(
 app.add_typer(filters.app, name="filter")
 app.add_typer(bench.app, name="bench")
 app.add_typer(lab.app, name="lab")
+app.add_typer(data.app, name="data")
 
 app.command()(sim.sim)
 app.command()(trial.trial)
+app.command()(plan.plan)
 
 
 def _print_version(wanted: bool) -> None:

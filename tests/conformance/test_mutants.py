@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from covey.routing import digest, plan, probes, router, seen, tree
+from covey.routing import carrying, digest, plan, probes, router, seen, tree
 from covey.routing.digest import Fact
 from covey.routing.messages import Link, Unsubscribe
 from covey.sim import network
 from covey.sim.trial import TOPOLOGIES, Trial, applies
-from covey.strategies import covering, subscriptions
+from covey.strategies import covering, regions, subscriptions, told
 from covey.strategies.told import Item
 
 SEEDS = 200
@@ -161,7 +161,35 @@ def forget_what_was_delivered(patch: pytest.MonkeyPatch) -> None:
 def group_by_key(patch: pytest.MonkeyPatch) -> None:
     """A subscription leaves from another tree than it was put on."""
     trees = iter(range(10**9))
-    patch.setattr(plan.TreePlan, "group", lambda self, key, filter: next(trees) % len(self.trees))
+    patch.setattr(plan.TreePlan, "group", lambda self, broker, filter: next(trees) % len(self.trees))
+
+
+def reduce_between_homes(patch: pytest.MonkeyPatch) -> None:
+    """A filter is not told because one of another home covers it."""
+    right = regions.Regions.quenched
+
+    def quenched(self: Any, link: Link, item: Item) -> bool:
+        return right(self, link, item) or self._told[link].cover(item.filter)
+
+    patch.setattr(regions.Regions, "quenched", quenched)
+
+
+def enter_nothing_again(patch: pytest.MonkeyPatch) -> None:
+    """What a filter stood for in the directory is forgotten when it leaves."""
+    patch.setattr(regions.Regions, "_uncovered", lambda self, gone: [])
+
+
+def carry_by_another_tree(patch: pytest.MonkeyPatch) -> None:
+    """On every tree an event goes as on tree 0."""
+    right = carrying.Carrying.next_hop
+    patch.setattr(
+        carrying.Carrying, "next_hop", lambda self, tree, broker, host: right(self, 0, broker, host)
+    )
+
+
+def keep_entries_that_hide(patch: pytest.MonkeyPatch) -> None:
+    """A filter that others here cover now stays in the directory."""
+    patch.setattr(told.Told, "covered", lambda self, filter: [])
 
 
 MUTANTS: list[tuple[str, Patch, bool]] = [
@@ -178,6 +206,10 @@ MUTANTS: list[tuple[str, Patch, bool]] = [
     ("trees", deliver_every_copy, False),
     ("trees", one_table_for_all_trees, False),
     ("trees", group_by_key, False),
+    ("regions", reduce_between_homes, False),
+    ("regions", enter_nothing_again, False),
+    ("regions", carry_by_another_tree, False),
+    ("regions", keep_entries_that_hide, False),
     ("covering", lose_unadvertised_events, False),
     ("covering", echo_at_once, False),
     ("covering", move_in_one_jump, False),

@@ -18,6 +18,7 @@ from covey.core.attributes.filter import AttributeFilter
 from covey.core.attributes.parser import parse_attributes
 from covey.core.packing import pack, unpack
 from covey.errors import EventError, FilterError
+from covey.matching.attributes.columns import columns_of
 from covey.matching.attributes.index import AttributeIndex, Batch
 from covey.matching.attributes.unpacking import Unpacker
 
@@ -37,9 +38,16 @@ ODD_EVENTS: list[dict[str, Any]] = [
 ]
 
 
+def joined(packed: list[bytes]) -> tuple[Any, Any]:
+    return np.frombuffer(b"".join(packed), np.uint8), np.cumsum([0, *map(len, packed)], dtype=np.int64)
+
+
 def encode(unpacker: Unpacker, packed: list[bytes]) -> Batch:
-    data = np.frombuffer(b"".join(packed), np.uint8)
-    return unpacker.encode(data, np.cumsum([0, *map(len, packed)], dtype=np.int64))
+    return unpacker.encode(*joined(packed))
+
+
+def encode_columns(unpacker: Unpacker, packed: list[bytes]) -> Batch:
+    return unpacker.encode_columns(columns_of(*joined(packed)))
 
 
 def matches(index: AttributeIndex, batch: Batch) -> list[list[int]]:
@@ -78,6 +86,7 @@ def test_packed_events_match_what_dictionaries_match(data: st.DataObject) -> Non
     expected = [[k for k, filter in enumerate(filters) if filter.matches(event)] for event in events]
     packed = [pack(event) for event in events]
     assert matches(index, encode(Unpacker(index), packed)) == expected
+    assert matches(index, encode_columns(Unpacker(index), packed)) == expected
     assert matches(index, index.encode(map(unpack, packed))) == expected
     # And in another process, where the index arrives as its bytes.
     copy = pickle.loads(pickle.dumps(index))
@@ -106,6 +115,7 @@ def test_every_form_of_a_value() -> None:
     packed = [pack(event) for event in ODD_EVENTS]
     expected = [[k for k, filter in enumerate(filters) if filter.matches(event)] for event in ODD_EVENTS]
     assert matches(index, encode(Unpacker(index), packed)) == expected
+    assert matches(index, encode_columns(Unpacker(index), packed)) == expected
     # Each of them can fail: there is an event that it matches.
     seen = set().union(*expected)
     assert [str(filter)[:40] for k, filter in enumerate(filters) if k not in seen] == []
@@ -117,10 +127,12 @@ def test_the_same_points_in_the_same_order() -> None:
     ]
     index = index_of(filters)
     events = [{"a": 1, "b": 3.5, "s": "x", "u": "y"}, {"t": True, "u": 1}, {"s": "z", "u": "no"}]
-    for ours, theirs in zip(
-        encode(Unpacker(index), [pack(event) for event in events]), index.encode(events), strict=True
+    packed, expected = [pack(event) for event in events], index.encode(events)
+    for ours, columns, theirs in zip(
+        encode(Unpacker(index), packed), encode_columns(Unpacker(index), packed), expected, strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(columns, theirs)
 
 
 @given(st.binary(max_size=24))
@@ -134,10 +146,11 @@ def test_bytes_that_are_no_event_are_told(garbage: bytes) -> None:
             flat = False
         if not flat:
             # What is not in the one form may be read or refused, but never beyond its end.
-            try:
-                encode(Unpacker(index), [pack({"a": 1}), bad])
-            except EventError as error:
-                assert "event 1 " in str(error)
+            for reading in (encode, encode_columns):
+                try:
+                    reading(Unpacker(index), [pack({"a": 1}), bad])
+                except EventError as error:
+                    assert "event 1 " in str(error) or "UTF-8" in str(error)
     for bad in (
         b"",
         b"\x81",
@@ -150,6 +163,8 @@ def test_bytes_that_are_no_event_are_told(garbage: bytes) -> None:
     ):
         with pytest.raises(EventError, match="event 0 "):
             encode(Unpacker(index), [bad])
+        with pytest.raises(EventError, match="event 0 "):
+            encode_columns(Unpacker(index), [bad])
         with pytest.raises(EventError):
             unpack(bad if bad != b"\x81\xa1a\x81\xa1b\1" else b"")
 

@@ -26,6 +26,7 @@ from covey.planning.low_stretch.akpw import akpw_links
 from covey.planning.low_stretch.forest import completed
 from covey.planning.low_stretch.plain import (
     heaviest_links,
+    heavy_path_links,
     hop_links,
     minimum_links,
     random_links,
@@ -66,6 +67,29 @@ def test_every_construction_spans_what_its_links_join(graph: Graph, data: st.Dat
         tree = completed(graph, links, root)
         assert set(links) <= set(tree.links), name
         assert spans(range(graph.nodes), links_of(graph, tree.links)), name
+
+
+@given(graphs(most=10), st.data())
+def test_heavy_paths_are_shortest_and_join_where_most_is_carried(graph: Graph, data: st.DataObject) -> None:
+    """Against the rule in plain Python: nodes choose from the farthest on, the neighbour that carries most by then."""
+    root = data.draw(st.integers(0, graph.nodes - 1))
+    weights = np.array([data.draw(st.integers(0, 4)) for _ in range(graph.nodes)], np.float64)
+    tree = Tree(graph, heavy_path_links(graph, root, weights), root)
+    far, _ = shortest(graph, graph.costs, root)
+    assert tree.depth == pytest.approx(far)
+    carried, parents = weights.tolist(), {}
+    ways = {(a, b): cost for (a, b), cost in zip(graph.ends.tolist(), graph.costs.tolist(), strict=True)}
+    ways |= {(b, a): cost for (a, b), cost in ways.items()}
+    for node in sorted(range(graph.nodes), key=lambda node: (-far[node], node)):
+        onward = [
+            b
+            for (a, b), cost in ways.items()
+            if a == node and math.isclose(far[b] + cost, far[node], rel_tol=1e-12)
+        ]
+        if node != root:
+            parents[node] = min(onward, key=lambda other: (-carried[other], other))
+            carried[parents[node]] += carried[node]
+    assert {node: int(tree.parent[node]) for node in range(graph.nodes) if node != root} == parents
 
 
 @given(graphs(most=10), st.data())

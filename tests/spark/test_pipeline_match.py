@@ -94,6 +94,16 @@ def test_all_families_match_as_the_scan_does(spark: SparkSession) -> None:
     )
 
 
+def test_events_in_blocks_match_as_rows_do(spark: SparkSession) -> None:
+    events, subscriptions = event_frame(spark, EVENTS), subscription_frame(spark, FILTERS)
+    blocks = pipeline.blocks(events.coalesce(1), size=3)
+    counts = blocks.groupBy("language").sum("events").collect()
+    assert {(row[0], row[1]) for row in counts} == {("attributes", 8), ("xpath", 2), ("keywords", 3)}
+    assert max(row.events for row in blocks.collect()) == 3
+    assert found(pipeline.match(blocks, subscriptions)) == scanned(EVENTS, FILTERS)
+    assert found(pipeline.match(blocks.limit(0), subscriptions)) == set()
+
+
 def test_nothing_matches_nothing(spark: SparkSession) -> None:
     events, subscriptions = event_frame(spark, EVENTS), subscription_frame(spark, FILTERS)
     assert found(pipeline.match(events, subscriptions.limit(0))) == set()

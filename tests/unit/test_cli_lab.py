@@ -153,3 +153,13 @@ def test_mistakes_are_one_line(ask, arguments: tuple[str, ...], part: str) -> No
     assert part in err
     assert err.startswith("covey: ")
     assert err.count("\n") == 1
+
+
+def test_a_directory_of_data_must_be_there(ask, tmp_path: Path) -> None:
+    for command in (["run", "T"], ["scoreboard"], ["report"], ["document"]):
+        code, _, err = ask(*command, "--data", str(tmp_path / "nowhere"), *HERE)
+        assert code != 0
+        assert err.count("\n") == 1
+        assert "nowhere' is not a directory (hint: --data or COVEY_LAB_DATA)" in err
+    assert ask("run", "T", "--data", str(tmp_path), *HERE)[0] == 0
+    assert ask("run", "T", *HERE)[0] == 0

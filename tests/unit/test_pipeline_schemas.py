@@ -33,6 +33,12 @@ def test_the_document_shows_the_table(table: Table) -> None:
     assert rows[2:] == given + added
 
 
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_spark_has_the_same_types(table: Table) -> None:
+    columns = [f"{column.name}:{column.type}" for column in (*table.columns, *table.added)]
+    assert table.schema().simpleString() == f"struct<{','.join(columns)}>"
+
+
 def test_the_document_shows_no_other_table() -> None:
     shown = re.findall(r"^### (\w+)$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
     assert shown == [table.name for table in TABLES]

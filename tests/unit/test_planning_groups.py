@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from covey.errors import PlanError
+from covey.planning.documents import Documents
 from covey.planning.graph import Graph
 from covey.planning.groups.assign import settled
 from covey.planning.groups.baselines import flooding, opt, single, spt
-from covey.planning.groups.costing import Costing
+from covey.planning.groups.costing import Costing, document_costs, finished, traffic
 from covey.planning.groups.insert import insert
 from covey.planning.groups.likeness import dendrogram
 from covey.planning.groups.model import Problem, members_of, numbered
-from covey.planning.groups.mult import held_out, mult
+from covey.planning.groups.mult import held_out, mult, not_worse
 from covey.planning.groups.mult2 import mult2
-from covey.planning.groups.regions import carriers, regions, roots_of
+from covey.planning.groups.regions import carriers, placed, region_trees, regions, roots_of
 from covey.planning.groups.regions import replayed as replayed_regions
 from covey.planning.groups.registry import METHODS, group
 from covey.planning.paths import AllPaths
@@ -260,10 +261,65 @@ def test_regions_send_one_copy_on_the_tree_whose_root_is_nearest() -> None:
     assert found.sample.cost < single(problem).sample.cost
     assert replayed_regions(problem, found, sample) == found.sample
     roots = np.array([tree.root for tree in found.trees], np.int32)
-    chosen = carriers(problem.paths, sample.documents, roots, found.trees, "nearest")
+    chosen = carriers(sample.documents, found.trees, "nearest")
     assert {int(roots[c]) for c in chosen[:12]} == {2}
     assert {int(roots[c]) for c in chosen[12:]} == {8}
     assert insert(problem, found, 9, [0]) == int(np.flatnonzero(roots == 8)[0])
+
+
+def test_a_saving_that_may_be_chance_is_left_to_one_tree() -> None:
+    """What is chosen by few documents held out must beat one tree on them by more than their spread explains."""
+    sample = Matches.of([1, 3], [(0, [0]), (2, [1]), (0, [0, 1])])
+    problem = problem_on(ring(4), sample, held_out=sample)
+    alone = single(problem)
+    one = document_costs(sample, np.zeros(2, np.int32), alone.trees)
+    assert one.sum() == alone.sample.cost
+    other = replace(alone, name="other")
+    for saved, stays in (([0, 0, 0], False), ([-1, -1, -1], False), ([1, 1, 1], True), ([3, -1, -1], False)):
+        found = not_worse(problem, other, one - np.array(saved, np.float64))
+        assert (found is other) == stays, saved
+        assert found.name == "other"
+
+
+def test_costs_of_documents_add_up_to_those_of_groups() -> None:
+    sample = Matches.of([1, 3, 5], [(0, [0, 2]), (2, []), (4, [1]), (5, [0, 1, 2])], weights=[1, 1, 2, 0.5])
+    group = np.array([0, 1, 0], np.int32)
+    problem = problem_on(ring(7), sample)
+    trees = finished(problem, "some", group).trees
+    spent = document_costs(sample, group, trees)
+    assert spent.sum() == pytest.approx(traffic(sample, group, trees).cost)
+    for number in range(4):
+        assert spent[number] == pytest.approx(traffic(sample.take([number]), group, trees).cost)
+
+
+def test_placed_regions_need_no_documents() -> None:
+    """The same trees whatever the sample is, and what it costs is what they cost."""
+    hosts = [1, 2, 3, 7, 8, 9]
+    some = Matches.of(hosts, [(0, [0, 1]), (5, [3, 4, 5])])
+    none = Matches.of(hosts, [])
+    for rule in ("nearest", "cheapest"):
+        seen, blind = (placed(problem_on(ring(12), sample), 2, rule) for sample in (some, none))
+        assert [tree.links.tolist() for tree in seen.trees] == [tree.links.tolist() for tree in blind.trees]
+        assert sorted(tree.root for tree in seen.trees) == [2, 8]
+        assert (seen.one_copy, seen.held_out) == (rule, None)
+        assert replayed_regions(problem_on(ring(12), some), seen, some) == seen.sample
+    assert len(placed(problem_on(ring(12), none), 40).trees) == 6, "no more than brokers that host"
+    for count, rule, said in ((0, "nearest", "cannot be 0"), (2, "random", "no rule")):
+        with pytest.raises(PlanError, match=said):
+            placed(problem_on(ring(12), none), count, rule)
+
+
+def test_trees_of_regions_bring_together_who_asks_for_the_same() -> None:
+    """Two ways of the same length to hosts that want the same: with words known, they share one."""
+    graph = Graph(6, [(0, 1), (1, 2), (2, 5), (0, 3), (3, 4), (2, 4)])
+    sample = Matches.of([2, 4], [])
+    problem = Problem(graph, AllPaths(graph), sample, words=[frozenset("a"), frozenset("a")])
+    (known,) = region_trees(problem, np.array([0], np.int32))
+    (unknown,) = region_trees(replace(problem, words=None), np.array([0], np.int32))
+    assert known.costs(Documents.of([(0, [2, 4])])).tolist() == [3]
+    assert unknown.costs(Documents.of([(0, [2, 4])])).tolist() == [4], (
+        "shortest paths, as nothing else is known"
+    )
 
 
 def test_roots_are_the_best_to_add_one_after_the_other() -> None:

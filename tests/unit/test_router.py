@@ -119,7 +119,7 @@ def test_a_plan_is_checked() -> None:
         TreePlan([[("a", "b"), ("b", "c"), ("c", "a")]])
     with pytest.raises(covey.PlanError, match="a link that the overlay does not have"):
         Network([("a", "b")], "trees", trees=TreePlan([[("a", "c")]]))
-    plan = TreePlan([[("a", "b")], [("a", "b")]], group=lambda key, filter: 5)
+    plan = TreePlan([[("a", "b")], [("a", "b")]], group=lambda broker, filter: 5)
     net = Network([("a", "b")], "trees", trees=plan, judge=False)
     net.subscribe("a", "x > 1")
     with pytest.raises(covey.PlanError, match="tree 5, which it does not have"):

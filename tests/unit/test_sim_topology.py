@@ -7,7 +7,10 @@ import pickle
 import subprocess
 import sys
 from fractions import Fraction
+from itertools import combinations
+from math import dist
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -23,6 +26,7 @@ SOME = [
     ("domains", {}),
     ("random-tree", {"count": 30, "seed": 1}),
     ("random-graph", {"count": 30, "seed": 1}),
+    ("geometric", {"count": 30, "seed": 1}),
     ("transit-stub", {"count": 64, "seed": 1, "extra": 0.1}),
     ("xroute64", {"seed": 1}),
 ]
@@ -195,6 +199,41 @@ def test_random_graphs_have_the_wanted_degree() -> None:
         topologies.random_graph(10, 1, degree=1.0)
 
 
+@pytest.mark.parametrize(
+    ("count", "degree"), [(1, 0.0), (2, 1.0), (12, 0.0), (300, 2.0), (500, 6.0), (2000, 12.0)]
+)
+def test_geometric_graphs_are_connected_and_have_about_the_wanted_degree(count: int, degree: float) -> None:
+    graph = topologies.geometric(count, 3, degree)
+    assert graph.is_connected
+    assert len(graph.brokers) == count
+    assert 2 * len(graph.links) >= count * degree - 1
+    if degree >= 6:
+        assert 2 * len(graph.links) <= 1.02 * count * degree
+    assert graph == topologies.geometric(count, 3, degree)
+    assert count < 10 or graph.links != topologies.geometric(count, 4, degree).links
+
+
+def test_geometric_graphs_link_the_shortest_pairs_and_join_parts_by_their_shortest() -> None:
+    """Against all pairs of all places, drawn as the generator draws them."""
+    for seed in range(20):
+        random = Random(seed)
+        places = [(random.random(), random.random()) for _ in range(25)]
+        pairs = sorted((dist(places[a], places[b]), a, b) for a, b in combinations(range(25), 2))
+        names = [(f"b{a + 1}", f"b{b + 1}") for _, a, b in pairs]
+        graph = topologies.geometric(25, seed, degree=2.4)
+        assert graph.links[:30] == tuple(names[:30])
+        for added in graph.links[30:]:
+            without = Topology("less", tuple(link for link in graph.links if link != added), graph.brokers)
+            assert not without.is_connected, "only what joins parts is added"
+            side = set(without.distances(added[0]))
+            assert added == next(pair for pair in names if (pair[0] in side) != (pair[1] in side))
+
+
+def test_geometric_graphs_refuse_more_neighbours_than_there_are() -> None:
+    with pytest.raises(ConfigError, match="degree must be from 0 to 9 for 10 brokers"):
+        topologies.geometric(10, 1, degree=9.5)
+
+
 @pytest.mark.parametrize("count", [1, 2, 6, 30, 64, 500, 5000])
 def test_transit_stub_is_connected_and_as_large_as_asked(count: int) -> None:
     graph = topologies.transit_stub(count, seed=2)
@@ -327,7 +366,8 @@ def test_bad_parameters_give_one_clear_line(kind: str, parameters: dict[str, obj
 def test_topologies_depend_on_their_seed_and_not_on_hashing() -> None:
     program = (
         "from covey.sim.topology import *\n"
-        "for t in (transit_stub(300, 7, extra=.5, tree=True), xroute64(7), random_graph(50, 7), random_tree(50, 7)):\n"
+        "for t in (transit_stub(300, 7, extra=.5, tree=True), xroute64(7), random_graph(50, 7), random_tree(50, 7),\n"
+        "          geometric(50, 7)):\n"
         "    print(t.links, t.roles, t.neighbours)\n"
     )
     said = []
@@ -344,5 +384,5 @@ def test_topologies_depend_on_their_seed_and_not_on_hashing() -> None:
         )
         said.append(run.stdout)
     assert said[0] == said[1]
-    assert said[0].count("\n") == 4
+    assert said[0].count("\n") == 5
     assert topologies.random_tree(50, 7) != topologies.random_tree(50, 8)

@@ -37,6 +37,10 @@ Jobs = Annotated[
 ]
 Directory = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Where data files of others are, if you have them (docs/lab.md)."),
+]
 RESULTS = Path("lab-results")
 
 
@@ -60,7 +64,7 @@ def list_(json: Json = False) -> None:
 
 @app.command()
 def run(
-    paper: Annotated[str, typer.Argument(help="R, C, X, or all.")],
+    paper: Annotated[str, typer.Argument(help="R, C, X, W, M, or all.")],
     figure: Annotated[str | None, typer.Option(help="Only this figure or table: 7, 7a, 'Table II'.")] = None,
     scale: Annotated[str, typer.Option(help="small, or paper for the papers' sizes.")] = "small",
     jobs: Jobs = "local",
@@ -70,6 +74,7 @@ def run(
         typer.Option(metavar="DIR", help="Where to draw; by default, figures-<scale> among results."),
     ] = None,
     form: Annotated[str, typer.Option("--format", help="png or svg.")] = "png",
+    data: Data = None,
     json: Json = False,
 ) -> None:
     """Compute what is missing, keep it, and draw the figures from what is kept.
@@ -86,6 +91,7 @@ def run(
     if the_scale is None or the_format is None:
         raise ConfigError("expected --scale small or --scale paper, and --format png or --format svg")
     wanted = figures_wanted(chosen(paper), figure)
+    use_data(data)
     store = open_store(results)
     experiments: list[Experiment] = []
     for one, drawn in wanted:
@@ -107,7 +113,9 @@ def run(
 
 
 @app.command()
-def scoreboard(json: Json = False, jobs: Jobs = "local", results: Directory = RESULTS) -> None:
+def scoreboard(
+    json: Json = False, jobs: Jobs = "local", results: Directory = RESULTS, data: Data = None
+) -> None:
     """Print every claim: what the paper says, what was measured, whether it holds, and why.
 
     From results at the papers' scale where they are all kept; else from small ones, computing those that are missing.
@@ -116,6 +124,7 @@ def scoreboard(json: Json = False, jobs: Jobs = "local", results: Directory = RE
     from covey.lab.papers import papers
     from covey.lab.scoreboard import scoreboard as judge
 
+    use_data(data)
     store = open_store(results)
     failed = complete(store, jobs)
     rows = judge(papers(), store)
@@ -139,6 +148,7 @@ def report(
     output: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("lab-report.html"),
     jobs: Jobs = "local",
     results: Directory = RESULTS,
+    data: Data = None,
 ) -> None:
     """Write one self-contained HTML page: figures, tables, parameters, seeds and the scoreboard.
 
@@ -149,6 +159,7 @@ def report(
     from covey.lab.report import report as page
 
     check_output(output)
+    use_data(data)
     store = open_store(results)
     failed = complete(store, jobs)
     write(output, page(papers(), store).encode())
@@ -161,6 +172,7 @@ def document(
     output: Annotated[Path, typer.Option(metavar="FILE", help="The page, in Markdown.")] = Path("papers.md"),
     jobs: Jobs = "local",
     results: Directory = RESULTS,
+    data: Data = None,
 ) -> None:
     """Write the scoreboard and all figures as Markdown, with pictures in a directory of the same name.
 
@@ -170,6 +182,7 @@ def document(
     from covey.lab.papers import papers
 
     check_output(output)
+    use_data(data)
     store = open_store(results)
     failed = complete(store, jobs)
     problems = write_document(papers(), store, output)
@@ -216,6 +229,13 @@ def figures_wanted(papers: Sequence[Paper], number: str | None) -> list[tuple[Pa
         there = ", ".join(figure.number for paper in papers for figure in paper.figures)
         raise ConfigError(f"there is no figure {number!r:.40} (hint: {there[:300]})")
     return found
+
+
+def use_data(directory: Path | None) -> None:
+    """Take data files from a directory, if one is given."""
+    from covey.lab import data
+
+    data.use(directory)
 
 
 def open_store(directory: Path) -> Store:

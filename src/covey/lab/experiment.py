@@ -24,7 +24,8 @@ class Experiment:
 
     `run` is a function at the top of a module, deterministic in the cell, `seed` among its parameters where it draws.
     Raise `version` when the meaning of rows changes: what was kept is then computed anew. `effort` says how long a cell
-    takes compared with others, so that long ones can begin first.
+    takes compared with others, so that long ones can begin first. `inputs` are data files (see `data`) that cells read
+    if they were given.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Experiment:
     run: Callable[[Cell], list[Row]]
     version: int = 1
     effort: Callable[[Cell], float] = lambda cell: 1.0
+    inputs: tuple[str, ...] = ()
 
 
 class Results:

@@ -15,6 +15,8 @@ MODULES: dict[str, str] = {
     "R": "covey.lab.paper_r.paper",
     "C": "covey.lab.paper_c.paper",
     "X": "covey.lab.paper_x.paper",
+    "W": "covey.lab.paper_w.paper",
+    "M": "covey.lab.paper_m.paper",
 }
 
 

@@ -8,11 +8,12 @@ Spark takes about a tenth of a second for a job, which is little beside most cel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from covey.lab import data
 from covey.lab.experiment import Cell, Experiment, Row, Scale
 from covey.lab.outcome import Outcome, compute, compute_with, decode, failure
 from covey.lab.store import Store
@@ -100,7 +101,8 @@ def compute_as_job(spark: SparkSession, task: Task) -> Outcome:
     from pyspark.errors import PySparkException
 
     experiment, cell = task
-    function = task_function(experiment.name, experiment.version, experiment.run, dict(cell))
+    files = data.given(experiment.inputs)
+    function = task_function(experiment.name, experiment.version, experiment.run, dict(cell), files)
     try:
         found = spark.range(0, 1, 1, 1).mapInArrow(function, "outcome string").collect()
     except (Py4JError, PySparkException, OSError) as error:
@@ -110,13 +112,14 @@ def compute_as_job(spark: SparkSession, task: Task) -> Outcome:
 
 
 def task_function(
-    name: str, version: int, run_cell: Callable[[Cell], list[Row]], cell: Cell
+    name: str, version: int, run_cell: Callable[[Cell], list[Row]], cell: Cell, files: Mapping[str, bytes]
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return what the worker calls. It holds nothing but the cell and the name of the experiment's function."""
+    """Return what the worker calls. It holds the cell, its data files, and the name of the experiment's function."""
 
     def compute_cell(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
 
+        data.supply(files)
         for _ in batches:
             outcome = compute_with(name, version, run_cell, cell)
             yield pyarrow.RecordBatch.from_pydict({"outcome": [outcome.encode()]})

@@ -15,23 +15,51 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from covey.pipeline.aggregation import aggregation as aggregation
+    from covey.pipeline.blocks import blocks as blocks
+    from covey.pipeline.costs import costs as costs
+    from covey.pipeline.critical import critical as critical
+    from covey.pipeline.documents import documents as documents
+    from covey.pipeline.groups import groups as groups
     from covey.pipeline.ingest import accept as accept
     from covey.pipeline.ingest import ingest as ingest
     from covey.pipeline.ingest import judge as judge
     from covey.pipeline.ingest import quarantine as quarantine
+    from covey.pipeline.interests import interests as interests
+    from covey.pipeline.locate import locate as locate
     from covey.pipeline.match import compile_filters as compile_filters
     from covey.pipeline.match import match as match
+    from covey.pipeline.plan import plan as plan
     from covey.pipeline.sample import sample as sample
+    from covey.pipeline.similarity import similarity as similarity
     from covey.pipeline.sql import where as where
+    from covey.pipeline.tables.stage import announcements as announcements
+    from covey.pipeline.tables.stage import sizes as sizes
+    from covey.pipeline.tables.stage import tables as tables
+    from covey.pipeline.trees import trees as trees
 
 _HOMES = {
     "accept": "ingest",
+    "aggregation": "aggregation",
+    "announcements": "tables.stage",
+    "blocks": "blocks",
     "compile_filters": "match",
+    "costs": "costs",
+    "critical": "critical",
+    "documents": "documents",
+    "groups": "groups",
     "ingest": "ingest",
+    "interests": "interests",
     "judge": "ingest",
+    "locate": "locate",
     "match": "match",
+    "plan": "plan",
     "quarantine": "ingest",
     "sample": "sample",
+    "similarity": "similarity",
+    "sizes": "tables.stage",
+    "tables": "tables.stage",
+    "trees": "trees",
     "where": "sql",
 }
 

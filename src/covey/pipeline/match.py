@@ -18,6 +18,7 @@ partitions and jobs.
 **Bound.** A row of Spark is smaller than 2 GiB: about 12 million filters.
 
 Events are judged from their packed form without a Python object for any of them (`matching/attributes/unpacking.py`).
+Most of what that takes is Java's handling of rows and looking up names; `blocks` does both beforehand.
 XPath and keyword events are parsed one by one, which costs more than all of Spark.
 """
 
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -42,8 +43,10 @@ from covey.matching.attributes.index import AttributeIndex
 from covey.matching.attributes.unpacking import Unpacker
 from covey.matching.index import ATTRIBUTES, KEYWORDS, Index
 from covey.matching.jit import Ints, Longs
+from covey.pipeline.blocks import by_language, bytes_of
+from covey.pipeline.blocks import decode as decode_block
 from covey.pipeline.ingest import ingested
-from covey.pipeline.schemas import FILTERS, MATCHES
+from covey.pipeline.schemas import BLOCKS, FILTERS, MATCHES, check
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,16 +64,19 @@ def match(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
     """Return the table `matches`: each event with every subscription whose filter matches it, once.
 
     Raw tables are ingested first; bad rows match nothing. `subscriptions` may be what `compile_filters` returned, which
-    is worth while, persisted, for several tables of events.
+    is worth while, persisted, for several tables of events; `events` may be what `blocks` returned, which is worth
+    while, persisted, for several sets of filters.
     """
     compiled = subscriptions if "filters" in subscriptions.columns else compile_filters(subscriptions)
+    if "block" in events.columns:
+        check(events, BLOCKS)
+        rows, columns = events, ["language", "block"]
+    else:
+        rows, columns = ingested(events, table="events"), ["event", "language", "encoded"]
     first = F.monotonically_increasing_id() % _PARTITION_ROWS == 0
-    numbered = ingested(events, table="events").select(
-        "event", "language", "encoded", F.when(first, F.lit(0)).alias("part")
-    )
+    numbered = rows.select(*columns, F.when(first, F.lit(0)).alias("part"))
     joined = numbered.join(F.broadcast(compiled), "part", "left")
-    columns = joined.select("event", "language", "encoded", "digest", "filters")
-    return columns.mapInArrow(match_batches, MATCHES.schema())
+    return joined.select(*columns, "digest", "filters").mapInArrow(match_batches, MATCHES.schema())
 
 
 def compile_filters(subscriptions: DataFrame) -> DataFrame:
@@ -138,32 +144,31 @@ class Matcher:
     def match(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the events of a batch with the subscriptions that they match."""
         for first in range(0, batch.num_rows, STEP):
-            part = batch.slice(first, STEP)
-            for language, rows in by_language(part.column("language")):
-                some = part if rows is None else part.take(pa.array(rows))
+            for language, some in by_language(batch.slice(first, STEP)):
+                events, encoded = some.column("event"), some.column("encoded")
                 if language == ATTRIBUTES:
-                    handles, ends = self._match_packed(some.column("encoded"))
+                    points = self._unpacker.encode(*bytes_of(encoded))
+                    yield from self._answers(events, *self._attributes.match_encoded(points))
                 else:
-                    handles, ends = self._match_others(language, some)
-                yield from self._answers(some.column("event"), handles, ends)
+                    yield from self._answers(events, *self._match_others(language, events, encoded))
 
-    def _match_packed(self, encoded: pa.Array) -> tuple[Ints, Longs]:
-        large = encoded.cast(pa.large_binary())
-        _, offsets, data = large.buffers()
-        starts = np.frombuffer(offsets, np.int64)[large.offset : large.offset + len(large) + 1]
-        bytes_ = np.frombuffer(data if data is not None else b"", np.uint8)
-        return self._attributes.match_encoded(self._unpacker.encode(bytes_, starts))
+    def match_block(self, language: str, block: Any) -> Iterator[pa.RecordBatch]:
+        """Return the events of a block with the subscriptions that they match."""
+        events, encoded, columns = decode_block(block)
+        if columns is not None:
+            points = self._unpacker.encode_columns(columns)
+            yield from self._answers(events, *self._attributes.match_encoded(points))
+        else:
+            yield from self._answers(events, *self._match_others(language, events, encoded))
 
-    def _match_others(self, language: str, batch: pa.RecordBatch) -> tuple[Ints, Longs]:
+    def _match_others(self, language: str, events: pa.Array, encoded: pa.Array) -> tuple[Ints, Longs]:
         contents: list[Any] = []
-        for name, encoded in zip(
-            batch.column("event").to_pylist(), batch.column("encoded").to_pylist(), strict=True
-        ):
+        for name, content in zip(events.to_pylist(), encoded.to_pylist(), strict=True):
             try:
                 if language == KEYWORDS:
-                    contents.append(frozenset(_words(encoded)))
+                    contents.append(frozenset(_words(content)))
                 else:
-                    contents.append(Document.parse(encoded))
+                    contents.append(Document.parse(content))
             except (EventError, msgspec.DecodeError) as error:
                 raise EventError(f"the event {name!r:.80} cannot be read: {error}") from None
         found = self._others.match_batch(contents)
@@ -204,15 +209,10 @@ def match_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             digest = batch.column("digest")[0].as_py()
             assert digest is not None, "the first row of a partition has the filters"
             matcher = matcher_of(digest, batch.column("filters")[0].as_buffer())
-        if matcher is not None:
-            yield from matcher.match(batch.select(["event", "language", "encoded"]))
-
-
-def by_language(languages: pa.Array) -> Iterator[tuple[str, Sequence[int] | None]]:
-    """Return each language with the numbers of its rows; None for all of them, which is by far the most frequent."""
-    distinct = pc.unique(languages).to_pylist()
-    for language in sorted(distinct):
-        if len(distinct) == 1:
-            yield language, None
-        else:
-            yield language, pc.indices_nonzero(pc.equal(languages, language)).to_pylist()
+        if matcher is None:
+            continue
+        if "block" not in batch.schema.names:
+            yield from matcher.match(batch)
+            continue
+        for language, block in zip(batch.column("language").to_pylist(), batch.column("block"), strict=True):
+            yield from matcher.match_block(language, block.as_buffer())

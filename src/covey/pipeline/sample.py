@@ -44,7 +44,7 @@ def sample(
         raise ConfigError(
             f"a sample slides by {slide}: it needs a window that is at least as long, and no other end"
         )
-    chosen = events if p == 1.0 else events.where(_hash(seed) < F.lit(_threshold(p)))
+    chosen = events if p == 1.0 else events.where(hashed(seed) < F.lit(threshold(p)))
     if window is None:
         return chosen
     if slide is not None:
@@ -76,13 +76,15 @@ def _slid(events: DataFrame, window: timedelta, slide: timedelta) -> DataFrame:
 def taken(event: str, *, p: float, seed: int = 0) -> bool:
     """Return whether `sample` takes the event of that name."""
     digest = hashlib.md5(f"{seed}:{event}".encode(), usedforsecurity=False).hexdigest()
-    return int(digest[:_DIGITS], 16) < _threshold(p)
+    return int(digest[:_DIGITS], 16) < threshold(p)
 
 
-def _threshold(p: float) -> int:
+def threshold(p: float) -> int:
+    """Return the number below which a share p of all hashes are."""
     return round(p * float(16**_DIGITS))
 
 
-def _hash(seed: int) -> Column:
-    digest = F.md5(F.concat(F.lit(f"{seed}:"), F.col("event")).cast("binary"))
+def hashed(salt: int | str) -> Column:
+    """Return a number of 60 bits that depends on the event's name and the salt alone."""
+    digest = F.md5(F.concat(F.lit(f"{salt}:"), F.col("event")).cast("binary"))
     return F.conv(F.substring(digest, 1, _DIGITS), 16, 10).cast("bigint")

@@ -36,12 +36,14 @@ class Table(NamedTuple):
 
     def schema(self, *, checked: bool = True) -> StructType:
         """Return the Spark schema, every column with its comment; without `checked`, of the table as it is given."""
-        from pyspark.sql.types import StructType
+        from pyspark.sql.types import ArrayType, StructType
 
         schema = StructType()
         for column in (*self.columns, *(self.added if checked else ())):
-            # This reader of types has a longer name for one that is written short everywhere else.
-            kind = "integer" if column.type == "int" else column.type
+            item = column.type.removeprefix("array<").removesuffix(">")
+            # This reader of types knows no arrays, and has longer names for two that are written short everywhere else.
+            one = StructType().add("item", {"int": "integer", "bigint": "long"}.get(item, item))[0].dataType
+            kind = one if item == column.type else ArrayType(one)
             schema.add(column.name, kind, nullable=True, metadata={"comment": column.comment})
         return schema
 
@@ -107,7 +109,12 @@ DELIVERIES = Table(
         _EVENT,
         _SUBSCRIPTION,
         Column("broker", "string", "the consumer's broker"),
-        Column("distance", "int", "links on its way; null is infinite", optional=True),
+        Column(
+            "distance",
+            "int",
+            "hops towards the producer to the next broker where others want it; null is infinite",
+            optional=True,
+        ),
         Column("at", "timestamp", "when it arrived", optional=True),
     ),
 )
@@ -125,6 +132,15 @@ MATCHES = Table(
     "an event and a subscription whose filter matches it",
     (_EVENT, _SUBSCRIPTION),
 )
+BLOCKS = Table(
+    "blocks",
+    "some thousand events of one language, in one value",
+    (
+        _LANGUAGE,
+        Column("events", "int", "how many events there are"),
+        Column("block", "binary", "the events' names and contents; see `covey.pipeline.blocks`"),
+    ),
+)
 FILTERS = Table(
     "filters",
     "all subscriptions' filters as one index, in a single row",
@@ -136,9 +152,134 @@ FILTERS = Table(
         ),
     ),
 )
+_INTEREST = Column("interest", "int", "its number, from 0 in the order of broker and filter")
+_ALTERNATIVE = Column("alternative", "string", "the method of planning")
+_GROUP = Column("group", "int", "the group's number, from 0")
+INTERESTS = Table(
+    "interests",
+    "a filter that a broker's consumers have, whoever and however many they are",
+    (
+        _INTEREST,
+        Column("broker", "string", "the consumers' broker"),
+        _ENCODED_FILTER,
+        Column("subscriptions", "bigint", "how many have it"),
+    ),
+)
+DOCUMENTS = Table(
+    "documents",
+    "a sampled event with the interests that it matches",
+    (
+        _EVENT,
+        Column("broker", "string", "the producer's broker"),
+        Column("part", "string", "training, held-out or fresh"),
+        Column("interests", "array<int>", "the interests that it matches, sorted; may be empty"),
+    ),
+)
+SIMILARITY = Table(
+    "similarity",
+    "two interests that match the same events",
+    (
+        Column("a", "int", "the smaller interest"),
+        Column("b", "int", "the larger interest"),
+        Column("common", "bigint", "how many events both match"),
+        Column("jaccard", "double", "that number over the number of events that either matches"),
+    ),
+)
+GROUPS = Table(
+    "groups",
+    "an interest's group by one method of planning",
+    (
+        _ALTERNATIVE,
+        Column("interest", "int", "the interest; null in a row that gives a group's tree"),
+        _GROUP,
+        Column("root", "string", "the root of the tree that is given; null if the tree is computed"),
+        Column(
+            "links", "array<int>", "its links, numbered in the order of their ends; null if it is computed"
+        ),
+        Column("rule", "string", "groups, nearest or flooding: how events travel on the trees"),
+    ),
+)
+TREES = Table(
+    "trees",
+    "a link of a group's tree",
+    (
+        _ALTERNATIVE,
+        _GROUP,
+        Column("root", "string", "the broker at the tree's root"),
+        Column("a", "string", "the broker at one end"),
+        Column("b", "string", "the broker at the other end"),
+    ),
+)
+COSTS = Table(
+    "costs",
+    "what a part of the documents costs by one method of planning",
+    (
+        _ALTERNATIVE,
+        Column("part", "string", "training, held-out or fresh"),
+        Column("documents", "bigint", "how many there are, also those that match nobody"),
+        Column("cost", "double", "what they cost: links crossed, by the links' costs"),
+        Column("wasted", "double", "how much of it is on links beyond which nobody wants the event"),
+        Column("copies", "bigint", "how often an event sets out on a tree"),
+        Column("deliveries", "bigint", "how often an event gets to a broker that wants it, on any tree"),
+        Column("wanted", "bigint", "how many brokers want each event, added up"),
+    ),
+)
+PLAN = Table(
+    "plan",
+    "the plan, in a single row",
+    (
+        Column("method", "string", "the method that was chosen"),
+        Column("plan", "binary", "the plan's file"),
+    ),
+)
+AGGREGATION = Table(
+    "aggregation",
+    "some filters that leave a broker of a tree as one",
+    (
+        _ALTERNATIVE,
+        Column("tree", "int", "the group whose tree it is"),
+        Column("entry", "string", "the broker towards which filters travel: where most events are published"),
+        Column("broker", "string", "the broker that merges"),
+        Column("towards", "string", "the next broker on the way to the entry; null at the entry itself"),
+        Column("block", "int", "the number of the merge on that tree, from 0"),
+        Column("members", "array<int>", "the interests whose filters are one from there on, sorted"),
+        Column("gain", "bigint", "how many filters less all links to the entry and its own table carry"),
+        Column("cost", "double", "needless events on links, of each event, if each member leaves once"),
+        Column("held_out_cost", "double", "the same on held-out events; null if there are none"),
+    ),
+)
+CRITICAL = Table(
+    "critical",
+    "a distance at which a subscription's events were wanted by others too",
+    (
+        _SUBSCRIPTION,
+        Column("broker", "string", "the consumer's broker"),
+        Column("publisher", "string", "who published the events; null if that is not known"),
+        Column("distance", "int", "hops towards the publisher; null is infinite"),
+        Column("events", "bigint", "how many events had this distance"),
+        Column("total", "bigint", "how many events there were of that publisher"),
+        Column("similarity", "double", "the share of these with a distance up to this one"),
+        Column("thresholds", "array<double>", "the thresholds whose critical distance this is"),
+    ),
+)
 
 INPUTS = (TOPOLOGY, SUBSCRIPTIONS, ADVERTISEMENTS, EVENTS, DELIVERIES)
-TABLES = (*INPUTS, QUARANTINE, MATCHES, FILTERS)
+TABLES = (
+    *INPUTS,
+    QUARANTINE,
+    MATCHES,
+    BLOCKS,
+    FILTERS,
+    INTERESTS,
+    DOCUMENTS,
+    SIMILARITY,
+    GROUPS,
+    TREES,
+    COSTS,
+    PLAN,
+    AGGREGATION,
+    CRITICAL,
+)
 BY_NAME = {table.name: table for table in TABLES}
 
 # Types that are taken for another one: every value of the first is one of the second.

@@ -72,6 +72,8 @@ def _event(message: Publish) -> str:
     notes = []
     if message.destinations is not None:
         notes.append(f"for {', '.join(message.destinations)}")
+    if message.detours:
+        notes.append("on a detour")
     if message.flooded:
         notes.append("flooded")
     content = message.event

@@ -105,7 +105,8 @@ class Publish(Message, frozen=True, gc=False):
     id: str
     publisher: str = ""
     distance: float = 0.0  # incremental: hops since another subscription wanted it too
-    destinations: tuple[str, ...] | None = None  # match-first: the brokers it is for
+    destinations: tuple[str, ...] | None = None  # match-first, regions: the brokers it is for
+    detours: int = 0  # regions: how often it changed trees because a link was down
     flooded: bool = False  # outside its publisher's advertisements: subscriptions did not prepare its way
     tree: Tree = 0
 

@@ -1,4 +1,11 @@
-"""A plan of dissemination trees: which links are on which tree, and which tree a subscription belongs to.
+"""A plan of dissemination trees: which links are on which tree, and how interest and events use the trees.
+
+There are two kinds of plans:
+
+    groups     a subscription belongs to the tree of its group, by the broker where it is and its filter, and is told
+               there; an event travels on the tree of each group that wants it           (the strategy `trees`)
+    one copy   every subscription is told on tree 0; an event travels on one tree, which its publisher's broker chooses
+               from the brokers that want it (`carrying`)                                 (the strategy `regions`)
 
 The plan is data that every broker has alike; a broker knows its own part of it by asking. Strategies that know one tree
 have the plan ONE_TREE, on which every link is.
@@ -11,27 +18,54 @@ from hashlib import blake2b
 
 from covey.core.filter import Filter
 from covey.errors import PlanError
-from covey.routing.messages import Key, Tree
+from covey.routing.carrying import Carrying, OneCopy
+from covey.routing.messages import Tree
 
-Group = Callable[[Key, Filter], Tree]
+Group = Callable[[str, Filter], Tree]  # of a filter at a broker
+
+__all__ = ["ONE_TREE", "Group", "OneCopy", "TreePlan"]
 
 
 class TreePlan:
-    """Trees as lists of links between broker names; `group` names the tree of a subscription, by default a digest does.
+    """Trees as lists of links between broker names.
 
-    PlanError if there is no tree, or if one of them has a cycle.
+    `group` names the tree of a subscription, from the name of its broker and its filter; by default a digest of the
+    filter does. With `one_copy` there are no groups. PlanError if there is no tree, if one has a cycle, or if trees for
+    one copy do not all span the same brokers.
     """
 
-    def __init__(self, trees: Sequence[Iterable[tuple[str, str]]], group: Group | None = None) -> None:
+    def __init__(
+        self,
+        trees: Sequence[Iterable[tuple[str, str]]],
+        group: Group | None = None,
+        *,
+        one_copy: OneCopy | None = None,
+    ) -> None:
         if not trees:
             raise PlanError("a plan has at least one tree")
-        self._links: list[frozenset[frozenset[str]]] | None = []
-        for tree, links in enumerate(trees):
-            pairs = list(links)
+        links = [list(tree) for tree in trees]
+        for tree, pairs in enumerate(links):
             _check_acyclic(tree, pairs)
-            self._links.append(frozenset(frozenset(pair) for pair in pairs))
+        self._links: list[frozenset[frozenset[str]]] | None = [
+            frozenset(map(frozenset, pairs)) for pairs in links
+        ]
         self.trees: Sequence[Tree] = range(len(trees))
+        self.carrying: Carrying | None = None
         self._group = group
+        if one_copy is not None:
+            if group is not None:
+                raise PlanError("a plan for one copy has no groups: every subscription is told on tree 0")
+            self.carrying = Carrying(links, one_copy)
+
+    @property
+    def strategy(self) -> str:
+        """The name of the strategy that follows the plan."""
+        return "trees" if self.carrying is None else "regions"
+
+    @property
+    def telling(self) -> Sequence[Tree]:
+        """The trees on which brokers tell each other what is advertised and wanted."""
+        return self.trees if self.carrying is None else self.trees[:1]
 
     def has_link(self, tree: Tree, broker: str, other: str) -> bool:
         """Return whether the tree goes over the link between the two brokers."""
@@ -46,14 +80,16 @@ class TreePlan:
                 raise PlanError(f"tree {tree} of the plan uses a link that the overlay does not have")
         return found
 
-    def group(self, key: Key, filter: Filter) -> Tree:
-        """Return the tree of a subscription."""
-        if len(self.trees) == 1:
+    def group(self, broker: str, filter: Filter) -> Tree:
+        """Return the tree on which a subscription with this filter, of a client at this broker, is told."""
+        if len(self.telling) == 1:
             return 0
         if self._group is not None:
-            tree = self._group(key, filter)
+            tree = self._group(broker, filter)
             if tree not in self.trees:
-                raise PlanError(f"the plan puts {key} on tree {tree}, which it does not have")
+                raise PlanError(
+                    f"the plan puts {filter!s:.60} at {broker} on tree {tree}, which it does not have"
+                )
             return tree
         number = blake2b(filter.encode(), digest_size=8).digest()
         return int.from_bytes(number, "big") % len(self.trees)
@@ -80,6 +116,7 @@ class _OneTree(TreePlan):
     def __init__(self) -> None:
         self._links = None
         self.trees = range(1)
+        self.carrying = None
         self._group = None
 
 

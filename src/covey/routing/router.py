@@ -27,6 +27,7 @@ import msgspec
 
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
+from covey.routing.digest import Fact
 from covey.routing.lazy import LazyIndex
 from covey.routing.messages import (
     CONTROL,
@@ -83,16 +84,35 @@ class Router:
                 self._registered,
                 dict(options or {}),
                 advertisements=advertisements,
+                plan=plan,
                 local=self._local,
                 counters=self.counters,
             )
             for tree in plan.trees
         }
+        self._telling = [(tree, self._trees[tree]) for tree in plan.telling]
         self._outputs: list[Output] = []
         for part in self._trees.values():
-            part.outputs = self._outputs
+            part.outputs, part.parts = self._outputs, self._trees
         self._probes = Probes()
         self._seen = Seen(SEEN_EVENTS) if len(self._trees) > 1 else None
+
+    def load(
+        self,
+        link: Link,
+        *,
+        advertisements: Sequence[Fact] = (),
+        subscriptions: Sequence[Fact] = (),
+        tree: Tree = 0,
+    ) -> None:
+        """Start with what a neighbour lets this broker know, as computed elsewhere; before any link is up.
+
+        Clients that are known by then should be there before the links too: what they want is compared with what
+        neighbours have loaded from here.
+        """
+        if tree not in self._trees:
+            raise ProtocolError(f"broker {self.broker} has no tree {tree}")
+        self._trees[tree].load(link, advertisements, subscriptions)
 
     def handle(self, message: Message, source: Link, now_s: float = 0.0) -> list[Output]:
         """Take one input and return what is to be done; ProtocolError if the source may not say this."""
@@ -156,7 +176,7 @@ class Router:
                 raise ProtocolError(
                     f"broker {self.broker}: {source} has a subscription {message.key} already"
                 )
-            tree = self._plan.group(message.key, message.filter)
+            tree = self._plan.group(self.broker, message.filter)
             self._local.add((source, message.key), message.filter)
             subscriptions[message.key] = (tree, message.filter)
             self._trees[tree].strategy.subscribe(source, message.key, message.filter)
@@ -176,7 +196,7 @@ class Router:
         if source not in self._clients:
             self._part(message.tree, source).advertise(source, message)
             return
-        for tree, part in self._trees.items():
+        for tree, part in self._telling:
             if message.key in part.advertised.of_link(source):
                 raise ProtocolError(
                     f"broker {self.broker}: {source} has an advertisement {message.key} already"
@@ -213,10 +233,12 @@ class Router:
         if self._seen is not None:
             self._seen.add(message.id)
         self._deliver(message, local)
-        for tree, part in self._trees.items():
+        for tree, part in self._telling:
             flooded = not part.is_advertised(source, message.event)
             envelope = msgspec.structs.replace(message, publisher=source, flooded=flooded, tree=tree)
-            part.forward(envelope, source, local)
+            if not flooded:
+                envelope = part.strategy.address(envelope, local)
+            self._trees[envelope.tree].forward(envelope, source, local)
             if flooded:
                 self.counters["unadvertised_events"] += 1
                 return  # one tree reaches everyone

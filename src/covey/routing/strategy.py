@@ -25,6 +25,7 @@ from covey.errors import ConfigError, ProtocolError
 from covey.matching.index import Index
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Publish, Tree
+from covey.routing.plan import TreePlan
 from covey.routing.table import Place
 
 
@@ -34,12 +35,16 @@ class Site(Protocol):
     broker: str
     tree: Tree
     now_s: float  # the time of the input that is being handled
+    plan: TreePlan
     local: Index  # the router's index of what clients asked for, by (link, key)
     counters: Counter[str]
     congested: bool
 
     def neighbours(self) -> Sequence[Link]:
         """Return the neighbours that are open: they may be told about subscriptions. Others come later, by `open`."""
+
+    def is_open(self, tree: Tree, link: Link) -> bool:
+        """Return whether the neighbour is open on that tree."""
 
     def wanted(self, link: Link, filter: Filter) -> bool:
         """Return whether a producer behind the neighbour may publish what the filter matches."""
@@ -97,10 +102,19 @@ class Strategy(ABC):
     def learn(self, link: Link, facts: Sequence[Fact]) -> None:
         """The neighbour, of which nothing is known, lets us know these facts: its `open`."""
 
+    def relearn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """The neighbour, of which `heard` was learnt from a table, lets us know these facts instead: change to them.
+
+        For strategies that may start with a table.
+        """
+        if facts or self.heard(link):
+            raise ConfigError(f"broker {self.site.broker}: {self.name} cannot start with a table")
+
     @abstractmethod
     def close(self, link: Link) -> list[Fact]:
         """The neighbour is gone: withdraw what it let us know, forget what it was told; return what it let us know.
 
+        A strategy may keep what it knows until the neighbour is back and `learn` says what is true then.
         `site.neighbours` has it no more, and its advertisements are gone already.
         """
 
@@ -109,6 +123,10 @@ class Strategy(ABC):
     @abstractmethod
     def next_hops(self, event: object) -> Iterable[Link]:
         """Return the neighbours behind which, as far as is known here, the event is wanted."""
+
+    def address(self, publish: Publish, local: Sequence[Place]) -> Publish:
+        """Return the envelope of an event that a client here has published; `forward` on the tree it names is next."""
+        return publish
 
     def forward(
         self, publish: Publish, source: Link, local: Sequence[Place]
@@ -156,6 +174,7 @@ class Registered(NamedTuple):
     perfect: bool
     description: str
     trees: bool = False  # runs over planned dissemination trees, so the overlay may have cycles
+    one_copy: bool = False  # an event travels on one of them, and the plan says how it is chosen
 
 
 _REGISTERED: dict[str, Registered] = {}

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from covey.core.filter import Filter
 from covey.matching.index import Index
-from covey.matching.keyset import Keys
 from covey.routing.lazy import LazyIndex
 from covey.routing.messages import Key, Link
 
@@ -45,9 +44,9 @@ class Table:
         self._local_entries[link, key] = filter
         self._note(link, key, filter)
 
-    def add(self, link: Link, key: Key, filter: Filter) -> None:
-        """Add what a neighbour asked for."""
-        self._remote.add((link, key), filter, link)
+    def add(self, link: Link, key: Key, filter: Filter, *, behind: str = "") -> None:
+        """Add what a neighbour asked for; `links` answers with the neighbour, or with the broker `behind` it."""
+        self._remote.add((link, key), filter, behind or link)
         self._note(link, key, filter)
 
     def add_batch(self, link: Link, items: Iterable[tuple[Key, Filter]]) -> None:
@@ -117,13 +116,15 @@ class Table:
 
     def covered(self, filter: Filter, *, not_of: Link) -> list[Entry]:
         """Return the entries that the filter covers, of links other than `not_of`, ordered by key and link."""
-        return self._found(self._remote.covered(filter), self._local.covered(filter), not_of)
+        remote = self._remote.covered(filter) if len(self._remote) else ()
+        return self._found(remote, self._local.covered(filter), not_of)
 
     def overlapping(self, filter: Filter, *, not_of: Link) -> list[Entry]:
         """Return the entries that overlap the filter, of links other than `not_of`, ordered by key and link."""
-        return self._found(self._remote.overlapping(filter), self._local.overlapping(filter), not_of)
+        remote = self._remote.overlapping(filter) if len(self._remote) else ()
+        return self._found(remote, self._local.overlapping(filter), not_of)
 
-    def _found(self, remote: Keys, local: Keys, not_of: Link) -> list[Entry]:
+    def _found(self, remote: Iterable[Place], local: Iterable[Place], not_of: Link) -> list[Entry]:
         found = [
             Entry(place[0], place[1], self._by_link[place[0]][place[1]])
             for place in remote
@@ -137,12 +138,12 @@ class Table:
         return found
 
     def links(self, event: object) -> set[Link]:
-        """Return the neighbours to which the event must go."""
-        return self._remote.links(event)  # type: ignore[return-value]
+        """Return the neighbours to which the event must go, or the brokers behind them, as the entries were added."""
+        return self._remote.links(event) if len(self._remote) else set()  # type: ignore[return-value]
 
     def matching(self, event: object) -> list[Place]:
         """Return the places of the remote entries that match the event."""
-        return list(self._remote.match(event))
+        return list(self._remote.match(event)) if len(self._remote) else []
 
     def __len__(self) -> int:
         return len(self._local_entries) + len(self._remote)

@@ -1,7 +1,8 @@
 """A router's part of one dissemination tree: its neighbours there, what producers advertise, and the strategy.
 
-Most strategies know one tree, the overlay itself. Planned trees (`trees`) have several, each with tables of its own;
-what they share are the clients. How a link comes up, at each end alike:
+Most strategies know one tree, the overlay itself. `trees` has several planned ones, each with tables of its own; what
+they share are the clients. `regions` tells on the first and only carries events on the others. How a link comes up, at
+each end alike:
 
     LinkUp            say Greet: digests of the advertisements and subscriptions remembered from the neighbour
     Greet received    answer with Sync of the advertisements that differ; from now on new ones are passed on
@@ -10,12 +11,15 @@ what they share are the clients. How a link comes up, at each end alike:
     Sync received     (subscriptions) learn them
 
 When the link goes down, everything that came over it is withdrawn, and remembered for the next Greet.
+
+A broker may start with a table that was computed elsewhere (`load`). It is in force at once; when a link then comes up
+for the first time, the digests are of what was loaded, and what the neighbour says is otherwise is put right.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -39,6 +43,7 @@ from covey.routing.messages import (
     Unadvertise,
 )
 from covey.routing.outputs import Output, Send
+from covey.routing.plan import TreePlan
 from covey.routing.strategy import Registered
 from covey.routing.table import Place
 
@@ -62,16 +67,19 @@ class TreePart:
         options: dict[str, Any],
         *,
         advertisements: bool,
+        plan: TreePlan,
         local: Index,
         counters: Counter[str],
     ) -> None:
         self.broker = broker
         self.tree = tree
+        self.plan = plan
         self.now_s = 0.0
         self.local = local
         self.counters = counters
         self.congested = False
         self.outputs: list[Output] = []
+        self.parts: Mapping[Tree, TreePart] = {tree: self}  # the router's part of each tree
         self.advertised = Advertisements()
         self._with_advertisements = advertisements
         self.dialect = f"{registered.dialect}, {'with' if advertisements else 'without'} advertisements"
@@ -79,6 +87,7 @@ class TreePart:
         self._open: tuple[Link, ...] = ()
         self._their_digests: dict[Link, Digest] = {}
         self._remembered: dict[tuple[Link, str], list[Fact]] = {}
+        self._loaded: set[Link] = set()  # what is known from these was not heard from them yet
         self.strategy = registered.make(self, **options)
 
     # -- the strategy's site ---------------------------------------------------------------------------------
@@ -86,6 +95,10 @@ class TreePart:
     def neighbours(self) -> Sequence[Link]:
         """Return the open neighbours, in the order in which they opened."""
         return self._open
+
+    def is_open(self, tree: Tree, link: Link) -> bool:
+        """Return whether the neighbour is open on that tree."""
+        return link in self.parts[tree].neighbours()
 
     def wanted(self, link: Link, filter: Filter) -> bool:
         """Return whether a producer behind the neighbour may publish what the filter matches."""
@@ -101,13 +114,30 @@ class TreePart:
 
     # -- links -----------------------------------------------------------------------------------------------
 
+    def load(self, link: Link, advertisements: Sequence[Fact], subscriptions: Sequence[Fact]) -> None:
+        """Take as known what a neighbour lets us know, before any link is up."""
+        if self._states:
+            raise ProtocolError(f"broker {self.broker}: a table is loaded before links come up, not after")
+        for fact in advertisements:
+            self.advertised.add(link, fact.key, fact.filter, fact.owner)
+        self.strategy.learn(link, subscriptions)
+        self._loaded.add(link)
+
+    def _known(self, link: Link, what: str) -> list[Fact]:
+        """Return what is known from a neighbour whose link comes up: loaded, or remembered from the last time."""
+        if link not in self._loaded:
+            return self._remembered.get((link, what), [])
+        if what == SUBSCRIPTIONS:
+            return self.strategy.heard(link)
+        return [Fact(key, ad.filter, ad.publisher) for key, ad in self.advertised.of_link(link).items()]
+
     def link_up(self, link: Link) -> None:
         """Greet a neighbour."""
         if link in self._states:
             raise ProtocolError(f"broker {self.broker}: the link to {link} is up already")
         self._states[link] = State.GREETING
-        advertisements = digest.digest(self._remembered.get((link, ADVERTISEMENTS), ()))
-        subscriptions = digest.digest(self._remembered.get((link, SUBSCRIPTIONS), ()))
+        advertisements = digest.digest(self._known(link, ADVERTISEMENTS))
+        subscriptions = digest.digest(self._known(link, SUBSCRIPTIONS))
         self.send(link, Greet(self.dialect, advertisements, subscriptions, self.tree))
 
     def link_down(self, link: Link) -> None:
@@ -123,6 +153,7 @@ class TreePart:
         for fact in facts:
             self._unadvertise(link, fact.key)
         if was_open:
+            self._loaded.discard(link)
             heard = self.strategy.close(link)
             if heard:
                 self._remembered[link, SUBSCRIPTIONS] = heard
@@ -154,11 +185,25 @@ class TreePart:
         expected = State.GREETED if message.what == ADVERTISEMENTS else State.OPEN
         if self._states.get(link) is not expected or message.what not in (ADVERTISEMENTS, SUBSCRIPTIONS):
             raise ProtocolError(f"broker {self.broker}: {link} synchronises out of turn")
-        remembered = self._remembered.pop((link, message.what), [])
-        facts = digest.restore(remembered, message.buckets, message.changed)
+        known, was_loaded = self._known(link, message.what), link in self._loaded
+        self._remembered.pop((link, message.what), None)
+        facts = digest.restore(known, message.buckets, message.changed)
         if message.what == SUBSCRIPTIONS:
-            self.strategy.learn(link, facts)
+            self._loaded.discard(link)
+            if was_loaded:
+                self.strategy.relearn(link, facts)
+            else:
+                self.strategy.learn(link, facts)
             return
+        if was_loaded:
+            true = {fact.key: fact for fact in facts}
+            for fact in known:
+                now = true.get(fact.key)
+                if now is None:
+                    self._unadvertise(link, fact.key)
+                elif now.owner != fact.owner:
+                    self.advertised.remove(link, fact.key)
+                    self.advertised.add(link, now.key, now.filter, now.owner)
         for fact in facts:
             if self.advertised.add(link, fact.key, fact.filter, fact.owner):
                 self._flood(link, Advertise(fact.key, fact.filter, fact.owner, self.tree))

@@ -18,7 +18,7 @@ from covey.routing.digest import Fact
 from covey.routing.messages import Greet, Key, Link, Message, Pack, Subscribe, Sync, Tree, Unsubscribe
 from covey.routing.strategy import registered
 from covey.sim.network import Network
-from covey.strategies.reductions import REDUCTIONS
+from covey.strategies.reductions import REDUCTIONS, Reduce
 
 Finding = str
 
@@ -94,14 +94,24 @@ def _facts(facts: list[Fact]) -> Counter[tuple[str, str, str, tuple[int, ...]]]:
     return Counter((fact.key, str(fact.filter), fact.owner, fact.counts) for fact in facts)
 
 
-def interest_behind(net: Network, tree: Tree, receiver: str, sender: str) -> list[Filter]:
-    """Return the filters of clients behind the sender that producers on the receiver's side may serve."""
+def interest_behind(
+    net: Network, tree: Tree, receiver: str, sender: str, reduce_homes: Reduce | None = None
+) -> list[Filter]:
+    """Return the filters of clients behind the sender that producers on the receiver's side may serve.
+
+    With `reduce_homes` the filters of each broker are reduced by themselves before it is asked who serves them.
+    """
     behind = net.overlay.behind(tree, receiver, sender, net.is_link_up)
     ahead = net.overlay.behind(tree, sender, receiver, net.is_link_up)
+    homes: dict[str, list[Filter]] = {}
+    for subscription in net.subscriptions.values():
+        if subscription.broker in behind and net.tree_of(subscription) == tree:
+            home = subscription.broker if reduce_homes is not None else ""
+            homes.setdefault(home, []).append(subscription.filter)
     wanted = [
-        subscription.filter
-        for subscription in net.subscriptions.values()
-        if subscription.broker in behind and net.tree_of(subscription) == tree
+        filter
+        for filters in homes.values()
+        for filter in (filters if reduce_homes is None else reduce_homes(filters))
     ]
     if not net.advertisements:
         return wanted
@@ -131,11 +141,13 @@ def reduction(net: Network) -> list[Finding]:
         spec = REDUCTIONS.get(_strategy(net, sender))
         if spec is None or len(set(net.overlay.strategy_of.values())) > 1:
             continue
-        if spec.along_paths:
-            due = interest_behind(net, tree, receiver, sender)
+        if spec.by_home:
+            due = interest_behind(net, tree, receiver, sender, spec.reduce)
+        elif spec.along_paths:
+            due = spec.reduce(interest_behind(net, tree, receiver, sender))
         else:
-            due = _entries_for(net, tree, receiver, sender)
-        expected = Counter(map(str, spec.reduce(due)))
+            due = spec.reduce(_entries_for(net, tree, receiver, sender))
+        expected = Counter(map(str, due))
         heard = Counter(str(fact.filter) for fact in _known(net, receiver, tree)(sender))
         if heard != expected:
             findings.append(

@@ -104,7 +104,7 @@ class Clients:
         handle.homes[broker] = key
         self.by_key[key] = handle
         if self._interest is not None:
-            self._interest.add(key, handle.filter, broker, self._plan.group(key, handle.filter))
+            self._interest.add(key, handle.filter, broker, self._plan.group(broker, handle.filter))
         self._attach(broker, handle.client)
         self._say(broker, handle.client, Subscribe(key, handle.filter))
 

@@ -13,7 +13,7 @@ MOST_EVENTS: Final = 1 << 18
 
 
 class Published(NamedTuple):
-    """When an event was published, and for each tree the brokers that wanted it, as bits."""
+    """When an event was published, and for each tree with subscriptions the brokers that wanted it, as bits."""
 
     at_s: float
     wanted: dict[Tree, int]
@@ -31,7 +31,7 @@ class Ledger:
         """Note an event."""
         wanted: dict[Tree, int] = {}
         if self._interest is not None:
-            wanted = {tree: self._interest.wanted_by(event, tree) for tree in self._plan.trees}
+            wanted = {tree: self._interest.wanted_by(event, tree) for tree in self._plan.telling}
         self._published[id] = Published(now_s, wanted)
         if len(self._published) > MOST_EVENTS:
             del self._published[next(iter(self._published))]
@@ -44,7 +44,8 @@ class Ledger:
         """Return whether nobody on the receiver's side wanted the event when it was published."""
         if self._interest is None:
             return False
-        wanted = self._published[message.id].wanted[message.tree]
+        wanted_on = self._published[message.id].wanted
+        wanted = wanted_on.get(message.tree, wanted_on[0])  # on a tree that only carries, for all on tree 0
         return not self._interest.is_wanted_behind(wanted, message.tree, sender, receiver)
 
     def clear(self) -> None:

@@ -60,7 +60,8 @@ class Network:
     topology        links between broker names, or one of `covey.sim.topology`
     strategy        a strategy's name, or one for each broker
     options         settings of the strategy
-    trees           for the strategy `trees`: a TreePlan; without one, spanning trees of the topology
+    trees           for the strategies `trees` and `regions`: a TreePlan, which says for which of them it is
+                    (`TreePlan.strategy`); without one, spanning trees of the topology
     delay, service  models by name; see `delays` and `service`
     judge           count false positives, at the price of matching each event against everyone's subscriptions
     keep            keep `deliveries`; without it they are only counted
@@ -322,8 +323,8 @@ class Network:
         return self._channels[a, b].is_up
 
     def tree_of(self, subscription: Subscription) -> Tree:
-        """Return the tree on which a live subscription is."""
-        return self._plan.group(subscription.homes[subscription.broker], subscription.filter)
+        """Return the tree on which a live subscription is told."""
+        return self._plan.group(subscription.broker, subscription.filter)
 
     @property
     def subscriptions(self) -> dict[str, Subscription]:

@@ -1,7 +1,7 @@
 """What a network is made of before anything happens: brokers, links, the strategy of each broker, and trees.
 
-A strategy that knows one tree needs an overlay without cycles. `trees` runs over any connected one: without a plan it
-gets spanning trees of it, each grown breadth first from another broker.
+A strategy that knows one tree needs an overlay without cycles. `trees` and `regions` run over any connected one;
+without a plan they get spanning trees of it, each grown breadth first from another broker.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from covey.errors import ConfigError
-from covey.routing.plan import ONE_TREE, TreePlan
-from covey.routing.strategy import registered
+from covey.routing.plan import ONE_TREE, OneCopy, TreePlan
+from covey.routing.strategy import Registered, registered
 
 DEFAULT_TREES = 3
 
@@ -33,8 +33,9 @@ class Overlay:
         self.cyclic = self._has_cycle()
         kinds = [registered(name) for name in self.strategy_of.values()]
         if any(kind.trees for kind in kinds):
-            self.trees = self._grown() if plan is None else plan.links(self.links)
-            self.plan = TreePlan(self.trees) if plan is None else plan
+            self.plan = self._grown(kinds[0].one_copy) if plan is None else plan
+            self.trees = self.plan.links(self.links)
+            self._check_plan(kinds)
         else:
             if plan is not None:
                 raise ConfigError(f"the strategy {kinds[0].name} has no use for a plan of trees")
@@ -51,6 +52,15 @@ class Overlay:
                 neighbours.setdefault(a, []).append(b)
                 neighbours.setdefault(b, []).append(a)
             self._on_tree.append(neighbours)
+
+    def _check_plan(self, kinds: Sequence[Registered]) -> None:
+        carrying = self.plan.carrying
+        for kind in kinds:
+            if kind.one_copy != (carrying is not None):
+                raise ConfigError(f"the plan is for the strategy {self.plan.strategy}, not for {kind.name}")
+        missing = [broker for broker in self.brokers if carrying and broker not in carrying.number]
+        if missing:
+            raise ConfigError(f"the trees of the plan do not reach broker {missing[0]!r:.40}")
 
     def _strategies(self, strategy: str | Mapping[str, str]) -> dict[str, str]:
         if isinstance(strategy, str):
@@ -100,14 +110,15 @@ class Overlay:
                     queue.append((there, here))
         return found
 
-    def _grown(self) -> list[list[Pair]]:
+    def _grown(self, one_copy: bool) -> TreePlan:
         """Return a few spanning trees, from roots spread over the list of brokers."""
         order, _ = self._reach(self.brokers[0])
         if len(order) < len(self.brokers):
             raise ConfigError("the overlay is not connected, so no tree spans it")
         count = min(DEFAULT_TREES, len(self.brokers))
         roots: Sequence[str] = [order[number * len(order) // count] for number in range(count)]
-        return [self._reach(root)[1] for root in roots]
+        trees = [self._reach(root)[1] for root in roots]
+        return TreePlan(trees, one_copy=OneCopy("nearest", roots) if one_copy else None)
 
 
 def _links_of(topology: Any) -> tuple[tuple[Pair, ...], tuple[str, ...]]:

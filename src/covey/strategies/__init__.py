@@ -17,6 +17,7 @@ import covey.strategies.xroute.counted
 import covey.strategies.xroute.sets
 import covey.strategies.incremental.pruning
 import covey.strategies.trees
+import covey.strategies.regions
 # isort: on
 
 import sys

@@ -19,15 +19,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from covey.routing.digest import Fact
-from covey.routing.messages import Key, Link, Publish, Subscribe, Unsubscribe
+from covey.routing.messages import Link, Publish, Subscribe
 from covey.routing.strategy import Site, register
 from covey.routing.table import Place
-from covey.strategies.simple import Simple
+from covey.strategies.homes import WithHomes
 from covey.strategies.told import Item
 
 
-class MatchFirst(Simple):
+class MatchFirst(WithHomes):
     """Every subscription is told with its home; events carry the homes they are for."""
 
     name = "match-first"
@@ -39,50 +38,26 @@ class MatchFirst(Simple):
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self._homes: dict[Key, str] = {}  # of the subscriptions that neighbours told
         self._ways: dict[
             str, dict[Link, int]
         ] = {}  # home -> link -> how many of its subscriptions came over it
 
     # -- interest --------------------------------------------------------------------------------------------
 
-    def _receive_subscribe(self, link: Link, message: Subscribe) -> None:
-        if self.table.get(link, message.key) is None:
-            home = self._homes.setdefault(message.key, message.home)
-            ways = self._ways.setdefault(home, {})
-            ways[link] = ways.get(link, 0) + 1
-        super()._receive_subscribe(link, message)
+    def _note(self, link: Link, message: Subscribe) -> None:
+        super()._note(link, message)
+        ways = self._ways.setdefault(self.home(message.key), {})
+        ways[link] = ways.get(link, 0) + 1
 
     def _unsubscribed(self, source: Link, gone: Item, distances: dict[str, tuple[float, ...]] | None) -> None:
-        super()._unsubscribed(source, gone, distances)
-        home = self._homes.get(gone.key)
-        if home is None:
-            return
-        ways = self._ways[home]
+        ways = self._ways.get(self.home(gone.key), {})
         if source in ways:
             ways[source] -= 1
             if not ways[source]:
                 del ways[source]
             if not ways:
-                del self._ways[home]
-        if not self.table.has_source(gone.key, not_of=""):
-            del self._homes[gone.key]
-
-    def tell(self, link: Link, message: Subscribe | Unsubscribe) -> None:
-        """Send a message to a neighbour; a subscription with its home."""
-        if isinstance(message, Subscribe):
-            message = msgspec.structs.replace(message, home=self._home(message.key))
-        super().tell(link, message)
-
-    def _home(self, key: Key) -> str:
-        return self._homes.get(key, self.site.broker)
-
-    # -- links -----------------------------------------------------------------------------------------------
-
-    def learn(self, link: Link, facts: Sequence[Fact]) -> None:
-        """Take the facts as the subscriptions that they are."""
-        for fact in facts:
-            self.receive(link, Subscribe(fact.key, fact.filter, fact.owner, self.site.tree))
+                del self._ways[self.home(gone.key)]
+        super()._unsubscribed(source, gone, distances)
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -111,16 +86,6 @@ class MatchFirst(Simple):
             elif home != self.site.broker:
                 self.site.counters["dropped_destinations"] += 1
         return found
-
-    # -- what is known ---------------------------------------------------------------------------------------
-
-    def heard(self, link: Link) -> list[Fact]:
-        """Return the neighbour's entries, each with its home."""
-        return [Fact(key, filter, self._homes[key]) for key, filter in self.table.of_link(link).items()]
-
-    def told(self, link: Link) -> list[Fact]:
-        """Return what the neighbour was told, each subscription with its home."""
-        return [Fact(fact.key, fact.filter, self._home(fact.key)) for fact in super().told(link)]
 
 
 register(MatchFirst)

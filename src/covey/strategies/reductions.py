@@ -20,10 +20,16 @@ Reduce = Callable[[Sequence[Filter]], list[Filter]]
 
 
 class Reduction(NamedTuple):
-    """A reduction; `along_paths` if reducing what is reduced already, hop by hop, comes to the same as reducing all."""
+    """A reduction.
+
+    along_paths   reducing what is reduced already, hop by hop, comes to the same as reducing all
+    by_home       the filters of each broker's clients are reduced by themselves, all of them; of what is left, a
+                  neighbour is told what is wanted there
+    """
 
     reduce: Reduce
     along_paths: bool = True
+    by_home: bool = False
 
 
 def nothing(filters: Sequence[Filter]) -> list[Filter]:
@@ -55,6 +61,7 @@ REDUCTIONS: dict[str, Reduction] = {
     "covering-packing": Reduction(uncovered),
     "merging": Reduction(merged, along_paths=False),
     "trees": Reduction(uncovered),
+    "regions": Reduction(uncovered, by_home=True),
     "xroute": Reduction(uncovered),
     "xroute-sets": Reduction(uncovered),
 }

@@ -94,12 +94,16 @@ class SubscriptionStrategy(Strategy):
     def _receive_subscribe(self, link: Link, message: Subscribe) -> None:
         known = self.table.get(link, message.key)
         if known is None:
-            self.table.add(link, message.key, message.filter)
+            self._note(link, message)
             self._subscribed(link, Item(message.key, message.filter))
         elif known != message.filter:
             raise ProtocolError(
                 f"broker {self.site.broker}: {link} gives the key {message.key} another filter than before"
             )
+
+    def _note(self, link: Link, message: Subscribe) -> None:
+        """Put what is new into the table."""
+        self.table.add(link, message.key, message.filter)
 
     def _subscribed(self, source: Link, item: Item) -> None:
         for link in self.site.neighbours():
@@ -166,6 +170,13 @@ class SubscriptionStrategy(Strategy):
         """Take the facts as the subscriptions that they are."""
         for fact in facts:
             self.receive(link, Subscribe(fact.key, fact.filter, tree=self.site.tree))
+
+    def relearn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """Learn what is new, then take what is true no more as withdrawn."""
+        known, true = {fact.key for fact in self.heard(link)}, {fact.key for fact in facts}
+        self.learn(link, [fact for fact in facts if fact.key not in known])
+        for key in sorted(known - true):
+            self.receive(link, Unsubscribe(key, tree=self.site.tree))
 
     def close(self, link: Link) -> list[Fact]:
         """Take everything that came from the neighbour as withdrawn."""

@@ -4,57 +4,46 @@ What `Channels.encode` makes from dictionaries, `Unpacker.encode` makes from the
 compiled pass: a name is looked up in a hash table and gives its attribute's channels; a text is looked up among the
 texts that filters ask for by name. Values that this cannot judge (numbers from 2**53 on, and all values of attributes
 with atoms: IN, LIKE, <>) are left to `Channels`, once for each distinct value of an attribute in a batch.
+`Unpacker.encode_columns` makes the same from a block of events (`columns.py`), in which names and texts are numbers.
 
 An unpacker is made from an index, and holds until a filter is added or removed there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from covey.core.packing import unpack_value
 from covey.errors import EventError
 from covey.matching.attributes.channels import Attribute, Channels
+from covey.matching.attributes.columns import Columns, Kinds
 from covey.matching.attributes.index import AttributeIndex, Batch
+from covey.matching.attributes.packed import (
+    FLOAT,
+    LARGE,
+    NOTHING,
+    TEXT,
+    TRUTH,
+    WRONG,
+    Bytes,
+    hash_of,
+    map_at,
+    text_at,
+    value_at,
+)
 from covey.matching.jit import Floats, Ints, Longs, kernel, part
-
-Bytes = NDArray[np.uint8]
 
 # Columns of the table of attributes.
 _NUMBER, _SYMBOL, _ABSENCE, _ATOMS, _COLUMNS = 0, 1, 2, 3, 4
 # Columns of the list of values that are left to Python: where they stand in the batch, whose they are, their bytes.
 _PLACE, _OWNER, _FIRST, _LAST, _ODD_COLUMNS = 0, 1, 2, 3, 4
-# Kinds of values.
-_NOTHING, _FLOAT, _TEXT, _TRUTH, _OTHER, _LARGE, _WRONG = 0, 1, 2, 3, 4, 5, 6
 
-_EXACT: Final = 2.0**53
 _ODD: Final = -1  # instead of a channel: this value is in the list
 
-
-@part
-def _signed(number: Any) -> Any:
-    """Return a number as the compiler's plain integer; bytes mixed with those would become floats."""
-    return np.int64(number)
-
-
-@part
-def _hash(data: Bytes, first: int, last: int, owner: int) -> int:
-    """Return a hash of bytes and of whose they are, from 0 up."""
-    value = np.uint64(0x9E3779B97F4A7C15) * np.uint64(owner + 1)
-    k = first
-    while k < last:
-        # Eight bytes at a time: a multiplication for each of them would take most of the time.
-        word = np.uint64(last - k)
-        for place in range(k, min(k + 8, last)):
-            word = (word << np.uint64(8)) ^ np.uint64(data[place])
-        value = (value ^ word) * np.uint64(0xD6E8FEB86659FD93)
-        value ^= value >> np.uint64(32)
-        k += 8
-    return _signed(value & np.uint64(0x7FFFFFFF))
+Key = TypeVar("Key", bound=Hashable)
 
 
 @part
@@ -62,7 +51,7 @@ def _find(
     data: Bytes, first: int, last: int, owner: int, table: Ints, owners: Ints, starts: Longs, texts: Bytes
 ) -> int:
     """Return the number of an owner's text, or -1."""
-    slot = _hash(data, first, last, owner) & (len(table) - 1)
+    slot = hash_of(data, first, last, owner) & (len(table) - 1)
     while table[slot] >= 0:
         number = table[slot]
         begin = starts[number]
@@ -82,104 +71,10 @@ def _find(
 def fill_table(table: Ints, owners: Ints, starts: Longs, texts: Bytes) -> None:
     """Put all texts, which are distinct for each owner, into an empty hash table."""
     for number in range(len(owners)):
-        slot = _hash(texts, starts[number], starts[number + 1], owners[number]) & (len(table) - 1)
+        slot = hash_of(texts, starts[number], starts[number + 1], owners[number]) & (len(table) - 1)
         while table[slot] >= 0:
             slot = (slot + 1) & (len(table) - 1)
         table[slot] = number
-
-
-@part
-def _big_endian(data: Bytes, first: int, count: int) -> Any:
-    value = np.uint64(0)
-    for k in range(first, first + count):
-        value = (value << np.uint64(8)) | np.uint64(data[k])
-    return value
-
-
-@part
-def _text_at(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Return where the text that begins with the byte at `at` has its first byte and ends; -1 if there is none."""
-    head = _signed(data[at])
-    first, length = at + 1, _signed(0)
-    if 0xA0 <= head <= 0xBF:
-        length = head & 0x1F
-    elif 0xD9 <= head <= 0xDB:
-        size = 1 << (head - 0xD9)
-        first = at + 1 + size
-        if first > end:
-            return -1, -1
-        length = _signed(_big_endian(data, at + 1, size))
-    else:
-        return -1, -1
-    return (first, first + length) if first + length <= end else (-1, -1)
-
-
-@part
-def _value_at(data: Bytes, at: int, end: int, word: Longs, numbers: Floats) -> tuple[int, float, int]:
-    """Return the kind, the number and the end of the value that begins at `at`; texts are told by `_text_at`.
-
-    `word` and `numbers` are one number seen as an integer and as a float.
-    """
-    head = _signed(data[at])
-    if head <= 0x7F:
-        return _FLOAT, float(head), at + 1
-    if head >= 0xE0:
-        return _FLOAT, float(head - 256), at + 1
-    if 0xA0 <= head <= 0xBF or 0xD9 <= head <= 0xDB:
-        return _TEXT, 0.0, at
-    if head == 0xC0:
-        return _NOTHING, 0.0, at + 1
-    if head == 0xC2 or head == 0xC3:
-        return _TRUTH, float(head - 0xC2), at + 1
-    if head == 0x90:
-        return _OTHER, 0.0, at + 1
-    if 0xCC <= head <= 0xD3:
-        size = 1 << ((head - 0xCC) & 3)
-        after = at + 1 + size
-        if after > end:
-            return _WRONG, 0.0, at
-        whole = _signed(_big_endian(data, at + 1, size))
-        if head >= 0xD0:
-            shift = 64 - 8 * size
-            whole = (whole << shift) >> shift
-        elif whole < 0:
-            return _LARGE, 0.0, after  # beyond 63 bits
-        number = float(whole)
-        return (_FLOAT if -_EXACT < number < _EXACT else _LARGE), number, after
-    if head == 0xCB:
-        if at + 9 > end:
-            return _WRONG, 0.0, at
-        word[0] = _signed(_big_endian(data, at + 1, 8))
-        number = numbers[0]
-        if number != number:
-            return _OTHER, 0.0, at + 9
-        return (_FLOAT if -_EXACT < number < _EXACT else _LARGE), number, at + 9
-    # A large integer: an extension with one, two, four … bytes, or with its length in one or two.
-    if 0xD4 <= head <= 0xD8:
-        after = at + 2 + (1 << (head - 0xD4))
-        return (_LARGE, 0.0, after) if after <= end else (_WRONG, 0.0, at)
-    if head == 0xC7 or head == 0xC8:
-        size = 1 << (head - 0xC7)
-        if at + 1 + size >= end:
-            return _WRONG, 0.0, at
-        after = at + 2 + size + _signed(_big_endian(data, at + 1, size))
-        return (_LARGE, 0.0, after) if after <= end else (_WRONG, 0.0, at)
-    return _WRONG, 0.0, at
-
-
-@part
-def _map_at(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Return how many attributes a packed event has and where they begin; -1 if it is no map."""
-    if at >= end:
-        return -1, at
-    head = _signed(data[at])
-    if 0x80 <= head <= 0x8F:
-        return head & 0x0F, at + 1
-    if head == 0xDE or head == 0xDF:
-        size = 2 << (head - 0xDE)
-        if at + 1 + size <= end:
-            return _signed(_big_endian(data, at + 1, size)), at + 1 + size
-    return -1, at
 
 
 @kernel
@@ -212,28 +107,28 @@ def unpack_events(
     for event in range(len(offsets) - 1):
         event_starts[event] = found
         end = offsets[event + 1]
-        count, at = _map_at(data, offsets[event], end)
+        count, at = map_at(data, offsets[event], end)
         if count < 0:
             return -1 - event
         for _ in range(count):
             if at >= end:
                 return -1 - event
-            first, last = _text_at(data, at, end)
+            first, last = text_at(data, at, end)
             if first < 0 or last >= end:
                 return -1 - event
-            kind, number, at = _value_at(data, last, end, word, numbers)
+            kind, number, at = value_at(data, last, end, word, numbers)
             value_first, value_last = last, at
-            if kind == _TEXT:
-                value_first, value_last = _text_at(data, last, end)
+            if kind == TEXT:
+                value_first, value_last = text_at(data, last, end)
                 if value_first < 0:
                     return -1 - event
                 at = value_last
-            elif kind == _WRONG:
+            elif kind == WRONG:
                 return -1 - event
             owner = _find(data, first, last, 0, name_table, name_owners, name_starts, name_texts)
-            if owner < 0 or kind == _NOTHING:
+            if owner < 0 or kind == NOTHING:
                 continue
-            if attributes[_COLUMNS * owner + _ATOMS] != 0 or kind == _LARGE:
+            if attributes[_COLUMNS * owner + _ATOMS] != 0 or kind == LARGE:
                 odd[_ODD_COLUMNS * left + _PLACE] = found
                 odd[_ODD_COLUMNS * left + _OWNER] = owner
                 odd[_ODD_COLUMNS * left + _FIRST] = last
@@ -243,13 +138,13 @@ def unpack_events(
                 found += 1
                 continue
             channel = 0
-            if kind == _FLOAT:
+            if kind == FLOAT:
                 channel = attributes[_COLUMNS * owner + _NUMBER]
-            elif kind == _TEXT:
+            elif kind == TEXT:
                 text = _find(data, value_first, value_last, owner, table, owners, starts, texts)
                 if text >= 0:
                     channel, number = attributes[_COLUMNS * owner + _SYMBOL], float(symbols[text])
-            elif kind == _TRUTH:
+            elif kind == TRUTH:
                 channel = attributes[_COLUMNS * owner + _SYMBOL]
             if channel != 0:
                 channels[found] = channel
@@ -262,6 +157,64 @@ def unpack_events(
         if at != end:
             return -1 - event
     event_starts[len(offsets) - 1] = found
+    return left
+
+
+@kernel
+def place_columns(
+    ends: Ints,
+    name: Ints,
+    kind: Kinds,
+    value: Floats,
+    owner_of: Ints,
+    symbol_of: Ints,
+    attributes: Ints,
+    event_starts: Longs,
+    channels: Ints,
+    values: Floats,
+    odd: Longs,
+) -> int:
+    """Write the channels and values of a block of events; return how many values are left to Python.
+
+    `owner_of` has the attribute of each name, -1 if no filter asks for it, `symbol_of` the number of each text, -1 if
+    no filter asks for it. `odd` gets, for what is left, its place among the channels and its point. `channels` and
+    `values` have room for two a point.
+    """
+    found, left, point = 0, 0, 0
+    for event in range(len(ends)):
+        event_starts[event] = found
+        while point < ends[event]:
+            at = point
+            point += 1
+            owner = owner_of[name[at]]
+            if owner < 0:
+                continue
+            sort = kind[at]
+            if sort == LARGE or attributes[_COLUMNS * owner + _ATOMS] != 0:
+                odd[2 * left] = found
+                odd[2 * left + 1] = at
+                left += 1
+                channels[found] = _ODD
+                found += 1
+                continue
+            channel, number = 0, value[at]
+            if sort == FLOAT:
+                channel = attributes[_COLUMNS * owner + _NUMBER]
+            elif sort == TEXT:
+                symbol = symbol_of[np.int64(number)]
+                if symbol >= 0:
+                    channel, number = attributes[_COLUMNS * owner + _SYMBOL], float(symbol)
+            elif sort == TRUTH:
+                channel = attributes[_COLUMNS * owner + _SYMBOL]
+            if channel != 0:
+                channels[found] = channel
+                values[found] = number
+                found += 1
+            if attributes[_COLUMNS * owner + _ABSENCE] != 0:
+                channels[found] = attributes[_COLUMNS * owner + _ABSENCE]
+                values[found] = np.nan
+                found += 1
+    event_starts[len(ends)] = found
     return left
 
 
@@ -288,6 +241,7 @@ class Unpacker:
     def __init__(self, index: AttributeIndex) -> None:
         self._channels: Channels = index.channels
         self._owners: list[Attribute] = list(index.channels.attributes.values())
+        self._owner_of = {attribute.name: owner for owner, attribute in enumerate(self._owners)}
         rows = [(a.number, a.symbol, a.absence, int(a.atoms is not None)) for a in self._owners]
         self._attributes: Ints = np.array(rows, np.int32).reshape(-1)
         self._names = Texts([(0, attribute.name.encode()) for attribute in self._owners])
@@ -334,29 +288,76 @@ class Unpacker:
             raise EventError(f"the bytes of event {-1 - left} of this batch are no packed event")
         count = int(starts[-1])
         batch: Batch = (starts, channels[:count], values[:count])
-        return (
-            self._with_odd(data, batch, odd[: _ODD_COLUMNS * left].reshape(-1, _ODD_COLUMNS))
-            if left
-            else batch
+        if not left:
+            return batch
+        rows, text = odd[: _ODD_COLUMNS * left].reshape(-1, _ODD_COLUMNS), data.data
+        keys = [(owner, bytes(text[first:last])) for owner, first, last in rows[:, 1:].tolist()]
+        return self._with_odd(
+            batch, rows[:, _PLACE], keys, lambda key: self._points(key[0], unpack_value(key[1]))
         )
 
-    def _with_odd(self, data: Bytes, batch: Batch, odd: Longs) -> Batch:
-        """Return the batch with the points of the values that were left out, in their places."""
+    def encode_columns(self, columns: Columns) -> Batch:
+        """Return a block of events in the form that batches take."""
+        get = self._owner_of.get
+        owner_of: Ints = np.array([get(name, -1) for name in columns.names], np.int32)
+        symbol_of: Ints = np.full(len(columns.texts), -1, np.int32)
+        for number, (owner, text) in enumerate(
+            zip(owner_of[columns.owners].tolist(), columns.texts, strict=True)
+        ):
+            if owner >= 0:
+                symbol_of[number] = self._owners[owner].symbols.get(text, -1)
+        points = len(columns.name)
+        starts: Longs = np.zeros(len(columns) + 1, np.int64)
+        channels, values = np.empty(2 * points, np.int32), np.empty(2 * points)
+        odd: Longs = np.empty(2 * points, np.int64)
+        left = place_columns(
+            columns.ends,
+            columns.name,
+            columns.kind,
+            columns.value,
+            owner_of,
+            symbol_of,
+            self._attributes,
+            starts,
+            channels,
+            values,
+            odd,
+        )
+        count = int(starts[-1])
+        batch: Batch = (starts, channels[:count], values[:count])
+        if not left:
+            return batch
+        places, which = odd[0 : 2 * left : 2], odd[1 : 2 * left : 2]
+        keys = [
+            (int(owner_of[columns.name[point]]), int(columns.kind[point]), float(columns.value[point]))
+            for point in which.tolist()
+        ]
+        return self._with_odd(
+            batch, places, keys, lambda key: self._points(key[0], columns.value_of(*key[1:]))
+        )
+
+    def _with_odd(
+        self,
+        batch: Batch,
+        places: Longs,
+        keys: Sequence[Key],
+        points_of: Callable[[Key], tuple[list[int], list[float]]],
+    ) -> Batch:
+        """Return the batch with the points of the values that were left out, in their places; equal keys are equal
+        values of the same attribute."""
         starts, channels, values = batch
-        seen: dict[tuple[int, bytes], int] = {}
+        seen: dict[Key, int] = {}
         points: list[tuple[list[int], list[float]]] = []
-        text = data.data
-        which: Longs = np.empty(len(odd), np.int64)
-        for number, (owner, first, last) in enumerate(odd[:, 1:].tolist()):
-            key = (owner, bytes(text[first:last]))
+        which: Longs = np.empty(len(keys), np.int64)
+        for number, key in enumerate(keys):
             known = seen.get(key)
             if known is None:
                 known = seen[key] = len(points)
-                points.append(self._points(*key))
+                points.append(points_of(key))
             which[number] = known
         sizes = np.array([len(names) for names, _ in points], np.int64)
         repeats: Longs = np.ones(len(channels), np.int64)
-        repeats[odd[:, _PLACE]] = sizes[which]
+        repeats[places] = sizes[which]
         before: Longs = np.zeros(len(channels) + 1, np.int64)
         np.cumsum(repeats, out=before[1:])
         new_channels, new_values = np.repeat(channels, repeats), np.repeat(values, repeats)
@@ -365,14 +366,13 @@ class Unpacker:
         mine = sizes[which]
         steps = np.arange(int(mine.sum())) - np.repeat(np.cumsum(mine) - mine, mine)
         sources = np.repeat((ends - sizes)[which], mine) + steps
-        targets = np.repeat(before[odd[:, _PLACE]], mine) + steps
+        targets = np.repeat(before[places], mine) + steps
         new_channels[targets] = np.array([name for names, _ in points for name in names], np.int32)[sources]
         new_values[targets] = np.array([value for _, some in points for value in some], np.float64)[sources]
         return before[starts], new_channels, new_values
 
-    def _points(self, owner: int, value: bytes) -> tuple[list[int], list[float]]:
+    def _points(self, owner: int, value: Any) -> tuple[list[int], list[float]]:
         names: list[int] = []
         values: list[float] = []
-        event: dict[str, Any] = {self._owners[owner].name: unpack_value(value)}
-        self._channels.points(event, names, values)
+        self._channels.points({self._owners[owner].name: value}, names, values)
         return names, values

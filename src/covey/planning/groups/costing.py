@@ -135,6 +135,15 @@ def traffic(matches: Matches, group: Ints, trees: Sequence[Tree]) -> Traffic:
     return Traffic(cost, copies, deliveries, _count(matches.documents), matches.document_count)
 
 
+def document_costs(matches: Matches, group: Ints, trees: Sequence[Tree]) -> Floats:
+    """Return what each of these documents costs on these trees; the sum is the cost of `traffic`."""
+    found = np.zeros(matches.document_count)
+    for members, tree in zip(members_of(group), trees, strict=True):
+        numbers, documents = matches.numbered_documents_of(members)
+        found[numbers] += tree.costs(documents)
+    return found
+
+
 def single_host(documents: Documents) -> int | None:
     """Return the one node to which all documents go, or None if there are several or none."""
     hosts = documents.hosts

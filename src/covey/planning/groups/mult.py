@@ -6,7 +6,7 @@ all classes (or the most that may be tried), half as many, and so on to one; the
 neighbours differ by few. Groups that two numbers have in common are costed once. With `every`, each number is tried.
 
 `mult` takes the number that costs least on the sample, as the paper does. `held_out` takes the one that costs least on
-documents that nothing was fitted to, and keeps one tree if that is cheaper on them: a small sample likes many groups,
+documents that nothing was fitted to, and keeps one tree unless they leave no doubt: a small sample likes many groups,
 and fresh documents pay for it.
 """
 
@@ -18,16 +18,17 @@ from dataclasses import replace
 import numpy as np
 
 from covey.errors import PlanError
-from covey.matching.jit import Ints
+from covey.matching.jit import Floats, Ints
 from covey.planning.groups.assign import settled
 from covey.planning.groups.baselines import single
-from covey.planning.groups.costing import Costing, finished
+from covey.planning.groups.costing import Costing, document_costs, finished
 from covey.planning.groups.likeness import Dendrogram, dendrogram
 from covey.planning.groups.model import Grouping, Point, Problem, members_of, numbered
 
 MOST_GROUPS = 1_024
 STEP = 1.1  # neighbouring numbers of groups that differ by no more than this are near enough
 TRAINING_SHARE = 2 / 3
+DOUBT = 2.0  # standard errors that what is saved on documents held out must exceed: it was chosen by them
 
 
 def mult(
@@ -49,7 +50,7 @@ def mult(
 
 
 def held_out(problem: Problem, *, measure: str = "jaccard", most: int = MOST_GROUPS) -> Grouping:
-    """Return the groups that cost least on the documents held out, one group if that is as cheap on them.
+    """Return the groups that cost least on the documents held out, one group unless that surely costs more on them.
 
     If none are held out, a third of the sample is, drawn by the seed, and the costs in the result are of these parts.
     """
@@ -59,7 +60,9 @@ def held_out(problem: Problem, *, measure: str = "jaccard", most: int = MOST_GRO
     merging = Merging(problem, measure)
     best, curve = merging.search(lambda point: point.held_out or 0.0, most, False)
     chosen = finished(problem, "held-out", merging.group(best), curve)
-    return not_worse(problem, chosen)
+    assert problem.held_out is not None, "documents are held out"
+    assert chosen.group is not None, "there are groups"
+    return not_worse(problem, chosen, document_costs(problem.held_out, chosen.group, chosen.trees))
 
 
 def parted(problem: Problem) -> Problem:
@@ -70,12 +73,18 @@ def parted(problem: Problem) -> Problem:
     return replace(problem, sample=training, held_out=others)
 
 
-def not_worse(problem: Problem, chosen: Grouping) -> Grouping:
-    """Return what was chosen, or one group if that costs no more on the documents held out."""
+def not_worse(problem: Problem, chosen: Grouping, spent: Floats) -> Grouping:
+    """Return what was chosen, or one group unless that surely costs more on the documents held out.
+
+    `spent` is what each of these costs with what was chosen. One tree for all is the safe choice: against it, a saving
+    counts only if it is clearly more than chance makes of so few documents, else fresh ones may pay for it.
+    """
     alone = single(problem)
-    assert chosen.held_out is not None, "documents are held out"
-    assert alone.held_out is not None, "documents are held out"
-    if alone.held_out.cost <= chosen.held_out.cost:
+    assert problem.held_out is not None, "documents are held out"
+    assert alone.group is not None, "there is one group"
+    saved = document_costs(problem.held_out, alone.group, alone.trees) - spent
+    error = float(saved.std(ddof=1)) * len(saved) ** 0.5 if len(saved) > 1 else 0.0  # of the sum
+    if saved.sum() <= DOUBT * error:
         return replace(alone, name=chosen.name, curve=chosen.curve)
     return chosen
 

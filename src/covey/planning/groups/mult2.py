@@ -11,6 +11,7 @@ The hybrid lets likeness (`mult`) merge down to a few hundred groups first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -19,7 +20,7 @@ from covey.matching.jit import Ints
 from covey.planning.groups.assign import settled
 from covey.planning.groups.costing import Costing, finished
 from covey.planning.groups.likeness import classes_of
-from covey.planning.groups.model import Grouping, Problem, members_of, numbered
+from covey.planning.groups.model import Grouping, Point, Problem, members_of, numbered
 from covey.planning.groups.mult import Merging
 from covey.planning.subscriptions import Matches
 
@@ -48,8 +49,16 @@ def hybrid(problem: Problem, *, measure: str = "jaccard", groups: int = HYBRID_G
     return finished(problem, "hybrid", merged_by_saving(problem, merging.group(most)))
 
 
-def merged_by_saving(problem: Problem, group: Ints, costing: Costing | None = None) -> Ints:
-    """Return the groups that are left when pairs were merged as long as that saves something."""
+def merged_by_saving(
+    problem: Problem,
+    group: Ints,
+    costing: Costing | None = None,
+    tell: Callable[[Point], None] | None = None,
+) -> Ints:
+    """Return the groups that are left when pairs were merged as long as that saves something.
+
+    `tell` is told what the groups cost before the first merge and after each.
+    """
     costing = Costing(problem) if costing is None else costing
     members = dict(enumerate(members_of(numbered(group))))
     if not len(group):
@@ -68,6 +77,8 @@ def merged_by_saving(problem: Problem, group: Ints, costing: Costing | None = No
 
     heap = [made for one in near for two in near[one] if one < two and (made := entry(one, two))]
     heapify(heap)
+    if tell:
+        tell(costing.point(list(members.values())))
     while heap:
         _, kept, gone, *meant = heappop(heap)
         if [version.get(kept), version.get(gone)] != meant:
@@ -81,6 +92,8 @@ def merged_by_saving(problem: Problem, group: Ints, costing: Costing | None = No
             made = entry(kept, other)
             if made:
                 heappush(heap, made)
+        if tell:
+            tell(costing.point(list(members.values())))
     found = np.empty(len(group), np.int32)
     for name, mine in members.items():
         found[mine] = name

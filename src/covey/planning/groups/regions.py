@@ -3,19 +3,24 @@
 Groups make a document travel once for each group in which it is wanted, and that is most of what they cost beyond a
 Steiner tree. But every tree spans the overlay, so one is enough if all its tables hold all subscriptions. Here brokers
 that host are parted into regions around roots, chosen greedily so that hosts are near one (weighted by how many
-subscriptions each has) and then moved to the middle of their regions; the tree of a region is that of shortest paths
-from its root. The publisher's broker, which knows who wants a document, sends it on one tree only:
+subscriptions each has) and then moved to the middle of their regions. The tree of a region begins as one of shortest
+paths from its root, which run together where several are equally short; branches are then moved while that lowers what
+a document is expected to cost (`expected`). Who may want a document together is known without a sample: the hosts of
+subscriptions that share a word. The publisher's broker, which knows who wants a document, sends it on one tree only:
 
     nearest    the one whose root has the least sum of distances to the hosts
     cheapest   the one on which it crosses least
 
+and the first of equals.
+
 Where subscriptions that match together are near each other, that tree is good for the document wherever it comes from.
 Only hosts decide, so fresh documents cost what sampled ones do; the sample decides just how many trees there are. The
-price is memory: each broker has the tables of all trees, each with all subscriptions.
+price is memory: each broker that publishes knows the filters of each broker that hosts (`strategies.regions`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,20 +28,22 @@ import numpy as np
 from covey.errors import PlanError
 from covey.matching.jit import Floats, Ints, Longs
 from covey.planning.documents import Documents
-from covey.planning.groups.costing import path_tree
+from covey.planning.expected import improve_by_expectation
 from covey.planning.groups.model import Grouping, Point, Problem, Traffic
 from covey.planning.groups.mult import not_worse, parted
+from covey.planning.low_stretch.plain import heavy_path_links
 from covey.planning.paths import AllPaths
 from covey.planning.subscriptions import Matches
 from covey.planning.tree import Tree
+from covey.routing.carrying import RULES, whole
 
-MOST_TREES = 64
+MOST_TREES = 128
 ROUNDS = 16
-RULES = ("nearest", "cheapest")
 
 
 def regions(problem: Problem, *, most: int = MOST_TREES, rule: str = "nearest") -> Grouping:
-    """Return as many regions as cost least on the documents held out, at most so many, or one tree if that does.
+    """Return as many regions as cost least on the documents held out, at most so many, or one tree unless that surely
+    costs more on them.
 
     Numbers of regions are powers of two, and the smaller of equals. If no documents are held out, a third of the
     sample is.
@@ -56,21 +63,30 @@ def regions(problem: Problem, *, most: int = MOST_TREES, rule: str = "nearest") 
             _none(problem.held_out),
         )
     order = roots_of(problem.paths, problem.sample.hosts, most)
-    known: dict[int, Tree] = {}
     best: Grouping | None = None
     curve: list[Point] = []
     counts = sorted({min(1 << power, len(order)) for power in range(most.bit_length())})
     for count in counts:
         roots = centred(problem.paths, problem.sample.hosts, order[:count])
-        for root in roots.tolist():
-            known[root] = known.get(root) or path_tree(problem.graph, root)
-        found = _with(problem, roots, tuple(known[root] for root in roots.tolist()), rule)
+        found = _with(problem, roots, region_trees(problem, roots), rule)
         assert found.held_out is not None, "documents are held out"
         curve.append(Point(count, found.sample.cost, found.held_out.cost, found.sample.copies, 0.0))
         if best is None or best.held_out is None or found.held_out.cost < best.held_out.cost:
             best = found
     assert best is not None, "there is always one region"
-    return not_worse(problem, replace(best, curve=tuple(reversed(curve))))
+    spent = document_costs(problem.held_out.documents, best.trees, rule)
+    return not_worse(problem, replace(best, curve=tuple(reversed(curve))), spent)
+
+
+def placed(problem: Problem, count: int, rule: str = "nearest") -> Grouping:
+    """Return so many regions, or as many as there are brokers that host: no document is looked at but to cost it."""
+    if rule not in RULES:
+        raise PlanError(f"no rule {rule!r} (hint: one of {', '.join(RULES)})")
+    if count < 1:
+        raise PlanError(f"the number of trees cannot be {count}")
+    hosts = problem.sample.hosts
+    roots = centred(problem.paths, hosts, roots_of(problem.paths, hosts, count))
+    return _with(problem, roots, region_trees(problem, roots), rule)
 
 
 def roots_of(paths: AllPaths, hosts: Ints, most: int) -> Ints:
@@ -108,36 +124,58 @@ def centred(paths: AllPaths, hosts: Ints, roots: Ints) -> Ints:
     return found
 
 
+def region_trees(problem: Problem, roots: Ints) -> tuple[Tree, ...]:
+    """Return the tree of the region around each root: for documents that the region is nearest to, as far as known."""
+    graph = problem.graph
+    everywhere = np.bincount(problem.sample.hosts, minlength=graph.nodes).astype(np.float64)
+    trees = [Tree(graph, heavy_path_links(graph, int(root), everywhere), int(root)) for root in roots]
+    wanting = _wanting(problem)
+    if not wanting:
+        return tuple(trees)
+    far = problem.paths.distance[roots].astype(np.float64)
+    weights = np.zeros((len(roots), graph.nodes))
+    for hosts in wanting:
+        weights[far[:, hosts].sum(axis=1).argmin(), hosts] += 1.0
+    count = sum(map(len, wanting)) / len(wanting)
+    return tuple(
+        improve_by_expectation(tree, mine, count) if mine.any() else tree
+        for tree, mine in zip(trees, weights, strict=True)
+    )
+
+
+def _wanting(problem: Problem) -> list[Longs]:
+    """Return for each word the nodes where somebody asks for it; none if words are not known."""
+    found: dict[Hashable, set[int]] = {}
+    for host, words in zip(
+        problem.sample.hosts.tolist(), problem.words or (), strict=problem.words is not None
+    ):
+        for word in words:
+            found.setdefault(word, set()).add(host)
+    return [np.array(sorted(hosts), np.int64) for hosts in found.values()]
+
+
 def _hosting(hosts: Ints) -> tuple[Longs, Floats]:
     """Return the nodes that host, and how many subscriptions each has."""
     nodes, counts = np.unique(hosts, return_counts=True)
     return nodes.astype(np.int64), counts.astype(np.float64)
 
 
-def carriers(
-    paths: AllPaths,
-    documents: Documents,
-    roots: Ints,
-    trees: tuple[Tree, ...],
-    rule: str,
-) -> Ints:
-    """Return for each document the number of the tree on which it travels; 0 if nobody wants it."""
-    least = np.full(len(documents), np.inf)
-    chosen = np.zeros(len(documents), np.int32)
+def carriers(documents: Documents, trees: Sequence[Tree], rule: str) -> Ints:
+    """Return for each document the number of the tree on which it travels; 0 if nobody wants it.
+
+    Brokers choose by the same whole numbers (`routing.carrying`), so that they choose the same tree to the last tie.
+    """
     wanted = np.diff(documents.offsets) > 0
-    for number, root in enumerate(roots):
-        if rule == "cheapest":
-            score = trees[number].costs(documents)
-        else:
-            score = _distance_sums(paths.distance[root].astype(np.float64), documents)
-        better = wanted & (score < least)
-        chosen[better] = number
-        least[better] = score[better]
-    return chosen
+    if rule == "cheapest":
+        scores = np.array([tree.costs(documents) for tree in trees])
+    else:
+        scores = np.array([_sums(far, documents) for far in whole([tree.depth for tree in trees])])
+    return np.where(wanted, scores.argmin(axis=0), 0).astype(np.int32)
 
 
-def _distance_sums(far: Floats, documents: Documents) -> Floats:
-    before = np.zeros(len(documents.hosts) + 1)
+def _sums(far: Longs, documents: Documents) -> Longs:
+    # Sums over all documents may wrap around; their differences are right all the same.
+    before = np.zeros(len(documents.hosts) + 1, np.int64)
     np.cumsum(far[documents.hosts], out=before[1:])
     return before[documents.offsets[1:]] - before[documents.offsets[:-1]]
 
@@ -145,21 +183,28 @@ def _distance_sums(far: Floats, documents: Documents) -> Floats:
 def _with(problem: Problem, roots: Ints, trees: tuple[Tree, ...], rule: str) -> Grouping:
     hosts = problem.sample.hosts
     group = problem.paths.distance[roots][:, hosts].argmin(axis=0).astype(np.int32)
-    assert problem.held_out is not None, "documents are held out"
-    sample = _traffic(problem, problem.sample, roots, trees, rule)
-    held_out = _traffic(problem, problem.held_out, roots, trees, rule)
+    sample = _traffic(problem.sample, trees, rule)
+    held_out = None if problem.held_out is None else _traffic(problem.held_out, trees, rule)
     return Grouping("regions", group, trees, sample, held_out, one_copy=rule)
 
 
 def replayed(problem: Problem, grouping: Grouping, matches: Matches) -> Traffic:
     """Return what documents cost with the regions of this grouping."""
-    roots = np.array([tree.root for tree in grouping.trees], np.int32)
-    return _traffic(problem, matches, roots, grouping.trees, grouping.one_copy or "nearest")
+    return _traffic(matches, grouping.trees, grouping.one_copy or "nearest")
 
 
-def _traffic(problem: Problem, matches: Matches, roots: Ints, trees: tuple[Tree, ...], rule: str) -> Traffic:
+def document_costs(documents: Documents, trees: Sequence[Tree], rule: str) -> Floats:
+    """Return what each document costs on the tree that carries it."""
+    chosen = carriers(documents, trees, rule)
+    found = np.zeros(len(documents))
+    for number, tree in enumerate(trees):
+        found[chosen == number] = tree.costs(documents.take(chosen == number))
+    return found
+
+
+def _traffic(matches: Matches, trees: tuple[Tree, ...], rule: str) -> Traffic:
     documents = matches.documents
-    chosen = carriers(problem.paths, documents, roots, trees, rule)
+    chosen = carriers(documents, trees, rule)
     cost = sum(tree.cost(documents.take(chosen == number)) for number, tree in enumerate(trees))
     sizes = np.diff(documents.offsets)
     wanted = float(documents.weights @ sizes)

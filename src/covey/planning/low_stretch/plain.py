@@ -10,14 +10,30 @@ import numpy as np
 
 from covey.matching.jit import Floats, Ints, Longs, kernel
 from covey.planning.graph import Graph, Mask
-from covey.planning.paths import shortest_forest
+from covey.planning.paths import shortest, shortest_forest
 
 NONE = -1
+ROUNDING = 1e-12  # of a distance: paths that differ by less are equally short
 
 
 def shortest_path_links(graph: Graph, root: int, lengths: Floats, allowed: Mask | None = None) -> Ints:
     """Return shortest paths from the root, and from the smallest node of each component that it does not reach."""
     via = shortest_forest(graph, lengths, root, allowed)
+    return np.sort(via[via != NONE])
+
+
+def heavy_path_links(graph: Graph, root: int, weights: Floats) -> Ints:
+    """Return shortest paths from the root that run together: the weights of nodes say how much each has to carry.
+
+    Nodes choose from the farthest on. Of the neighbours from which a shortest path leads on, a node takes the one that
+    carries most by then, the smaller of equals. Where many paths are equally short this makes trees on which a
+    document for several nodes crosses fewer links. The graph is connected.
+    """
+    graph.check_connected("a tree of shortest paths")
+    far, via = shortest(graph, graph.costs, root)
+    order = np.lexsort((np.arange(graph.nodes), -far)).astype(np.int32)
+    loads = np.array(weights, np.float64)
+    _join_heaviest(graph.offsets, graph.neighbours, graph.links, graph.costs, far, order, loads, via)
     return np.sort(via[via != NONE])
 
 
@@ -64,3 +80,28 @@ def _kruskal(nodes: int, ends: Ints, order: Longs, chosen: Mask) -> None:
         if a != b:
             above[max(a, b)] = min(a, b)
             chosen[link] = True
+
+
+@kernel
+def _join_heaviest(
+    offsets: Ints,
+    neighbours: Ints,
+    links: Ints,
+    costs: Floats,
+    far: Floats,
+    order: Ints,
+    loads: Floats,
+    via: Ints,
+) -> None:
+    for at in range(len(order)):
+        node = order[at]
+        limit = far[node] * (1.0 + ROUNDING)
+        best = NONE
+        for place in range(offsets[node], offsets[node + 1]):
+            other = neighbours[place]
+            nearer = far[other] < far[node] and far[other] + costs[links[place]] <= limit
+            if nearer and (best == NONE or loads[other] > loads[neighbours[best]]):
+                best = place
+        if best != NONE:  # else it is the root, or so near to the next node that both are equally far
+            loads[neighbours[best]] += loads[node]
+            via[node] = links[best]

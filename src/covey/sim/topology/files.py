@@ -39,11 +39,19 @@ def read_edges(path: str | Path) -> Topology:
             raise ConfigError(f"{str(file)!r} is not a file of links")
         with file.open("rb") as opened:
             raw = opened.read(MAX_FILE_BYTES + 1)
-        lines = raw.decode("utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ConfigError(f"the links in {str(file)!r} cannot be read: {error}") from None
+    return parse_edges(raw, file)
+
+
+def parse_edges(raw: bytes, file: Path) -> Topology:
+    """Return the topology of an edge-list file's content; ConfigError names the file and the line that is wrong."""
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError(f"{file}: the file has more than {MAX_FILE_BYTES} bytes")
+    try:
+        lines = raw.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the links in {str(file)!r} cannot be read: {error}") from None
     links: list[Link] = []
     seen: set[Link] = set()
     for number, text in enumerate(lines, start=1):

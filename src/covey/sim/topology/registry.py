@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from covey.sim.topology.catalogue import build_named
 from covey.sim.topology.files import from_links, read_edges
+from covey.sim.topology.geometric import geometric
 from covey.sim.topology.graph import Topology
 from covey.sim.topology.random_graphs import random_graph, random_tree, transit_stub, xroute64
 from covey.sim.topology.shapes import core_edge, domains, line, rebeca, star
@@ -18,6 +19,7 @@ TOPOLOGIES: Mapping[str, Callable[..., Topology]] = {
     "domains": domains,
     "random-tree": random_tree,
     "random-graph": random_graph,
+    "geometric": geometric,
     "transit-stub": transit_stub,
     "xroute64": xroute64,
     "links": from_links,

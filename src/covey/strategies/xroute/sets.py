@@ -193,6 +193,12 @@ class XRouteSets(Strategy):
         """Take the facts as the neighbour's set."""
         self._change(link, (), [fact.filter for fact in facts])
 
+    def relearn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """Change the neighbour's set to the facts."""
+        known, true = {fact.filter: None for fact in self.heard(link)}, {fact.filter: None for fact in facts}
+        removed = [filter for filter in known if filter not in true]
+        self._change(link, removed, [filter for filter in true if filter not in known])
+
     def close(self, link: Link) -> list[Fact]:
         """Empty the neighbour's set and forget what it was told."""
         del self._told[link]

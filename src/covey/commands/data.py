@@ -1,0 +1,161 @@
+"""`covey data`: example inputs of any size, as the Parquet tables that `covey plan` reads."""
+
+from __future__ import annotations
+
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from covey.commands.output import print_json, print_pairs
+from covey.errors import ConfigError
+
+# What draws workloads is loaded by the functions that use it: it brings the compiler and Arrow.
+if TYPE_CHECKING:
+    from covey.datasets.generate import Progress
+
+QUIET_S = 5.0  # between lines of progress where there is no terminal
+
+app = typer.Typer(help="Example inputs for planning.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    pass
+
+
+@app.command()
+def generate(
+    workload: Annotated[
+        str | None, typer.Argument(help="A workload's name; see --list.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where to write, a directory a table.", show_default=False),
+    ] = None,
+    brokers: Annotated[int | None, typer.Option(help="How many brokers; 100 unless given.", min=1)] = None,
+    subscriptions: Annotated[int, typer.Option(help="How many subscriptions.", min=1)] = 1_000,
+    events: Annotated[int, typer.Option(help="How many events.", min=0)] = 1_000,
+    publishers: Annotated[
+        int | None,
+        typer.Option(help="How many producers; one at every broker unless given.", min=1),
+    ] = None,
+    deliveries: Annotated[
+        int | None,
+        typer.Option(help="The most rows of the table of deliveries; 0 for none.", min=0, show_default=False),
+    ] = None,
+    topology: Annotated[
+        str, typer.Option(help="A topology's name, see --list, or a file with a link in each line.")
+    ] = "transit-stub",
+    seed: Annotated[int, typer.Option(help="Another example of the same kind.", min=0)] = 1,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a parameter of the workload, or of the topology as in topology.extra=0.1; repeatable.",
+        ),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace tables that are there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List workloads and topologies.")] = False,
+) -> None:
+    """Write topology, subscriptions, advertisements, events and deliveries of a workload as Parquet tables.
+
+    The same seed and sizes give the same files. Memory does not grow with the number of events.
+    """
+    if list_:
+        print_list(json)
+        return
+    if workload is None or out is None:
+        raise ConfigError("which workload, and where to? (try: covey data generate keywords --out example)")
+    from covey.datasets.generate import Request, as_dict
+    from covey.datasets.generate import generate as write
+
+    of_workload, of_topology = split_settings(settings or ())
+    request = Request(
+        workload=workload,
+        out=out,
+        topology=topology,
+        brokers=brokers,
+        subscriptions=subscriptions,
+        events=events,
+        publishers=publishers,
+        deliveries=deliveries,
+        seed=seed,
+        settings=of_workload,
+        topology_settings=of_topology,
+        replace=replace,
+    )
+    with shown() as progress:
+        written = write(request, progress)
+    if json:
+        print_json(as_dict(written))
+        return
+    typer.echo(f"{written.about['workload']}: {written.about['description']}")
+    typer.echo(f"{written.brokers:,} brokers, seed {seed}")
+    print_pairs({f"{written.out / table}": f"{rows:,} rows" for table, rows in written.rows.items()})
+
+
+def split_settings(settings: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of the workload and those of the topology, each value read as TOML or else a text."""
+    found: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for setting in settings:
+        key, equals, text = (part.strip() for part in setting.partition("="))
+        name = key.removeprefix("topology.")
+        if not equals or not name:
+            raise ConfigError(f"--set {setting!r:.60}: expected a key, = and a value, like nearest=0.15")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except (tomllib.TOMLDecodeError, RecursionError):
+            value = text
+        found[name != key][name] = value
+    return found
+
+
+@contextmanager
+def shown() -> Iterator[Progress]:
+    """Show on standard error how far it is: in place on a terminal, otherwise a line now and then."""
+    console = Console(stderr=True)
+    said_s = time.monotonic()
+
+    with console.status("data") as status:
+
+        def tell(table: str, rows: int, expected: int | None) -> None:
+            nonlocal said_s
+            line = f"data: {table}, {rows:,}" + ("" if expected is None else f" of {expected:,}") + " rows"
+            if console.is_terminal:
+                status.update(line)
+            elif time.monotonic() - said_s > QUIET_S:
+                said_s = time.monotonic()
+                print(line, file=sys.stderr, flush=True)
+
+        yield tell
+
+
+def print_list(json: bool) -> None:
+    """Print all workloads and topologies with what each is."""
+    from covey.datasets.catalogue import WORKLOADS
+    from covey.sim.topology import TOPOLOGIES
+
+    def first_line(builder: object) -> str:
+        return (builder.__doc__ or "").strip().partition("\n")[0].removeprefix("Return ")
+
+    lists = {
+        "workloads": {name: workload.about for name, workload in WORKLOADS.items()},
+        "topologies": {name: first_line(builder) for name, builder in TOPOLOGIES.items()},
+    }
+    if json:
+        print_json(lists)
+        return
+    for number, (title, things) in enumerate(lists.items()):
+        typer.echo(("\n" if number else "") + typer.style(title.capitalize(), bold=True))
+        width = max(map(len, things))
+        for name, description in things.items():
+            typer.echo(f"  {name.ljust(width)}  {description}")

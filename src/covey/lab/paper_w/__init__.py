@@ -1,0 +1,1 @@
+"""Paper W: what aggregating subscriptions costs."""

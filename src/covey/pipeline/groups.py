@@ -1,0 +1,130 @@
+"""Groups: which interests share a tree, by every method that is asked for.
+
+The decisions of a method build on each other, so each method runs in one task, which gets the training documents and
+those held out, and uses `covey.planning.groups`; methods run side by side. What comes back says who is with whom. Trees
+that are not for a group's documents are given with it; all others, and all costs, are computed apart, on many tasks.
+
+**Bound.** A task refuses more than MOST_PAIRS pairs of a document and an interest that it matches: at 40 bytes a pair
+at worst, 4 GB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from covey.core.families import decode
+from covey.errors import PlanError
+from covey.pipeline.documents import HELD_OUT, TRAINING, hosts_of, matches_of
+from covey.pipeline.packed import Overlay, overlay_of, pack, unpacked
+from covey.pipeline.schemas import GROUPS
+from covey.planning.groups.model import Problem
+from covey.planning.groups.registry import METHODS
+from covey.planning.words import words_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from covey.matching.jit import Ints
+    from covey.planning.groups.model import Words
+
+MOST_PAIRS = 100_000_000
+# How an event travels; the first two can be installed.
+BY_GROUPS, NEAREST, FLOODING = "groups", "nearest", "flooding"
+UNFITTED = ("single", "spt", "flooding", "unicast")  # whose groups do not depend on documents
+_OWN_TREES = ("spt", "flooding")  # whose trees are not for documents; nor are those for one copy
+
+
+def groups(
+    documents: DataFrame, interests: DataFrame, topology: DataFrame, *, methods: Sequence[str], seed: int = 0
+) -> DataFrame:
+    """Return the table `groups` for these methods of planning; PlanError for a name that is none."""
+    for name in methods:
+        check_method(name)
+    fitted = [name for name in methods if name not in UNFITTED]
+    known = documents.where(F.col("part").isin(TRAINING, HELD_OUT))
+    left = known.select("event", "broker", "part", "interests").withColumn(
+        "alternative", F.explode(_listed(fitted))
+    )
+    tables = {"topology": topology, "interests": interests.select("interest", "broker", "encoded")}
+    right = pack(tables, build=hosted_in).withColumn("alternative", F.explode(_listed(methods)))
+    return (
+        left.groupBy("alternative")
+        .cogroup(right.groupBy("alternative"))
+        .applyInArrow(partial(group_documents, seed=seed), GROUPS.schema())
+    )
+
+
+def _listed(names: Sequence[str]) -> Column:
+    return F.array(*map(F.lit, names)).cast("array<string>")
+
+
+def check_method(name: str) -> None:
+    """Raise PlanError if planning has no method of that name."""
+    if name not in METHODS:
+        raise PlanError(f"no grouping {name!r:.40} (hint: one of {', '.join(METHODS)})")
+
+
+# -- in the workers --------------------------------------------------------------------------------------------
+
+
+class Hosted:
+    """The overlay with the hosts and words of all interests."""
+
+    def __init__(self, parts: tuple[Overlay, Ints, Words]) -> None:
+        self.overlay, self.hosts, self.words = parts
+
+
+def hosted_in(tables: dict[str, pa.Table]) -> tuple[Overlay, Ints, Words]:
+    """Build the overlay and what is known of interests."""
+    overlay = overlay_of(tables["topology"])
+    interests = tables["interests"].sort_by("interest")
+    known: dict[bytes, Any] = {}
+    words = []
+    for encoded in interests.column("encoded").to_pylist():
+        if encoded not in known:
+            known[encoded] = words_of(decode(encoded))
+        words.append(known[encoded])
+    return overlay, hosts_of(interests, overlay), words
+
+
+def group_documents(key: tuple[Any, ...], left: pa.Table, right: pa.Table, *, seed: int) -> pa.Table:
+    """Group by the method that the key names."""
+    method: str = key[0].as_py()
+    hosted = unpacked(right.column("digest")[0].as_py(), right.column("packed")[0].as_buffer(), Hosted)
+    pairs = pc.sum(pc.list_value_length(left.column("interests"))).as_py() or 0
+    if pairs > MOST_PAIRS:
+        raise PlanError(
+            f"groups of {pairs} matches are too many for one task; {MOST_PAIRS} are the most (hint: a smaller sample)"
+        )
+    rows = left.sort_by("event")
+    overlay = hosted.overlay
+
+    def part(name: str) -> Any:
+        return matches_of(rows.filter(pc.equal(rows.column("part"), name)), overlay, hosted.hosts)
+
+    problem = Problem(
+        overlay.graph, overlay.paths, part(TRAINING), part(HELD_OUT), words=hosted.words, seed=seed
+    )
+    found = METHODS[method](problem)
+    if found.group is None:
+        raise PlanError(f"{method} has no groups of subscriptions, so it cannot be installed")
+    rule = FLOODING if method == "flooding" else found.one_copy or BY_GROUPS
+    given = found.trees if method in _OWN_TREES or found.one_copy is not None else ()
+    count, more = len(found.group), len(given)
+    numbers = np.concatenate([found.group, np.arange(more)]).astype(np.int32)
+    columns = [
+        pa.array([method] * (count + more), pa.string()),
+        pa.array([*range(count), *[None] * more], pa.int32()),
+        pa.array(numbers),
+        pa.array([*[None] * count, *(overlay.names[tree.root] for tree in given)], pa.string()),
+        pa.array([*[None] * count, *(tree.links for tree in given)], pa.list_(pa.int32())),
+        pa.array([rule] * (count + more), pa.string()),
+    ]
+    return pa.Table.from_arrays(columns, [column.name for column in GROUPS.columns])

@@ -1,0 +1,104 @@
+"""What a job of planning is asked, what it tells on the way, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from covey.planning.groups.registry import METHODS
+from covey.planning.plan import Plan
+
+BEST = "best"
+NOT_INSTALLABLE = ("flooding", "opt", "regions cheapest")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to plan, from what, and where to.
+
+    input_dir  has the tables topology, subscriptions, events (and may have advertisements, deliveries): Parquet, or
+               .csv, .json, .jsonl files of the same names
+    out_dir    gets plan.json, quarantine/, and stages/<name>/, used again if input and parameters are the same
+    master     where Spark runs (`session`)
+    method     one of `methods()`
+    sample     the share of events that is looked at
+    held_out   the share of these that nothing is fitted to; half of it chooses, half reports
+    seed       for samples, and for whatever a method draws
+    aggregate  whether to plan too what is merged where, on the trees that are chosen
+    log        what Spark prints; by default out_dir/spark.log
+    """
+
+    input_dir: Path
+    out_dir: Path
+    master: str = "local"
+    method: str = BEST
+    sample: float = 1.0
+    held_out: float = 1 / 3
+    seed: int = 1
+    aggregate: bool = True
+    log: Path | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A stage begins (`seconds` is None), or has ended: place `number` of `count`, with a few words on what it found.
+
+    `kept` says that it was not computed, because an earlier run with the same input and parameters had done it.
+    """
+
+    stage: str
+    number: int
+    count: int
+    seconds: float | None = None
+    kept: bool = False
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it.
+
+    quarantined   for each table, how many rows were set aside for each reason
+    alternatives  for each alternative, numbers by name; the same as plan.predictions
+    stages        the seconds that each stage took
+    explain       why this plan, in a few lines
+    """
+
+    plan: Plan
+    plan_file: Path
+    quarantined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    alternatives: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    stages: Mapping[str, float] = field(default_factory=dict)
+    explain: str = ""
+
+
+def methods() -> tuple[str, ...]:
+    """Return the methods by which can be planned: `best`, then those of planning whose plans brokers can install."""
+    return (
+        BEST,
+        *(name for name in METHODS if name not in NOT_INSTALLABLE and not name.startswith("semcast")),
+    )
+
+
+def explained(plan: Plan) -> str:
+    """Return why this plan, in a few lines."""
+    basis, numbers = plan.basis, plan.predictions
+    size = f"{len(plan.trees)} trees for {basis.get('interests', len(plan.groups))} interests"
+    lines = [
+        f"{plan.method}: {size} at {len(plan.brokers)} brokers.",
+        f"Why: {basis.get('reason', 'asked for')}.",
+    ]
+    part = "cost_fresh" if basis.get("fresh") else "cost_held_out" if basis.get("held_out") else "cost"
+    mine, one, floor = (numbers.get(name, {}).get(part) for name in (plan.method, "single", "opt"))
+    if mine is not None and one and floor:
+        words = {"cost_fresh": "fresh events", "cost_held_out": "events held out", "cost": "all events"}[part]
+        lines.append(
+            f"On {words} it costs {mine:.10g}: {1 - mine / one:.1%} less than one tree ({one:.10g}), and"
+            f" {mine / floor - 1:.1%} more than a Steiner tree for each event ({floor:.10g})."
+        )
+        if part == "cost_fresh" and basis.get("asked") == BEST:
+            lines.append(
+                "Nothing was fitted to these events; they decided only whether to fall back to one tree."
+            )
+    return "\n".join(lines)

@@ -1,0 +1,328 @@
+"""A job end to end on a toy: what it predicts is what trees cut by hand cost, and nothing but the input decides."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.oracles.planning_graphs import pruned_cost
+from tests.spark.conftest import MASTER
+from tests.spark.toy import LINKS, SUBSCRIPTIONS, Rows, event_rows, part_of
+
+import covey
+from covey.errors import ConfigError, CoveyError, PlanError
+from covey.pipeline import jobs
+from covey.pipeline.checkpoints import Checkpoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# What is not about Spark's ways need not be asked of Spark Connect once more.
+CLASSIC = pytest.mark.skipif(MASTER.startswith("connect:"), reason="tested without Spark Connect")
+
+COLUMNS = {
+    "topology": ("a", "b", "cost"),
+    "subscriptions": ("subscription", "broker", "language", "filter"),
+    "events": ("event", "broker", "language", "content"),
+    "advertisements": ("advertisement", "broker", "language", "filter"),
+    "deliveries": ("event", "subscription", "broker", "distance"),
+}
+TYPES = {"cost": pa.float64(), "distance": pa.int32()}
+BAD = {
+    "topology": [("a", "a", 1.0)],
+    "subscriptions": [("bad1", "nowhere", "keywords", "ant"), ("bad2", "a", "keywords", "((")],
+    "events": [
+        ("bad3", "a", "keywords", "{}"),
+        ("bad4", "nowhere", "keywords", "[]"),
+        ("e1", "a", "keywords", "[]"),
+    ],
+    "advertisements": [("bad5", "nowhere", "keywords", "ant")],
+    "deliveries": [("e0", "s0", "a", -1)],
+}
+EVENTS = [row for row in event_rows(90) if row[0] != "e1"] + [("e1", "a", "keywords", '["ant"]')]
+# Half of what reaches the first subscription is wanted next door too.
+DELIVERIES: Rows = [(f"e{place}", "s0", "a", 1 if place % 2 else None) for place in range(30)]
+GOOD: dict[str, Rows] = {
+    "topology": LINKS,
+    "subscriptions": SUBSCRIPTIONS,
+    "events": EVENTS,
+    "advertisements": [("p0", "a", "keywords", "ant or bee")],
+    "deliveries": DELIVERIES,
+}
+TABLES: dict[str, Rows] = {name: [*rows, *BAD[name]] for name, rows in GOOD.items()}
+
+
+def write_parquet(directory: Path, tables: dict[str, Rows]) -> Path:
+    directory.mkdir()
+    for name, rows in tables.items():
+        columns = {column: [row[k] for row in rows] for k, column in enumerate(COLUMNS[name])}
+        arrays = {
+            column: pa.array(values, TYPES.get(column, pa.string())) for column, values in columns.items()
+        }
+        pq.write_table(pa.table(arrays), directory / f"{name}.parquet")
+    return directory
+
+
+def write_text(directory: Path, tables: dict[str, Rows]) -> Path:
+    """The same rows in another order, as CSV and as lines of JSON, in several files where that can be."""
+    directory.mkdir()
+    generator = random.Random(1)
+    for name, rows in tables.items():
+        shuffled = generator.sample(rows, len(rows))
+        if name == "events":
+            lines = [json.dumps(dict(zip(COLUMNS[name], row, strict=True))) for row in shuffled]
+            (directory / "events.jsonl").write_text("\n".join(lines), encoding="utf-8")
+            continue
+        with (directory / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([*COLUMNS[name], "remark"])
+            writer.writerows([*["" if value is None else value for value in row], "x"] for row in shuffled)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def request_(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> jobs.Request:
+    directory = tmp_path_factory.mktemp("plan")
+    source = write_parquet(directory / "input", TABLES)
+    return jobs.Request(source, directory / "out", master=MASTER, seed=4)
+
+
+@pytest.fixture(scope="module")
+def seen() -> list[jobs.Progress]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def outcome(request_: jobs.Request, seen: list[jobs.Progress]) -> jobs.Outcome:
+    return jobs.plan(request_, seen.append)
+
+
+def test_what_the_plan_predicts_is_what_it_costs(outcome: jobs.Outcome) -> None:
+    made = outcome.plan
+    costs = {(a, b): cost for a, b, cost in made.links}
+    filters = {key: covey.decode(key[1]) for key in made.groups}
+    number = {name: place for place, name in enumerate(made.brokers)}
+    found = {"training": 0.0, "held-out": 0.0, "fresh": 0.0}
+    planned = [
+        (number[tree.root], [(number[a], number[b], costs[a, b]) for a, b in tree.links])
+        for tree in made.trees
+    ]
+    for name, broker, _, content in EVENTS:
+        wanting = [key for key, filter in filters.items() if filter.matches(frozenset(json.loads(content)))]
+        hosts = {host for host, _ in wanting}
+        if made.one_copy and hosts:
+            sums = [round(sum(pruned_cost(t, {r, number[host]}) for host in hosts), 9) for r, t in planned]
+            trees = {sums.index(min(sums)): hosts}
+        else:
+            trees = {
+                tree: {host for host, filter in wanting if made.groups[host, filter] == tree}
+                for tree in {made.groups[key] for key in wanting}
+            }
+        for tree, mine in trees.items():
+            ends = {number[host] for host in mine} | {number[broker]}
+            found[part_of(name, 1 / 6, 1 / 6, 4)] += pruned_cost(planned[tree][1], ends)
+    numbers = made.predictions[made.method]
+    assert numbers["cost_training"] == pytest.approx(found["training"])
+    assert numbers["cost_held_out"] == pytest.approx(found["held-out"])
+    assert numbers["cost_fresh"] == pytest.approx(found["fresh"])
+    assert numbers["cost"] == pytest.approx(sum(found.values()))
+    assert made.predictions["opt"]["cost"] <= numbers["cost"] <= made.predictions["flooding"]["cost"]
+    assert numbers["cost_fresh"] <= made.predictions["single"]["cost_fresh"]
+
+
+def test_what_was_planned_is_counted_and_told(
+    request_: jobs.Request, outcome: jobs.Outcome, seen: list[jobs.Progress], spark: SparkSession
+) -> None:
+    basis = outcome.plan.basis
+    assert basis["subscriptions"] == len(SUBSCRIPTIONS)
+    assert basis["interests"] == len({(row[1], row[3]) for row in SUBSCRIPTIONS}) == len(outcome.plan.groups)
+    assert basis["events"] == basis["sampled"] == len(EVENTS)
+    assert basis["training"] + basis["held_out"] + basis["fresh"] == len(EVENTS)
+    assert outcome.quarantined == {
+        "topology": {"the link goes from 'a' to itself": 1},
+        "subscriptions": {
+            "the broker nowhere is not in the topology": 1,
+            **{reason: 1 for reason in outcome.quarantined["subscriptions"] if "topology" not in reason},
+        },
+        "events": {
+            "the broker nowhere is not in the topology": 1,
+            "the content is not a JSON list of words": 1,
+            "the event e1 is there more than once": 1,
+        },
+        "advertisements": {"the broker nowhere is not in the topology": 1},
+        "deliveries": {"the distance -1 is below 0": 1},
+    }
+    assert len(outcome.quarantined["subscriptions"]) == 2
+    rows = spark.read.parquet(str(request_.out_dir / "quarantine")).collect()
+    assert len(rows) == 8
+    near, far = (
+        spark.read.parquet(str(request_.out_dir / "stages" / "critical")).orderBy("similarity").collect()
+    )
+    assert (near["distance"], near["similarity"], list(near["thresholds"])) == (1, 0.5, [0.5])
+    assert (far["distance"], far["similarity"], list(far["thresholds"])) == (None, 1.0, [0.8, 0.9, 0.95])
+    assert outcome.plan_file.read_bytes() == outcome.plan.encode()
+    assert [(p.stage, p.number) for p in seen if p.seconds is not None] == [
+        (name, place + 1) for place, name in enumerate(jobs.STAGES)
+    ]
+    assert set(outcome.stages) == set(jobs.STAGES)
+    assert outcome.explain.splitlines()[0].startswith(f"{outcome.plan.method}: ")
+    assert "On fresh events it costs" in outcome.explain
+    assert outcome.alternatives.keys() >= {
+        "single",
+        "held-out",
+        "regions",
+        "hybrid",
+        "spt",
+        "flooding",
+        "opt",
+    }
+
+
+@CLASSIC
+def test_rows_in_another_order_and_format_give_the_same_bytes(
+    request_: jobs.Request, outcome: jobs.Outcome, spark: SparkSession, tmp_path: Path
+) -> None:
+    other = replace(request_, input_dir=write_text(tmp_path / "input", TABLES), out_dir=tmp_path / "out")
+    before = str(spark.conf.get("spark.sql.shuffle.partitions"))
+    spark.conf.set("spark.sql.shuffle.partitions", "5")
+    try:
+        again = jobs.plan(other)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    assert again.plan_file.read_bytes() == outcome.plan_file.read_bytes()
+
+
+@CLASSIC
+def test_a_job_goes_on_where_it_was(request_: jobs.Request, outcome: jobs.Outcome) -> None:
+    seen: list[jobs.Progress] = []
+    (request_.out_dir / "stages" / "costs.key").unlink()
+    again = jobs.plan(request_, seen.append)
+    assert again.plan_file.read_bytes() == outcome.plan.encode()
+    assert {p.stage for p in seen if p.kept} == {
+        "interests",
+        "documents",
+        "groups",
+        "trees",
+        "aggregation",
+        "critical",
+    }
+
+
+def test_a_checkpoint_is_of_use_only_for_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    kept = Checkpoints(spark, tmp_path)
+    made: list[int] = []
+
+    def rows(count: int) -> Callable[[], DataFrame]:
+        def make() -> DataFrame:
+            made.append(count)
+            return spark.range(count)
+
+        return make
+
+    assert kept.table("numbers", rows(3), "input", 1.0).count() == 3
+    assert kept.table("numbers", rows(4), "input", 1.0).count() == 3
+    assert kept.table("numbers", rows(5), "input", 2.0).count() == 5
+    assert not kept.has("numbers", "input", 1.0)
+    assert not kept.has("other", "input", 2.0)
+    with pytest.raises(RuntimeError, match="broken"):
+        kept.table("numbers", broken, "input", 3.0)
+    assert not kept.has("numbers", "input", 2.0), "what is half written is not found again"
+    assert made == [3, 5]
+
+
+def broken() -> DataFrame:
+    raise RuntimeError("broken")
+
+
+def without(table: str) -> dict[str, Rows]:
+    return {name: rows for name, rows in GOOD.items() if name != table}
+
+
+@CLASSIC
+@pytest.mark.parametrize(
+    ("tables", "kind", "said"),
+    [
+        (without("events"), ConfigError, r"has no table events \(hint: a directory events or a file"),
+        (
+            {**GOOD, "subscriptions": []},
+            ConfigError,
+            "there are no subscriptions that can be used: the table is",
+        ),
+        (
+            {**GOOD, "events": [("e", "nowhere", "keywords", "[]")] * 2},
+            ConfigError,
+            "no events that can be used: 2 rows were set aside, most often because the broker nowhere is not",
+        ),
+        (
+            {**GOOD, "topology": [("a", "a", 1.0)]},
+            ConfigError,
+            "no link that can be used: 1 rows were set aside",
+        ),
+        (
+            {**GOOD, "topology": [*LINKS, ("x", "y", None)]},
+            PlanError,
+            "not connected: it has 2 parts, and the broker 'x' cannot be reached from 'a'",
+        ),
+    ],
+)
+def test_inputs_that_cannot_be_planned_are_refused_in_one_line(
+    spark: SparkSession, tmp_path: Path, tables: dict[str, Rows], kind: type[CoveyError], said: str
+) -> None:
+    source = write_parquet(tmp_path / "input", tables)
+    refuse(lambda: jobs.plan(jobs.Request(source, tmp_path / "out", master=MASTER)), kind, said)
+
+
+def refuse(call: Callable[[], object], kind: type[CoveyError], said: str) -> None:
+    with pytest.raises(kind, match=said) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+@CLASSIC
+def test_requests_that_cannot_be_met_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    source = write_parquet(tmp_path / "input", GOOD)
+    request = jobs.Request(source, tmp_path / "out", master=MASTER)
+    changes: Sequence[tuple[dict[str, Any], str]] = [
+        ({"method": "opt"}, "no method 'opt' .hint: one of best, single"),
+        ({"sample": 0.0}, "the sample is a share"),
+        ({"held_out": 1.0}, "the share held out"),
+        ({"input_dir": tmp_path / "nothing"}, "no directory"),
+        ({"sample": 1e-6}, "none of 90 events is in a sample"),
+    ]
+    for change, said in changes:
+        refuse(lambda: jobs.plan(replace(request, **change)), ConfigError, said)  # noqa: B023 - called at once
+    (source / "events.csv").write_text("event,broker\n")
+    refuse(lambda: jobs.plan(request), ConfigError, "the table events is there twice")
+    (source / "events.parquet").unlink()
+    refuse(lambda: jobs.plan(request), ConfigError, "events.csv has no column language, content")
+    (source / "events.csv").unlink()
+    (source / "events.parquet").write_bytes(b"PAR1 nonsense")
+    refuse(lambda: jobs.plan(request), ConfigError, "events.parquet cannot be read")
+
+
+def test_what_is_no_number_in_a_text_file_is_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+    from covey import pipeline
+    from covey.pipeline.inputs import read
+
+    file = tmp_path / "topology.csv"
+    file.write_text('a,b,cost\na,b,2.5\nb,c,\nc,d,much\n"d, e","f ""x""",1\n', encoding="utf-8")
+    rows = pipeline.judge(read(spark, file, "topology"), table="topology").collect()
+    found = {(row.a, row.b): (row.cost, row.reason) for row in rows}
+    assert found["a", "b"] == (2.5, None)
+    assert found["b", "c"] == (None, None)
+    assert found["d, e", 'f "x"'] == (1.0, None)
+    assert found["c", "d"][1] == "the cost nan is not a finite number above 0"
+
+
+def test_methods_are_those_that_can_be_installed() -> None:
+    assert jobs.methods()[:2] == ("best", "single")
+    assert {"held-out", "mult", "mult2", "hybrid", "regions", "unicast"} <= set(jobs.methods())
+    assert not {"opt", "flooding", "regions cheapest"} & set(jobs.methods())

@@ -1,0 +1,358 @@
+"""From subscriptions and events to a plan, stage by stage on twenty rows, against plain Python or planning itself."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+from tests.oracles.planning_graphs import links_of, pruned_cost
+from tests.spark.toy import BROKERS, LINKS, SUBSCRIPTIONS, event_rows, part_of
+
+import covey
+from covey import pipeline
+from covey.errors import ConfigError, PlanError
+from covey.pipeline.plan import choose
+from covey.planning.graph import Graph
+from covey.planning.groups.model import Grouping, Problem
+from covey.planning.groups.registry import METHODS
+from covey.planning.paths import AllPaths
+from covey.planning.plan import Plan
+from covey.planning.subscriptions import Matches
+from covey.planning.words import words_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EVENTS = event_rows(24)
+SEED = 5
+SHARES = {"held_out": 0.3, "fresh": 0.2}
+METHODS_TRIED = ["single", "regions", "mult2", "spt", "flooding"]
+NAMES = BROKERS
+
+
+class Stages(NamedTuple):
+    interests: DataFrame
+    documents: DataFrame
+    groups: DataFrame
+    trees: DataFrame
+    costs: DataFrame
+    topology: DataFrame
+
+
+@pytest.fixture(scope="module")
+def stages(spark: SparkSession) -> Stages:
+    """Every stage's table, computed once."""
+    topology = spark.createDataFrame(LINKS, "a string, b string, cost double").repartition(3)
+    subscriptions = spark.createDataFrame(
+        SUBSCRIPTIONS, "subscription string, broker string, language string, filter string"
+    )
+    events = spark.createDataFrame(EVENTS, "event string, broker string, language string, content string")
+    checked = pipeline.ingest(events, table="events").repartition(4)
+    interests = pipeline.interests(subscriptions.repartition(3)).persist()
+    documents = pipeline.documents(checked, interests, seed=SEED, **SHARES).persist()
+    groups = pipeline.groups(documents, interests, topology, methods=METHODS_TRIED, seed=SEED).persist()
+    trees = pipeline.trees(groups, documents, interests, topology).persist()
+    costs = pipeline.costs(documents, groups, trees, interests, topology).persist()
+    return Stages(interests, documents, groups, trees, costs, topology)
+
+
+# -- plain Python ----------------------------------------------------------------------------------------------
+
+FILTERS = {
+    (broker, covey.parse(text, language).encode()): covey.parse(text, language)
+    for _, broker, language, text in SUBSCRIPTIONS
+}
+INTERESTS = sorted(FILTERS)
+HOSTS = np.array([NAMES.index(broker) for broker, _ in INTERESTS], np.int32)
+
+
+def documents_by_hand() -> dict[str, tuple[str, str, list[int]]]:
+    """Each event with its broker, its part and the interests that it matches."""
+    found = {}
+    for name, broker, _, content in EVENTS:
+        words = frozenset(json.loads(content))
+        matching = [place for place, key in enumerate(INTERESTS) if FILTERS[key].matches(words)]
+        found[name] = broker, part_of(name, **SHARES, seed=SEED), matching
+    return found
+
+
+DOCUMENTS = documents_by_hand()
+
+
+def graph_by_hand() -> Graph:
+    costs: dict[tuple[int, int], float] = {}
+    for a, b, cost in LINKS:
+        low, high = sorted((NAMES.index(a), NAMES.index(b)))
+        price = 1.0 if cost is None else cost
+        costs[low, high] = min(price, costs.get((low, high), price))
+    ends = sorted(costs)
+    return Graph(12, ends, [costs[link] for link in ends])
+
+
+def problem_by_hand(fresh: bool = False) -> Problem:
+    def part(name: str) -> Matches:
+        rows = [DOCUMENTS[event] for event in sorted(DOCUMENTS) if DOCUMENTS[event][1] == name]
+        return Matches.of(HOSTS, [(NAMES.index(broker), matching) for broker, _, matching in rows])
+
+    graph = graph_by_hand()
+    words = [words_of(FILTERS[key]) for key in INTERESTS]
+    held_out = part("fresh" if fresh else "held-out")
+    return Problem(graph, AllPaths(graph), part("training"), held_out, words, SEED)
+
+
+@pytest.fixture(scope="module")
+def grouped() -> dict[str, Grouping]:
+    problem = problem_by_hand()
+    return {name: METHODS[name](problem) for name in METHODS_TRIED}
+
+
+# -- the stages ------------------------------------------------------------------------------------------------
+
+
+def test_interests_are_the_distinct_filters_of_brokers(stages: Stages) -> None:
+    rows = sorted(stages.interests.collect())
+    assert [(row.broker, bytes(row.encoded)) for row in rows] == INTERESTS
+    assert [row.interest for row in rows] == list(range(len(INTERESTS)))
+    counts = Counter(
+        (broker, covey.parse(text, language).encode()) for _, broker, language, text in SUBSCRIPTIONS
+    )
+    assert [row.subscriptions for row in rows] == [counts[key] for key in INTERESTS]
+    assert len(INTERESTS) < len(SUBSCRIPTIONS)
+
+
+def test_documents_are_events_with_the_interests_that_they_match(stages: Stages) -> None:
+    found = {row.event: (row.broker, row.part, row.interests) for row in stages.documents.collect()}
+    assert found == DOCUMENTS
+    assert {part for _, part, _ in found.values()} == {"training", "held-out", "fresh"}
+    assert any(not matching for _, _, matching in found.values()), "one that nobody wants is there too"
+
+
+@pytest.mark.parametrize(("least", "most"), [(0.0, 100), (0.5, 6)])
+def test_similarity_counts_common_events(stages: Stages, least: float, most: int) -> None:
+    sets: dict[int, set[str]] = {}
+    for event, (_, _, matching) in DOCUMENTS.items():
+        for interest in matching if len(matching) <= most else []:
+            sets.setdefault(interest, set()).add(event)
+    expected = {
+        (a, b): (len(sets[a] & sets[b]), len(sets[a] & sets[b]) / len(sets[a] | sets[b]))
+        for a, b in combinations(sorted(sets), 2)
+        if sets[a] & sets[b] and len(sets[a] & sets[b]) / len(sets[a] | sets[b]) >= least
+    }
+    rows = pipeline.similarity(stages.documents, least=least, most=most).collect()
+    assert {(row.a, row.b): (row.common, row.jaccard) for row in rows} == expected
+    assert len(rows) == len(expected) > 5
+
+
+def test_groups_are_those_of_planning(stages: Stages, grouped: dict[str, Grouping]) -> None:
+    rows = stages.groups.collect()
+    assert {row.alternative for row in rows} == set(METHODS_TRIED)
+    for name, grouping in grouped.items():
+        assert grouping.group is not None
+        mine = {row.interest: row for row in rows if row.alternative == name and row.interest is not None}
+        assert [mine[place].group for place in range(len(INTERESTS))] == grouping.group.tolist()
+        assert {row.group for row in rows if row.alternative == name} == set(range(len(grouping.trees)))
+        rule = "flooding" if name == "flooding" else grouping.one_copy or "groups"
+        assert {row.rule for row in mine.values()} == {rule}
+        own = name in ("spt", "flooding") or grouping.one_copy is not None
+        given = {row.group: (row.root, row.links) for row in rows if row.alternative == name and row.root}
+        assert given == {
+            number: (NAMES[tree.root], tree.links.tolist())
+            for number, tree in enumerate(grouping.trees if own else ())
+        }
+    assert len(grouped["mult2"].trees) > 1, "there is something to group"
+    assert grouped["regions"].one_copy == "nearest"
+
+
+def test_trees_are_those_of_planning(stages: Stages, grouped: dict[str, Grouping]) -> None:
+    found: dict[tuple[str, int], set[tuple[str, str, str]]] = {}
+    for row in stages.trees.collect():
+        found.setdefault((row.alternative, row.group), set()).add((row.root, row.a, row.b))
+    expected = {
+        (name, number): {
+            (NAMES[tree.root], NAMES[a], NAMES[b]) for a, b in tree.graph.ends[tree.links].tolist()
+        }
+        for name, grouping in grouped.items()
+        for number, tree in enumerate(grouping.trees)
+    }
+    assert found == expected
+
+
+def cost_by_hand(grouping: Grouping, name: str, broker: str, matching: list[int]) -> tuple[float, int, int]:
+    """What one document costs, its copies and deliveries, with trees cut by hand."""
+    assert grouping.group is not None
+    hosts = {int(HOSTS[interest]) for interest in matching}
+    trees = [links_of(tree.graph, tree.links.tolist()) for tree in grouping.trees]
+    roots = [tree.root for tree in grouping.trees]
+    publisher = NAMES.index(broker)
+    if not hosts:
+        return 0.0, 0, 0
+    if name == "flooding":
+        return sum(cost for _, _, cost in trees[0]), 1, len(hosts)
+    if grouping.one_copy:
+        far = [
+            {host: pruned_cost(links, {host, root}) for host in hosts}
+            for links, root in zip(trees, roots, strict=True)
+        ]
+        sums = [round(sum(mine.values()), 9) for mine in far]
+        return pruned_cost(trees[sums.index(min(sums))], hosts | {publisher}), 1, len(hosts)
+    groups = {int(grouping.group[interest]) for interest in matching}
+    mine = {k: {int(HOSTS[i]) for i in matching if grouping.group[i] == k} for k in groups}
+    cost = sum(pruned_cost(trees[k], mine[k] | {publisher}) for k in groups)
+    return cost, len(groups), sum(map(len, mine.values()))
+
+
+def test_costs_are_those_of_trees_cut_by_hand(stages: Stages, grouped: dict[str, Grouping]) -> None:
+    rows = {(row.alternative, row.part): row for row in stages.costs.collect()}
+    assert {name for name, _ in rows} == {*METHODS_TRIED, "opt"}
+    for name, grouping in grouped.items():
+        for part in ("training", "held-out", "fresh"):
+            mine = [(broker, matching) for broker, where, matching in DOCUMENTS.values() if where == part]
+            found = [cost_by_hand(grouping, name, *document) for document in mine]
+            row = rows[name, part]
+            assert row.cost == pytest.approx(sum(cost for cost, _, _ in found), rel=1e-9)
+            assert row.copies == sum(copies for _, copies, _ in found)
+            assert row.deliveries == sum(deliveries for _, _, deliveries in found)
+            assert row.documents == len(mine)
+            assert row.wanted == sum(len({int(HOSTS[i]) for i in matching}) for _, matching in mine)
+            filtered = rows["spt", part].cost if name == "flooding" else row.cost
+            assert row.wasted == pytest.approx(row.cost - filtered, abs=1e-9)
+    for fresh, parts in ((False, ("training", "held-out")), (True, ("training", "fresh"))):
+        opt = METHODS["opt"](problem_by_hand(fresh))
+        assert opt.held_out is not None
+        for part, traffic in zip(parts, (opt.sample, opt.held_out), strict=True):
+            assert rows["opt", part].cost == pytest.approx(traffic.cost)
+            assert rows["opt", part].copies == traffic.copies
+
+
+def test_the_partitions_change_no_bit_of_the_sums(stages: Stages) -> None:
+    others = stages.documents.orderBy("interests").repartition(5)
+    again = pipeline.costs(others, stages.groups, stages.trees, stages.interests, stages.topology.coalesce(1))
+    assert sorted(again.collect()) == sorted(stages.costs.collect())
+
+
+def entries_by_hand(grouping: Grouping) -> int:
+    """Count (tree, broker, link, filter) with somebody who asks for it beyond the link."""
+    assert grouping.group is not None
+    if grouping.one_copy:
+        return 11 * len(INTERESTS)
+    found = set()
+    for number, tree in enumerate(grouping.trees):
+        links = [(a, b) for a, b, _ in links_of(tree.graph, tree.links.tolist())]
+        for a, b in links:
+            for here, there in ((a, b), (b, a)):
+                beyond, before = {there}, 0
+                while len(beyond) > before:
+                    before = len(beyond)
+                    beyond |= {y for x, y in links if x in beyond and y != here}
+                    beyond |= {x for x, y in links if y in beyond and x != here}
+                for interest, (_, encoded) in enumerate(INTERESTS):
+                    if grouping.group[interest] == number and int(HOSTS[interest]) in beyond:
+                        found.add((number, here, there, encoded))
+    return len(found)
+
+
+@pytest.mark.parametrize("method", ["best", "mult2"])
+def test_the_plan_says_what_the_tables_say(stages: Stages, grouped: dict[str, Grouping], method: str) -> None:
+    frames = (stages.groups, stages.trees, stages.costs, stages.interests, stages.topology)
+    candidates = ["single", "mult2", "regions"]
+    (row,) = pipeline.plan(*frames, method=method, candidates=candidates, seed=SEED, basis={"x": 1}).collect()
+    made = Plan.decode(bytes(row.plan))
+    costs = {(row.alternative, row.part): row.cost for row in stages.costs.collect()}
+    if method == "best":
+        least = min(candidates, key=lambda name: costs[name, "held-out"])
+        assert made.method == (least if costs[least, "fresh"] <= costs["single", "fresh"] else "single")
+        assert made.basis["reason"].startswith(f"{least} costs least on held-out events")
+    else:
+        assert made.method == method
+    grouping = grouped[made.method]
+    assert grouping.group is not None
+    assert row.method == made.method
+    assert (made.seed, made.basis["x"], made.basis["asked"]) == (SEED, 1, method)
+    assert made.one_copy == grouping.one_copy
+    assert made.brokers == tuple(NAMES)
+    assert made.links == tuple((NAMES[a], NAMES[b], cost) for a, b, cost in links_of(graph_by_hand()))
+    assert made.groups == dict(zip(INTERESTS, grouping.group.tolist(), strict=True))
+    assert [(tree.root, set(tree.links)) for tree in made.trees] == [
+        (NAMES[tree.root], {(NAMES[a], NAMES[b]) for a, b, _ in links_of(tree.graph, tree.links.tolist())})
+        for tree in grouping.trees
+    ]
+    for broker in {host for host, _ in INTERESTS}:
+        mine = Counter(grouping.group[k] for k, (host, _) in enumerate(INTERESTS) if host == broker)
+        assert mine[made.home[broker]] == max(mine.values())
+    for name, numbers in made.predictions.items():
+        parts = {part: costs[name, part] for part in ("training", "held-out", "fresh")}
+        assert numbers["cost"] == pytest.approx(sum(parts.values()))
+        assert [numbers["cost_training"], numbers["cost_held_out"], numbers["cost_fresh"]] == [
+            *parts.values()
+        ]
+        if name in grouped:
+            assert numbers["trees"] == len(grouped[name].trees)
+        if name in grouped and name != "flooding":
+            assert numbers["table_entries"] == entries_by_hand(grouped[name])
+
+
+def test_the_best_is_never_worse_than_one_tree_on_fresh_events() -> None:
+    def costs(**parts: tuple[float, float]) -> Any:
+        return {
+            name: {"held-out": {"cost": held_out}, "fresh": {"cost": fresh}}
+            for name, (held_out, fresh) in parts.items()
+        }
+
+    known = costs(single=(10.0, 10.0), many=(8.0, 9.0), fitted=(7.0, 11.0), same=(8.0, 2.0))
+    assert choose(known, ["single", "many", "same"])[0] == "many"
+    best, reason = choose(known, ["single", "many", "fitted"])
+    assert best == "single"
+    assert "fitted costs least on held-out events, 7, of single 10, many 8, fitted 7" in reason
+    assert "one tree costs less on fresh events, 10 against 11" in reason
+    assert choose(known, ["many", "fitted"])[0] == "fitted"
+    with pytest.raises(PlanError, match="nothing to choose"):
+        choose(known, [])
+
+
+def test_rows_at_unknown_brokers_are_set_aside(spark: SparkSession, stages: Stages) -> None:
+    rows = [("s1", "a", "keywords", "ant"), ("s2", "z", "keywords", "ant"), ("s3", "z", "keywords", "(")]
+    raw = spark.createDataFrame(rows, "subscription string, broker string, language string, filter string")
+    judged = pipeline.locate(pipeline.judge(raw, table="subscriptions"), stages.topology)
+    reasons = {row.subscription: row.reason for row in judged.collect()}
+    assert reasons["s1"] is None
+    assert reasons["s2"] == "the broker z is not in the topology"
+    assert "not in the topology" not in reasons["s3"], "the first reason stays"
+
+
+def test_parameters_are_checked(stages: Stages) -> None:
+    with pytest.raises(PlanError, match="no grouping 'most'"):
+        pipeline.groups(stages.documents, stages.interests, stages.topology, methods=["most"])
+    with pytest.raises(ConfigError, match="least similarity"):
+        pipeline.similarity(stages.documents, least=2)
+    with pytest.raises(ConfigError, match="at least 2 interests"):
+        pipeline.similarity(stages.documents, most=1)
+    with pytest.raises(ConfigError, match="not parts of one whole"):
+        pipeline.documents(stages.documents, stages.interests, held_out=0.7, fresh=0.7)
+
+
+def test_stages_run_no_action(stages: Stages) -> None:
+    """Reading the rows would fail, so whoever returns has not read them."""
+
+    def fail(batches: Any) -> Any:
+        raise RuntimeError("the rows are read")
+        yield
+
+    def unread(frame: DataFrame) -> DataFrame:
+        return frame.mapInArrow(fail, frame.schema)
+
+    documents, interests, groups, trees, costs = map(unread, stages[1:2] + stages[:1] + stages[2:5])
+    topology = unread(stages.topology)
+    frames = [
+        pipeline.groups(documents, interests, topology, methods=["single"]),
+        pipeline.trees(groups, documents, interests, topology),
+        pipeline.costs(documents, groups, trees, interests, topology),
+        pipeline.plan(groups, trees, costs, interests, topology, method="single"),
+        pipeline.similarity(documents),
+    ]
+    for frame in frames:
+        with pytest.raises(Exception, match="the rows are read"):
+            frame.collect()

@@ -1,0 +1,179 @@
+"""The report: one page that needs nothing from outside, in which names from strangers' files are only names."""
+
+from __future__ import annotations
+
+import math
+import re
+from base64 import b64decode
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import Any
+
+import covey
+from covey.advisor.advice import advise
+from covey.advisor.layout import radial
+from covey.advisor.report import Contents, report
+from covey.advisor.summary import runner_up, saved, saving_text, summarise
+from covey.advisor.traffic import Placed, Published, Traffic
+from covey.planning.plan import Plan, PlannedTree
+
+EVIL = '<script>alert("1")</script>'
+FORMULA = "$\\frac{1}"
+BROKERS = tuple(sorted(("b", EVIL, FORMULA, "d")))
+
+
+def chain() -> tuple[tuple[str, str], ...]:
+    return tuple(pairwise(BROKERS))
+
+
+def a_plan(trees: int = 1, **basis: Any) -> Plan:
+    links = tuple((a, b, 1.0) for a, b in chain())
+    planned = tuple(PlannedTree(BROKERS[place], chain()) for place in range(trees))
+    filters = [covey.parse(f"x > {place}").encode() for place in range(6)]
+    groups = {(BROKERS[place % 4], encoded): place % trees for place, encoded in enumerate(filters)}
+    predictions = {
+        "single": {
+            "cost": 60.0,
+            "cost_training": 40.0,
+            "cost_fresh": 20.0,
+            "table_entries": 18.0,
+            "trees": 1.0,
+        },
+        EVIL: {"cost": 50.0, "cost_training": 34.0, "cost_fresh": 15.0, "table_entries": 20.0, "trees": 2.0},
+        "flooding": {"cost": 90.0, "cost_training": 60.0, "cost_fresh": 30.0},
+        "opt": {"cost": 48.0, "cost_training": 33.0, "cost_fresh": 14.0},
+    }
+    known = {"training": 20, "fresh": 10, "sampled": 30, "events": 30, "subscriptions": 6, **basis}
+    return Plan(EVIL, 1, BROKERS, links, planned, None, groups, {}, (), predictions, known)
+
+
+def traffic() -> Traffic:
+    return Traffic(
+        BROKERS,
+        tuple((a, b, 1.0) for a, b in chain()),
+        [Placed(BROKERS[3], covey.parse("x > 1"))],
+        [],
+        [Published(BROKERS[0], {"x": 2})],
+    )
+
+
+def contents(trees: int = 1, **basis: Any) -> Contents:
+    plan = a_plan(trees, **basis)
+    return Contents(
+        plan,
+        summarise(plan, "covering"),
+        {broker: place for place, broker in enumerate(BROKERS)},
+        {"events": {f"the broker {EVIL} is unknown": 3}},
+        {"ingest": 1.25},
+        f"why: {EVIL}",
+        advise(traffic(), {EVIL: plan}, only=("simple",)),
+        {"input": EVIL},
+    )
+
+
+class Page(HTMLParser):
+    """Collects what a page loads and runs."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.sources: list[str] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.sources += [str(value) for name, value in attrs if name in ("src", "href", "action")]
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_the_page_needs_nothing_and_runs_nothing() -> None:
+    text = report(contents(trees=3))
+    page = Page(text)
+    assert not page.open
+    assert "script" not in page.tags
+    assert page.tags.count("img") == 4
+    assert all(source.startswith("data:image/") for source in page.sources)
+    assert EVIL not in text
+    assert EVIL in "".join(page.texts)
+    assert "url(" not in text
+    pictures = [b64decode(source.partition("base64,")[2]).decode() for source in page.sources]
+    assert not any("<script" in picture for picture in pictures)
+    assert any("&lt;script" in picture for picture in pictures)
+    assert text == report(contents(trees=3))
+
+
+def test_the_page_says_what_matters() -> None:
+    text = " ".join(Page(report(contents())).texts)
+    for part in ("25.0%", "simple", "recommended", "runs now", "is unknown", "Digest of plan.json", "ingest"):
+        assert part in text, part
+    assert "3 rows of the table events could not be used" in text
+    assert "How many groups" not in text
+    curve = [{"groups": 10, "sample": 3.0, "held_out": 4.0}, {"groups": 1, "sample": 5.0, "held_out": None}]
+    assert "How many groups" in report(contents(curve=curve))
+    poor = contents(fresh=0)
+    assert "too few events" in report(Contents(poor.plan, poor.summary, {}))
+    assert "Nothing was replayed" in report(Contents(poor.plan, poor.summary, {}))
+
+
+def test_savings_are_judged_on_fresh_events() -> None:
+    summary = summarise(a_plan(), "covering")
+    assert [row.name for row in summary.rows] == ["opt", EVIL, "single", "flooding"]
+    assert summary.judged == "cost_fresh"
+    assert saved(summary) == 0.25
+    assert runner_up(summary) == f"Next: single, 2 an event on fresh events, where {EVIL} costs 1.5."
+    assert summary.rows[2].costs == {"cost_training": 2.0, "cost_fresh": 2.0}
+    assert saved(summarise(a_plan(), "flooding")) == 0.5
+    held = summarise(a_plan(fresh=0, training=0), "simple")
+    assert held.judged == "cost"
+    assert held.rows[1].costs == {"cost": 50 / 30}
+    texts = [saving_text(value) for value in (0.25, -0.1, 0.0, 0.00001, None)]
+    assert texts == ["25.0%", "-10.0%", "0%", "0%", ""]
+    assert summary.as_dict()["alternatives"][1]["saving"] == 0.25
+
+
+def test_brokers_of_a_tree_are_drawn_apart_and_links_do_not_cross() -> None:
+    brokers = [f"b{number}" for number in range(200)]
+    links = [
+        (brokers[(number * 7919 % number) if number else 0], brokers[number]) for number in range(1, 200)
+    ]
+    points = radial(brokers, links)
+    assert len(points) == 200
+    assert len({(round(x, 9), round(y, 9)) for x, y in points.values()}) == 200
+    assert max(math.hypot(x, y) for x, y in points.values()) <= 1 + 1e-9
+    rooted = radial(brokers, links, "b9")
+    assert rooted["b9"] == (0.0, 0.0)
+    assert rooted == radial(brokers, links, "b9")
+    crossings = sum(
+        crosses(rooted[a], rooted[b], rooted[c], rooted[d])
+        for place, (a, b) in enumerate(links)
+        for c, d in links[:place]
+        if not {a, b} & {c, d}
+    )
+    assert crossings == 0
+    outside = radial([*brokers, "stray"], links)
+    assert math.hypot(*outside["stray"]) > 1
+
+
+def crosses(a: Any, b: Any, c: Any, d: Any) -> bool:
+    def turn(p: Any, q: Any, r: Any) -> float:
+        return (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0])
+
+    return turn(a, b, c) * turn(a, b, d) < -1e-12 and turn(c, d, a) * turn(c, d, b) < -1e-12
+
+
+def test_names_are_cut_for_pictures() -> None:
+    from covey.advisor.pictures import cut
+
+    assert cut("a" * 100) == "a" * 27 + "…"
+    assert cut("a\n b") == "a b"
+    assert re.fullmatch(r"\S+", cut("x"))
