@@ -55,14 +55,15 @@ def on_tree(tree: int, rule: str, part: str) -> list[tuple[str, list[int]]]:
 
 
 def nearest(wanted: list[int]) -> int:
-    """The tree whose root has the fewest hops to all brokers that want the event."""
-    hops: dict[tuple[str, str], int] = {(name, name): 0 for name in NAMES}
-    for _ in NAMES:
-        for (start, end), count in list(hops.items()):
-            for a, b in (*LINKS, *((b, a) for a, b in LINKS)):
-                if a == end:
-                    hops[start, b] = min(hops.get((start, b), 99), count + 1)
-    sums = [sum(hops[root, host] for host in {HOSTS[one] for one in wanted}) for root, _ in TREES]
+    """The tree whose root has the fewest hops, along the tree, to all brokers that want the event."""
+    sums = []
+    for root, links in TREES:
+        hops = {root: 0}
+        for _ in NAMES:
+            for a, b in (*links, *((b, a) for a, b in links)):
+                if a in hops:
+                    hops.setdefault(b, hops[a] + 1)
+        sums.append(sum(hops[host] for host in {HOSTS[one] for one in wanted}))
     return sums.index(min(sums))
 
 

@@ -21,6 +21,7 @@ broker are merged there, the MOST_PLANNED heaviest of the rest are planned, othe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,9 @@ from covey.pipeline.schemas import AGGREGATION
 from covey.planning.aggregation.many import Merge, merges
 from covey.planning.aggregation.model import NONE
 from covey.planning.aggregation.sample import Bools, Sample
+from covey.planning.documents import Documents
+from covey.planning.groups.regions import carriers
+from covey.planning.tree import Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -100,12 +104,19 @@ class Planned:
         """Return the tree on which each of `count` documents goes to each of these interests; one entry a pair."""
         if self.rule != NEAREST:
             return self.group[found]
-        nodes = len(self.overlay.names)
-        where, host = np.divmod(np.unique(documents.astype(np.int64) * nodes + self.hosts[found]), nodes)
-        distance = self.overlay.paths.distance
-        sums = [np.bincount(where, distance[root, host], count) for root in self.roots]
-        nearest: Ints = np.argmin(sums, axis=0).astype(np.int32)
-        return nearest[documents]
+        offsets = np.searchsorted(documents, np.arange(count + 1))
+        wanted = Documents.gathered(np.zeros(count, np.int32), offsets, self.hosts[found])
+        return carriers(wanted, self.trees, NEAREST)[documents]
+
+    @cached_property
+    def trees(self) -> list[Tree]:
+        """The trees, as brokers that choose among them know them."""
+        graph = self.overlay.graph
+        number = {(a, b): link for link, (a, b) in enumerate(graph.ends.tolist())}
+        return [
+            Tree(graph, np.array([number[min(pair), max(pair)] for pair in links], np.int32), root)
+            for root, links in zip(self.roots, self.links, strict=True)
+        ]
 
 
 def planned_in(tables: dict[str, pa.Table]) -> tuple[Any, ...]:
