@@ -57,6 +57,13 @@ def plan(
     replay: Annotated[
         bool, typer.Option(help="Replay a sample under every strategy and plan, and recommend one.")
     ] = True,
+    aggregate: Annotated[
+        bool | None,
+        typer.Option(
+            help="Plan too which filters are merged where; by default for up to 1,000 different ones.",
+            show_default=False,
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what was decided and why, and what each stage took.")
     ] = False,
@@ -75,7 +82,7 @@ def plan(
     from covey.pipeline.jobs import Request
     from covey.pipeline.jobs import plan as compute
 
-    request = Request(input_dir, out, master, method, sample, held_out, seed)
+    request = Request(input_dir, out, master, method, sample, held_out, seed, aggregate)
     with told() as say:
         outcome = compute(request, lambda step: say(*step_line(step)))
         advice = advised(outcome, request, now, advertisements, say) if replay else None

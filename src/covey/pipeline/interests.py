@@ -24,5 +24,5 @@ def interests(subscriptions: DataFrame) -> DataFrame:
     """Return the table `interests` of checked subscriptions; raw ones are ingested first."""
     checked = ingested(subscriptions, table="subscriptions")
     counted = checked.groupBy("broker", "encoded").agg(F.count(F.lit(1)).alias("subscriptions"))
-    place = F.row_number().over(Window.orderBy("broker", "encoded")) - 1
+    place = F.row_number().over(Window.partitionBy(F.lit(0)).orderBy("broker", "encoded")) - 1
     return counted.withColumn("interest", place).select(*[column.name for column in INTERESTS.columns])

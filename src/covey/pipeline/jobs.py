@@ -36,6 +36,7 @@ SMALL = ("hybrid",)  # candidates too, where there is little enough to group
 SMALL_PAIRS = 200_000
 SMALL_INTERESTS = 3_000
 LEAST_FRESH = 60  # events; of fewer, none are kept fresh
+FEW_INTERESTS = 1_000  # up to which aggregation is planned without being asked for
 PART_BYTES = 32_000_000  # of input, for which a shuffle gets one more part
 SMALL_BYTES = 100_000_000  # of input, up to which a Java that starts fast is better than a fast one
 STAGES = ("ingest", "interests", "documents", "groups", "trees", "costs", "aggregation", "critical", "plan")
@@ -160,7 +161,8 @@ class _Planning:
         candidates = [name for name in names if name not in MEASURES]
         chosen = self._chosen(costs, candidates)
         merged = None
-        if request.aggregate:
+        few = self.basis["interests"] <= FEW_INTERESTS
+        if few if request.aggregate is None else request.aggregate:
             with self._stage("aggregation", *planned, chosen):
                 merged = self._table(
                     "aggregation",
