@@ -15,4 +15,5 @@ def show(step: Progress) -> None:
 
 if __name__ == "__main__":
     source, out, master = sys.argv[1:]
-    print(plan(Request(Path(source), Path(out), master=master), show).explain)
+    request = Request(Path(source), Path(out), master=master, method="held-out", aggregate=False)
+    print(plan(request, show).explain)

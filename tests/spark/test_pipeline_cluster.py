@@ -1,4 +1,4 @@
-"""Planning on a real cluster of two workers, started plainly and by spark-submit: the same bytes as here."""
+"""Planning on a real cluster of two workers, by spark-submit: the same bytes as here."""
 
 from __future__ import annotations
 
@@ -29,15 +29,14 @@ SCRIPT = Path(__file__).parent / "plan_job.py"
 )
 def test_a_cluster_plans_what_this_process_plans(spark: SparkSession, tmp_path: Path) -> None:
     source = write_parquet(tmp_path / "input", TABLES)
-    here = jobs.plan(jobs.Request(source, tmp_path / "here", master=MASTER)).plan_file.read_bytes()
+    request = jobs.Request(source, tmp_path / "here", master=MASTER, method="held-out", aggregate=False)
+    here = jobs.plan(request).plan_file.read_bytes()
     submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
     with cluster(tmp_path / "cluster", workers=2) as master:
-        run([sys.executable, str(SCRIPT), str(source), str(tmp_path / "plain"), master])
+        run([submit, "--master", master, str(SCRIPT), str(source), str(tmp_path / "submitted"), master])
         for worker in ("worker-0", "worker-1"):
             assert list((tmp_path / "cluster" / worker).glob("app-*/*/stderr")), "both workers worked"
-        run([submit, "--master", master, str(SCRIPT), str(source), str(tmp_path / "submitted"), master])
-    for name in ("plain", "submitted"):
-        assert (tmp_path / name / "plan.json").read_bytes() == here
+    assert (tmp_path / "submitted" / "plan.json").read_bytes() == here
 
 
 def run(command: Sequence[str]) -> None:

@@ -60,7 +60,7 @@ def plan(
     aggregate: Annotated[
         bool | None,
         typer.Option(
-            help="Plan too which filters are merged where; by default for up to 1,000 different ones.",
+            help="Plan too which filters are merged where; by default for up to 1,000 of them on 16 trees.",
             show_default=False,
         ),
     ] = None,

@@ -36,7 +36,7 @@ SMALL = ("hybrid",)  # candidates too, where there is little enough to group
 SMALL_PAIRS = 200_000
 SMALL_INTERESTS = 3_000
 LEAST_FRESH = 60  # events; of fewer, none are kept fresh
-FEW_INTERESTS = 1_000  # up to which aggregation is planned without being asked for
+FEW_INTERESTS, FEW_TREES = 1_000, 16  # up to which aggregation is planned without being asked for
 PART_BYTES = 32_000_000  # of input, for which a shuffle gets one more part
 SMALL_BYTES = 100_000_000  # of input, up to which a Java that starts fast is better than a fast one
 STAGES = ("ingest", "interests", "documents", "groups", "trees", "costs", "aggregation", "critical", "plan")
@@ -161,8 +161,7 @@ class _Planning:
         candidates = [name for name in names if name not in MEASURES]
         chosen = self._chosen(costs, candidates)
         merged = None
-        few = self.basis["interests"] <= FEW_INTERESTS
-        if few if request.aggregate is None else request.aggregate:
+        if self._is_quick(trees, chosen) if request.aggregate is None else request.aggregate:
             with self._stage("aggregation", *planned, chosen):
                 merged = self._table(
                     "aggregation",
@@ -251,6 +250,14 @@ class _Planning:
         for row in costs.collect():
             known.setdefault(row["alternative"], {})[row["part"]] = {"cost": row["cost"]}
         return choose(known, candidates)[0]
+
+    def _is_quick(self, trees: DataFrame, alternative: str) -> bool:
+        """Say whether there is so little to aggregate that it need not be asked for."""
+        if self.basis["interests"] > FEW_INTERESTS:
+            return False
+        return (
+            trees.where(trees["alternative"] == alternative).select("group").distinct().count() <= FEW_TREES
+        )
 
     def _table(self, name: str, make: Callable[[], DataFrame], *basis: Any) -> DataFrame:
         return self.kept.table(name, make, *basis)
