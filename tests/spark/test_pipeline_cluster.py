@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SCRIPT = Path(__file__).parent / "plan_job.py"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     MASTER.startswith("connect:"), reason="a cluster of its own is no matter of Spark Connect"
 )
