@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.covey-installed
+JOBS ?= 2# tests at a time
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-long demo check format bench lab clean
@@ -22,10 +24,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 test: setup ## run the tests
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-long: setup ## run all tests, the long ones too, with many more random examples
-	COVEY_HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m 'long or not long'
+	COVEY_HYPOTHESIS_PROFILE=long $(PYTEST) -m 'long or not long'
 
 demo: setup ## see it work, in about a minute
 	$(BIN)/covey demo

@@ -12,10 +12,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.papers.lab import check_grids, judged
 
 from covey.lab.claim import Verdict
 from covey.lab.drawing import drawn
-from covey.lab.experiment import SCALES, Cell, Results, Row, Value
+from covey.lab.experiment import Cell, Results, Row, Value
 from covey.lab.figure import Figure
 from covey.lab.outcome import plain_row
 from covey.lab.paper_m import costs, steps, stretch
@@ -56,18 +57,14 @@ def results(rows: dict[str, list[Row]]) -> Results:
 
 
 def verdict(results: Results, id: str) -> Verdict:
-    return next(claim for claim in PAPER.claims if claim.id == id).judge(results)
+    return judged(PAPER, results, id)
 
 
 # -- grids and data ----------------------------------------------------------------------------------------------
 
 
 def test_grids_are_plain_data_and_reach_the_sizes_of_the_paper() -> None:
-    for scale in SCALES:
-        for experiment in PAPER.experiments:
-            cells = [tuple(cell.items()) for cell in experiment.cells(scale)]
-            assert len(cells) == len(set(cells)) > 0
-            assert all(experiment.effort(cell) > 0 for cell in experiment.cells(scale))
+    check_grids(PAPER)
     published = [
         one for experiment in PAPER.experiments for one in experiment.cells("paper") if "brokers" in one
     ]

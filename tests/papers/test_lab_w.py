@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure as Canvas
+from tests.papers.lab import check_grids, judged
 
 from covey.errors import ConfigError
 from covey.lab import data
 from covey.lab.claim import Verdict
-from covey.lab.experiment import SCALES, Cell, Results, Row
+from covey.lab.experiment import Cell, Results, Row
 from covey.lab.paper_w import examples, facebook, optimum, overlays, social, synthetic
 from covey.lab.paper_w.paper import PAPER
 from covey.lab.paper_w.settings import BROKERS, CORE, core_tree
@@ -59,18 +60,14 @@ def results(rows: dict[str, list[Row]]) -> Results:
 
 
 def verdict(results: Results, id: str) -> Verdict:
-    return next(claim for claim in PAPER.claims if claim.id == id).judge(results)
+    return judged(PAPER, results, id)
 
 
 # -- grids and settings ------------------------------------------------------------------------------------------
 
 
 def test_grids_are_plain_data_and_say_what_decides_the_results() -> None:
-    for scale in SCALES:
-        for experiment in PAPER.experiments:
-            cells = [tuple(cell.items()) for cell in experiment.cells(scale)]
-            assert len(cells) == len(set(cells)) > 0
-            assert all(experiment.effort(cell) > 0 for cell in experiment.cells(scale))
+    check_grids(PAPER)
     for grid in (synthetic.cells("paper"), overlays.cells("paper"), facebook.cells("paper")):
         assert all({"f", "seed", "subscribers"} <= cell.keys() for cell in grid)
     assert facebook.BROKERS == 120

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure as Canvas
 from tests.oracles.xroute_mutants import MUTANTS
+from tests.papers.lab import check_grids, judged
 
 from covey.lab.claim import Verdict
 from covey.lab.experiment import SCALES, Results, Row, Value
@@ -50,18 +51,15 @@ def results(rows: dict[str, list[Row]]) -> Results:
 
 
 def verdict(results: Results, id: str) -> Verdict:
-    return next(claim for claim in PAPER.claims if claim.id == id).judge(results)
+    return judged(PAPER, results, id)
 
 
 # -- grids and rows ----------------------------------------------------------------------------------------------
 
 
 def test_grids_are_plain_data_and_reach_the_size_of_the_paper() -> None:
+    check_grids(PAPER)
     for scale in SCALES:
-        for experiment in PAPER.experiments:
-            cells = [tuple(cell.items()) for cell in experiment.cells(scale)]
-            assert len(cells) == len(set(cells)) > 0
-            assert all(experiment.effort(cell) > 0 for cell in experiment.cells(scale))
         assert max(cell["subscriptions"] for cell in tables.cells(scale)) == 50_000
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from covey.commands.output import print_json, print_pairs
+from covey.commands.output import print_json, print_lists, print_pairs
 from covey.errors import ConfigError
 
 # What draws workloads is loaded by the functions that use it: it brings the compiler and Arrow.
@@ -153,9 +153,5 @@ def print_list(json: bool) -> None:
     }
     if json:
         print_json(lists)
-        return
-    for number, (title, things) in enumerate(lists.items()):
-        typer.echo(("\n" if number else "") + typer.style(title.capitalize(), bold=True))
-        width = max(map(len, things))
-        for name, description in things.items():
-            typer.echo(f"  {name.ljust(width)}  {description}")
+    else:
+        print_lists(lists)

@@ -30,6 +30,15 @@ def print_pairs(pairs: Mapping[str, object]) -> None:
         typer.echo(f"{typer.style(name.ljust(width), bold=True)}  {value}")
 
 
+def print_lists(lists: Mapping[str, Mapping[str, str]]) -> None:
+    """Print names and descriptions under a title each."""
+    for number, (title, things) in enumerate(lists.items()):
+        typer.echo(("\n" if number else "") + typer.style(title.capitalize(), bold=True))
+        width = max(map(len, things))
+        for name, description in things.items():
+            typer.echo(f"  {name.ljust(width)}  {description}")
+
+
 def print_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print measurements with a column for each row of figures, as there are more figures than fit side by side.
 

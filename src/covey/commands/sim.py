@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from covey.commands.output import number_text, print_json, print_pairs, progress
+from covey.commands.output import number_text, print_json, print_lists, print_pairs, progress
 from covey.errors import ConfigError
 
 # What belongs to the simulator is loaded by the functions that use it: it brings the compiler.
@@ -183,12 +183,8 @@ def print_list(json: bool) -> None:
     lists = what_there_is()
     if json:
         print_json(lists)
-        return
-    for number, (title, things) in enumerate(lists.items()):
-        typer.echo(("\n" if number else "") + typer.style(title.capitalize(), bold=True))
-        width = max(map(len, things))
-        for name, description in things.items():
-            typer.echo(f"  {name.ljust(width)}  {description}")
+    else:
+        print_lists(lists)
 
 
 def what_there_is() -> dict[str, dict[str, str]]:

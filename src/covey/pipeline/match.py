@@ -46,6 +46,7 @@ from covey.matching.jit import Ints, Longs
 from covey.pipeline.blocks import by_language, bytes_of
 from covey.pipeline.blocks import decode as decode_block
 from covey.pipeline.ingest import ingested
+from covey.pipeline.packed import first_in_partition
 from covey.pipeline.schemas import BLOCKS, FILTERS, MATCHES, check
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ STEP = 8_192
 # Rows of an answer that go back to Spark at a time.
 ANSWERS = 1 << 20
 ADDED = 20_000  # filters that are added to an index at a time
-
-_PARTITION_ROWS = 1 << 33  # Spark's row numbers are this times the partition, plus the place in it
 
 
 def match(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
@@ -73,8 +72,7 @@ def match(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
         rows, columns = events, ["language", "block"]
     else:
         rows, columns = ingested(events, table="events"), ["event", "language", "encoded"]
-    first = F.monotonically_increasing_id() % _PARTITION_ROWS == 0
-    numbered = rows.select(*columns, F.when(first, F.lit(0)).alias("part"))
+    numbered = rows.select(*columns, first_in_partition().alias("part"))
     joined = numbered.join(F.broadcast(compiled), "part", "left")
     return joined.select(*columns, "digest", "filters").mapInArrow(match_batches, MATCHES.schema())
 

@@ -26,7 +26,7 @@ from covey.planning.graph import Graph
 from covey.planning.paths import AllPaths
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 Made = TypeVar("Made")
 Build = Callable[[dict[str, pa.Table]], Any]
@@ -49,10 +49,17 @@ def pack(tables: Mapping[str, DataFrame], *, build: Build) -> DataFrame:
     return whole.repartition(1).mapInArrow(partial(_packed, build=build, columns=columns), _SCHEMA)
 
 
+def first_in_partition() -> Column:
+    """Return a column that is 0 in the first row of each partition and null in the others.
+
+    What is joined to it gets to every task once, before its other rows.
+    """
+    return F.when(F.monotonically_increasing_id() % _PARTITION_ROWS == 0, F.lit(0))
+
+
 def attach(frame: DataFrame, packed: DataFrame) -> DataFrame:
     """Return the rows with the columns digest and packed, which are null but in the first row of a partition."""
-    first = F.monotonically_increasing_id() % _PARTITION_ROWS == 0
-    numbered = frame.withColumn("_first", F.when(first, F.lit(0)))
+    numbered = frame.withColumn("_first", first_in_partition())
     return numbered.join(F.broadcast(packed), "_first", "left").drop("_first")
 
 

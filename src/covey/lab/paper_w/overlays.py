@@ -12,8 +12,8 @@ import numpy as np
 
 from covey.lab.experiment import Cell, Experiment, Row, Scale
 from covey.lab.paper_w.rows import ACCOUNTINGS, kappa_of, number
-from covey.lab.paper_w.settings import BROKERS, CORE, DENSE, SPARSE, SUBSCRIBERS, core_tree, ranges
-from covey.lab.paper_w.synthetic import DEGREE, DEGREES, DEPTH, DEPTHS, SHARE, SIZE, SIZES
+from covey.lab.paper_w.settings import BROKERS, CORE, SUBSCRIBERS, core_tree, ranges
+from covey.lab.paper_w.synthetic import points
 from covey.planning.aggregation.model import AggregationPlan, Problem, Propagation
 from covey.planning.aggregation.overlay import at_load, sa, so
 from covey.planning.aggregation.registry import aggregate
@@ -25,22 +25,6 @@ REACH, GAMMA = 3, 1.0
 NETWORKS: dict[Scale, tuple[int, int]] = {"small": (1, 3), "paper": (10, 2)}
 
 
-def points() -> list[Cell]:
-    """Return the settings that are compared, each once."""
-    middle: Cell = {"domain": DENSE, "size": SIZE, "depth": DEPTH, "degree": DEGREE}
-    shapes: list[Cell] = [
-        {},
-        *({"depth": depth} for depth in DEPTHS[1:]),
-        *({"degree": degree} for degree in DEGREES[1:]),
-    ]
-    varied: list[Cell] = [
-        *({"size": size} for size in SIZES),
-        *shapes[1:],
-        *({**shape, "domain": SPARSE} for shape in shapes),
-    ]
-    return [{**middle, **some} for some in varied]
-
-
 def cells(scale: Scale) -> list[Cell]:
     """Return the grid: settings and seeds."""
     seeds, networks = NETWORKS[scale]
@@ -48,7 +32,6 @@ def cells(scale: Scale) -> list[Cell]:
         {
             "distribution": "uniform",
             **point,
-            "f": SHARE,
             "subscribers": SUBSCRIBERS,
             "reach": REACH,
             "gamma": GAMMA,
@@ -56,7 +39,7 @@ def cells(scale: Scale) -> list[Cell]:
             "networks": networks,
         }
         for seed in range(1, seeds + 1)
-        for point in points()
+        for point in points(shares=())
     ]
 
 

@@ -7,6 +7,8 @@ larger domain, where ranges lie sparsely.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from covey.lab.experiment import Cell, Experiment, Row, Scale
@@ -26,8 +28,8 @@ NETWORKS: dict[Scale, tuple[int, int]] = {
 }  # cells by seed, networks in each
 
 
-def points() -> list[Cell]:
-    """Return the settings that are compared, each once."""
+def points(shares: Sequence[float] = SHARES) -> list[Cell]:
+    """Return the settings that are compared, each once; the middle also for other shares."""
     middle: Cell = {"domain": DENSE, "size": SIZE, "depth": DEPTH, "degree": DEGREE, "f": SHARE}
     shapes: list[Cell] = [
         {},
@@ -37,7 +39,7 @@ def points() -> list[Cell]:
     varied: list[Cell] = [
         *({"size": size} for size in SIZES),
         *shapes[1:],
-        *({"f": f} for f in SHARES if f != SHARE),
+        *({"f": f} for f in shares if f != SHARE),
         *({**shape, "domain": SPARSE} for shape in shapes),
     ]
     return [{**middle, **some} for some in varied]

@@ -34,8 +34,7 @@ from covey.matching.attributes.packed import (
     Bytes,
     hash_of,
     map_at,
-    text_at,
-    value_at,
+    point_at,
 )
 from covey.matching.jit import Floats, Ints, Longs, kernel, part
 
@@ -146,19 +145,8 @@ def to_columns(
         if count < 0:
             return -1 - event
         for _ in range(count):
-            if at >= end:
-                return -1 - event
-            first, last = text_at(data, at, end)
-            if first < 0 or last >= end:
-                return -1 - event
-            sort, number, at = value_at(data, last, end, word, numbers)
-            value_first, value_last = last, at
-            if sort == TEXT:
-                value_first, value_last = text_at(data, last, end)
-                if value_first < 0:
-                    return -1 - event
-                at = value_last
-            elif sort == WRONG:
+            sort, number, first, last, value_first, value_last, at = point_at(data, at, end, word, numbers)
+            if sort == WRONG:
                 return -1 - event
             if sort == NOTHING:
                 continue

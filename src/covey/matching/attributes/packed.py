@@ -120,6 +120,28 @@ def value_at(data: Bytes, at: int, end: int, word: Longs, numbers: Floats) -> tu
 
 
 @part
+def point_at(
+    data: Bytes, at: int, end: int, word: Longs, numbers: Floats
+) -> tuple[int, float, int, int, int, int, int]:
+    """Return the attribute that begins at `at`: its value's kind and number, where its name begins and ends, where
+    its value's bytes do (those of a text without its head), and where all of it ends. Of the kind WRONG, if it is none.
+    """
+    if at >= end:
+        return WRONG, 0.0, at, at, at, at, at
+    first, last = text_at(data, at, end)
+    if first < 0 or last >= end:
+        return WRONG, 0.0, at, at, at, at, at
+    kind, number, after = value_at(data, last, end, word, numbers)
+    value_first, value_last = last, after
+    if kind == TEXT:
+        value_first, value_last = text_at(data, last, end)
+        if value_first < 0:
+            return WRONG, 0.0, at, at, at, at, at
+        after = value_last
+    return kind, number, first, last, value_first, value_last, after
+
+
+@part
 def map_at(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Return how many attributes a packed event has and where they begin; -1 if it is no map."""
     if at >= end:

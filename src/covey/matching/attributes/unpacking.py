@@ -31,8 +31,7 @@ from covey.matching.attributes.packed import (
     Bytes,
     hash_of,
     map_at,
-    text_at,
-    value_at,
+    point_at,
 )
 from covey.matching.jit import Floats, Ints, Longs, kernel, part
 
@@ -77,6 +76,20 @@ def fill_table(table: Ints, owners: Ints, starts: Longs, texts: Bytes) -> None:
         table[slot] = number
 
 
+@part
+def _put(channel: int, number: float, absence: int, channels: Ints, values: Floats, found: int) -> int:
+    """Write a value's point, if it has a channel, and that of its presence; return how many points there are then."""
+    if channel != 0:
+        channels[found] = channel
+        values[found] = number
+        found += 1
+    if absence != 0:
+        channels[found] = absence
+        values[found] = np.nan
+        found += 1
+    return found
+
+
 @kernel
 def unpack_events(
     data: Bytes,
@@ -111,19 +124,8 @@ def unpack_events(
         if count < 0:
             return -1 - event
         for _ in range(count):
-            if at >= end:
-                return -1 - event
-            first, last = text_at(data, at, end)
-            if first < 0 or last >= end:
-                return -1 - event
-            kind, number, at = value_at(data, last, end, word, numbers)
-            value_first, value_last = last, at
-            if kind == TEXT:
-                value_first, value_last = text_at(data, last, end)
-                if value_first < 0:
-                    return -1 - event
-                at = value_last
-            elif kind == WRONG:
+            kind, number, first, last, value_first, value_last, at = point_at(data, at, end, word, numbers)
+            if kind == WRONG:
                 return -1 - event
             owner = _find(data, first, last, 0, name_table, name_owners, name_starts, name_texts)
             if owner < 0 or kind == NOTHING:
@@ -146,14 +148,8 @@ def unpack_events(
                     channel, number = attributes[_COLUMNS * owner + _SYMBOL], float(symbols[text])
             elif kind == TRUTH:
                 channel = attributes[_COLUMNS * owner + _SYMBOL]
-            if channel != 0:
-                channels[found] = channel
-                values[found] = number
-                found += 1
-            if attributes[_COLUMNS * owner + _ABSENCE] != 0:
-                channels[found] = attributes[_COLUMNS * owner + _ABSENCE]
-                values[found] = np.nan
-                found += 1
+            absence = attributes[_COLUMNS * owner + _ABSENCE]
+            found = _put(channel, number, absence, channels, values, found)
         if at != end:
             return -1 - event
     event_starts[len(offsets) - 1] = found
@@ -206,14 +202,8 @@ def place_columns(
                     channel, number = attributes[_COLUMNS * owner + _SYMBOL], float(symbol)
             elif sort == TRUTH:
                 channel = attributes[_COLUMNS * owner + _SYMBOL]
-            if channel != 0:
-                channels[found] = channel
-                values[found] = number
-                found += 1
-            if attributes[_COLUMNS * owner + _ABSENCE] != 0:
-                channels[found] = attributes[_COLUMNS * owner + _ABSENCE]
-                values[found] = np.nan
-                found += 1
+            absence = attributes[_COLUMNS * owner + _ABSENCE]
+            found = _put(channel, number, absence, channels, values, found)
     event_starts[len(ends)] = found
     return left
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey.pipeline.ingest import ingested
+from covey.pipeline.packed import first_in_partition
 from covey.pipeline.schemas import TOPOLOGY, Column, Table, check
 from covey.pipeline.tables.answers import Network
 from covey.pipeline.tables.overlay import Overlay
@@ -44,7 +45,6 @@ SIZES = Table(
 
 _ENTRIES = ", ".join(f"{column.name} {column.type}" for column in ENTRIES.columns)
 _LOCAL = "broker string, encoded binary, entries bigint, key string"
-_PARTITION_ROWS = 1 << 33  # Spark's row numbers are this times the partition, plus the place in it
 
 
 def tables(
@@ -134,8 +134,7 @@ def _network(topology: DataFrame, advertisements: DataFrame | None) -> DataFrame
 
 def _last(rows: DataFrame, step: Step, network: DataFrame) -> DataFrame:
     """Compute the entries from rows; the first row of each partition brings the network to its worker."""
-    first = F.monotonically_increasing_id() % _PARTITION_ROWS == 0
-    numbered = rows.withColumn("part", F.when(first, F.lit(0)))
+    numbered = rows.withColumn("part", first_in_partition())
     joined = numbered.join(F.broadcast(network), "part", "left").drop("part")
     return joined.mapInArrow(step.compute, _ENTRIES)
 
