@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from covey.client.client import Client as Client
+    from covey.client.client import connect as connect
     from covey.core.attributes.filter import conjunction as conjunction
     from covey.core.attributes.merging import merge_many as merge_many
     from covey.core.event import Event as Event
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Client": "covey.client.client",
     "ConfigError": "covey.errors",
     "CoveyError": "covey.errors",
     "Document": "covey.core.xpath.document",
@@ -40,6 +43,7 @@ _HOMES = {
     "Merge": "covey.core.filter",
     "PlanError": "covey.errors",
     "ProtocolError": "covey.errors",
+    "connect": "covey.client.client",
     "conjunction": "covey.core.attributes.filter",
     "decode": "covey.core.families",
     "merge_many": "covey.core.attributes.merging",

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
+from covey.core.filter import Filter
 from covey.errors import ProtocolError
 
 BUCKET_SIZE: Final = 8
@@ -22,11 +23,11 @@ MAX_BUCKETS: Final = 1 << 16
 Digest: TypeAlias = tuple[int, ...]  # one number a bucket; empty when nothing is remembered
 
 
-class Fact(msgspec.Struct, frozen=True, gc=False):
+class Fact(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One thing that a broker lets a neighbour know: a filter under a key, an owner where it has one, and counts."""
 
     key: str
-    filter: Any
+    filter: Filter
     owner: str = ""
     counts: tuple[int, ...] = ()
 

@@ -31,8 +31,8 @@ Tree: TypeAlias = int
 NEVER = float("inf")
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
-    """Base of all messages."""
+class Message(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=str.lower):
+    """Base of all messages. On a wire each is an array that begins with its name."""
 
 
 class Advertise(Message, frozen=True, gc=False):
@@ -75,7 +75,7 @@ class Pack(Message, frozen=True, gc=False):
     tree: Tree = 0
 
 
-class Triple(msgspec.Struct, frozen=True, gc=False):
+class Triple(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """XROUTE's (S; n; r): n more registrations of the filter, r more of others that it stands for."""
 
     filter: Filter

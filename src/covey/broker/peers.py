@@ -1,0 +1,62 @@
+"""Whom a broker is linked to: clients and neighbours, and what the daemon remembers of each beside the router."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from covey.core.filter import Filter
+from covey.routing.messages import Key, Link
+from covey.wire.lanes import Verdict
+
+
+class Port(Protocol):
+    """The sending end of a link; a `Connection` is one."""
+
+    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
+        """Send a control frame."""
+
+    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
+        """Send `count` whole frames with events."""
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """What a client may do; no filter means everything."""
+
+    name: str = ""
+    subscribe: Filter | None = None
+    publish: Filter | None = None
+
+
+EVERYTHING = Permissions()
+
+
+@dataclass
+class Client:
+    """A client that is attached here."""
+
+    link: Link
+    number: int  # that it writes on its events
+    port: Port
+    permissions: Permissions = EVERYTHING
+    keys: dict[int, Key] = field(default_factory=dict)  # of its subscriptions
+    sids: dict[Key, int] = field(default_factory=dict)
+    advertised: dict[int, Key] = field(default_factory=dict)
+    last_sid: int = 0
+    replaced: int = 0
+    flushes: dict[str, int] = field(default_factory=dict)  # requests, by the probe that answers them
+    published: int = 0
+    delivered: int = 0
+    refused: int = 0
+
+
+@dataclass
+class Neighbour:
+    """A broker to which a link is up."""
+
+    link: Link
+    port: Port
+    incarnation: int = 0
+    received: int = 0
+    sent: int = 0

@@ -1,0 +1,1 @@
+"""The client library: `covey.connect` and what it gives."""

@@ -1,0 +1,218 @@
+"""Frames that carry events: an envelope of fixed size, what filters judge, what strategies note, and the payload.
+
+    EVENT      kind u8 · flags u8 · tree u16 · content length u32 · publisher u64 · number u64
+               · epoch u16 · notes length u16 · content · notes · payload
+    DELIVERY   kind u8 · flags u8 · count u16 · count × sid u32
+               [· position u64, of a durable subscription] · an EVENT
+
+The content is in the packed form of attributes (`core.packing`), a MessagePack array of words, or XML. Publisher and
+number together are the event's name, unique in a network: brokers give each client a number that nobody else has.
+Notes are a MessagePack array and rare. A broker on the way changes tree, flags and notes; content and payload travel as
+they are, and nobody needs to decode them to pass them on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from covey.core.event import Event
+from covey.core.packing import pack, unpack
+from covey.core.xpath.document import Document
+from covey.errors import EventError, ProtocolError
+from covey.routing.messages import Publish
+from covey.wire.frames import Kind
+
+FLOODED: Final = 1  # outside its publisher's advertisements
+KEPT: Final = 2  # on disk where it comes from, until the receiver says that it has it on disk too
+FAMILY_SHIFT: Final = 2  # two bits: the family of filters that judges it
+ATTRIBUTES, XPATH, KEYWORDS = range(3)
+
+DURABLE: Final = 1  # of a delivery: it has a position, to be acknowledged
+
+ENVELOPE: Final = Struct("<BBHIQQHH")
+DELIVERED: Final = Struct("<BBH")
+_POSITION: Final = Struct("<Q")
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Notes(msgspec.Struct, frozen=True, array_like=True):
+    """What strategies write on the envelope; see `Publish`."""
+
+    distance: float = 0.0
+    destinations: tuple[str, ...] | None = None
+    detours: int = 0
+
+
+_decode_notes: Final = msgspec.msgpack.Decoder(Notes).decode
+_decode_words: Final = msgspec.msgpack.Decoder(list[str]).decode
+_NO_NOTES: Final = Notes()
+
+
+class Envelope(NamedTuple):
+    """The fixed part of an EVENT frame."""
+
+    kind: int
+    flags: int
+    tree: int
+    content_length: int
+    publisher: int
+    number: int
+    epoch: int
+    notes_length: int
+
+
+def encode_content(content: Any) -> tuple[int, bytes]:
+    """Return the family of filters that judges the content, and its bytes; EventError if it is no content."""
+    if isinstance(content, (set, frozenset)):
+        return KEYWORDS, _encode(sorted(content))
+    if isinstance(content, Document):
+        raise EventError("a parsed document cannot travel (hint: publish its text)")
+    if isinstance(content, str):
+        return XPATH, content.encode()
+    if isinstance(content, bytes):
+        return XPATH, content
+    try:
+        return ATTRIBUTES, pack(content)
+    except (AttributeError, TypeError):
+        raise EventError(
+            f"an event is a mapping, a set of words or XML, not {type(content).__name__}"
+        ) from None
+
+
+def decode_content(family: int, data: bytes) -> Any:
+    """Return what filters judge; EventError if the bytes are no content of that family."""
+    if family == ATTRIBUTES:
+        return unpack(data)
+    if family == XPATH:
+        return Document.parse(data)
+    if family != KEYWORDS:
+        raise EventError(f"there is no family {family} of filters")
+    try:
+        return frozenset(_decode_words(data))
+    except msgspec.DecodeError as error:
+        raise EventError(f"these bytes are no words: {error}") from None
+
+
+def name_of(publisher: int, number: int) -> str:
+    """Return an event's name in the network."""
+    return f"{publisher:x}.{number:x}"
+
+
+def link_of(publisher: int) -> str:
+    """Return the name of the link over which a client with this number is attached."""
+    return f"~{publisher:x}"
+
+
+def encode_event(
+    content: bytes,
+    payload: bytes,
+    *,
+    family: int,
+    publisher: int,
+    number: int,
+    flags: int = 0,
+    tree: int = 0,
+    epoch: int = 0,
+    notes: bytes = b"",
+) -> bytes:
+    """Return an EVENT frame without its length."""
+    head = ENVELOPE.pack(
+        Kind.EVENT, flags | family << FAMILY_SHIFT, tree, len(content), publisher, number, epoch, len(notes)
+    )
+    return b"".join((head, content, notes, payload))
+
+
+def envelope_of(frame: bytes) -> Envelope:
+    """Return the envelope of an EVENT frame; ProtocolError if its lengths are not those of a frame."""
+    if len(frame) < ENVELOPE.size:
+        raise ProtocolError("an event's frame is too short")
+    envelope = Envelope._make(ENVELOPE.unpack_from(frame))
+    if ENVELOPE.size + envelope.content_length + envelope.notes_length > len(frame):
+        raise ProtocolError("an event's frame is shorter than it says")
+    return envelope
+
+
+def family_of(envelope: Envelope) -> int:
+    """Return the family of filters that judges the event."""
+    return envelope.flags >> FAMILY_SHIFT & 3
+
+
+def publish_of(frame: bytes, envelope: Envelope) -> Publish:
+    """Return the message that a frame carries; ProtocolError or EventError if it carries none."""
+    first = ENVELOPE.size + envelope.content_length
+    last = first + envelope.notes_length
+    notes = _NO_NOTES
+    if envelope.notes_length:
+        try:
+            notes = _decode_notes(frame[first:last])
+        except msgspec.DecodeError as error:
+            raise ProtocolError(f"an event's notes cannot be read: {error!s:.120}") from None
+    return Publish(
+        event=Event(decode_content(family_of(envelope), frame[ENVELOPE.size : first]), frame[last:]),
+        id=name_of(envelope.publisher, envelope.number),
+        publisher=link_of(envelope.publisher),
+        distance=notes.distance,
+        destinations=notes.destinations,
+        detours=notes.detours,
+        flooded=bool(envelope.flags & FLOODED),
+        tree=envelope.tree,
+    )
+
+
+def forwarded(frame: bytes, envelope: Envelope, publish: Publish, epoch: int = 0) -> bytes:
+    """Return the frame with the envelope that a message has now; content and payload are taken as they are."""
+    notes = b""
+    if publish.distance or publish.destinations is not None or publish.detours:
+        notes = _encode(Notes(publish.distance, publish.destinations, publish.detours))
+    flags = envelope.flags & ~FLOODED | (FLOODED if publish.flooded else 0)
+    same = (flags, publish.tree, epoch) == (envelope.flags, envelope.tree, envelope.epoch)
+    if same and not notes and not envelope.notes_length:
+        return frame
+    head = ENVELOPE.pack(
+        Kind.EVENT,
+        flags,
+        publish.tree,
+        envelope.content_length,
+        envelope.publisher,
+        envelope.number,
+        epoch,
+        len(notes),
+    )
+    last = ENVELOPE.size + envelope.content_length
+    return b"".join((head, frame[ENVELOPE.size : last], notes, frame[last + envelope.notes_length :]))
+
+
+def encode_delivery(frame: bytes, sids: Sequence[int], position: int | None = None) -> bytes:
+    """Return a DELIVERY frame without its length; with a position it is for one durable subscription."""
+    flags = 0 if position is None else DURABLE
+    head = DELIVERED.pack(Kind.DELIVERY, flags, len(sids)) + Struct(f"<{len(sids)}I").pack(*sids)
+    return b"".join((head, b"" if position is None else _POSITION.pack(position), frame))
+
+
+class Delivery(NamedTuple):
+    """A DELIVERY frame, taken apart; `event` is the EVENT frame in it."""
+
+    sids: tuple[int, ...]
+    position: int | None
+    event: bytes
+
+
+def delivery_of(frame: bytes) -> Delivery:
+    """Return what a DELIVERY frame says; ProtocolError if it is none."""
+    if len(frame) < DELIVERED.size:
+        raise ProtocolError("a delivery's frame is too short")
+    _, flags, count = DELIVERED.unpack_from(frame)
+    after = DELIVERED.size + 4 * count
+    position = None
+    if len(frame) < after + (_POSITION.size if flags & DURABLE else 0):
+        raise ProtocolError("a delivery's frame is shorter than it says")
+    sids = Struct(f"<{count}I").unpack_from(frame, DELIVERED.size)
+    if flags & DURABLE:
+        (position,) = _POSITION.unpack_from(frame, after)
+        after += _POSITION.size
+    return Delivery(sids, position, frame[after:])

@@ -1,0 +1,78 @@
+"""Frames: how a stream of bytes is cut into pieces, each of a kind.
+
+    frame     length (u32) · kind (u8) · body             the length counts the kind and the body; little-endian
+
+Kinds below FIRST_EVENT are control: they have a lane of their own, and their bodies are MessagePack. The others carry
+events, in a layout that can be read without decoding (`wire.events`). A frame is at most as long as the reader allows,
+and the length is judged before anything is kept for it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import Final
+
+from covey.errors import ProtocolError
+
+VERSION: Final = 1
+MAX_FRAME: Final = 1 << 20  # bytes, unless a broker is told otherwise
+MAX_GREETING: Final = 1 << 14  # of a peer that has not said yet who it is
+
+LENGTH: Final = Struct("<I")
+_HEAD: Final = Struct("<IB")
+FIRST_EVENT: Final = 32
+
+
+class Kind(IntEnum):
+    """The kinds of frames."""
+
+    HELLO = 1  # who dials, and what it may do
+    WELCOME = 2  # the answer of who listens
+    GOODBYE = 3  # why the link ends now
+    PING = 4
+    PONG = 5
+    REQUEST = 8  # a client's wish
+    REPLY = 9  # what became of it
+    ROUTE = 16  # a message of one router to another
+    OVERLAY = 17  # what brokers tell each other of the overlay itself
+    EVENT = 32  # an event on its way
+    DELIVERY = 33  # an event for subscriptions of a client
+    TAKEN = 34  # events that are on disk with the sender, so that the other may forget them
+    ACKNOWLEDGE = 35  # deliveries to durable subscriptions that a client is done with
+
+
+def frame(kind: int, body: bytes) -> bytes:
+    """Return one frame."""
+    return _HEAD.pack(len(body) + 1, kind) + body
+
+
+class Splitter:
+    """Cuts what arrives into frames, without their lengths; ProtocolError for one that is too long or empty."""
+
+    def __init__(self, limit: int = MAX_GREETING) -> None:
+        self.limit = limit
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the frames that are complete with these bytes, each with its kind first."""
+        if self._rest:
+            data = self._rest + data
+        frames: list[bytes] = []
+        at, end = 0, len(data)
+        while end - at >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(data, at)
+            if not 1 <= length <= self.limit:
+                raise ProtocolError(f"a frame of {length:,} bytes; from 1 to {self.limit:,} are allowed")
+            last = at + LENGTH.size + length
+            if last > end:
+                break
+            frames.append(data[at + LENGTH.size : last])
+            at = last
+        self._rest = data[at:]
+        return frames
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes of an incomplete frame are kept."""
+        return len(self._rest)
