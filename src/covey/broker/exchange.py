@@ -51,7 +51,6 @@ from covey.wire.messages import (
     encode_routed,
 )
 
-
 # What must not overtake events: a way that is given up, and what asks whether all before it has arrived.
 _BEHIND_EVENTS: Final = (Unadvertise, Probe, Echo)
 
@@ -64,10 +63,13 @@ class Limits:
     advertisements: int = 1_000
 
 
+_LIMITS: Final = Limits()
+
+
 class Exchange:
     """One broker without its sockets; see the module's text."""
 
-    def __init__(self, router: Router, limits: Limits = Limits()) -> None:
+    def __init__(self, router: Router, limits: Limits = _LIMITS) -> None:
         self.router = router
         self.limits = limits
         self.clients: dict[Link, Client] = {}

@@ -1,8 +1,8 @@
 """Connection: one TCP stream that carries frames both ways, with heartbeats, for brokers and clients alike.
 
-It decides nothing: whole frames go to its owner, in order; what is to be sent waits in `Lanes` until the transport takes
-it. A peer that says nothing for a lease is taken for dead. Everything an owner does with frames happens in the event
-loop's thread.
+It decides nothing: whole frames go to its owner, in order; what is to be sent waits in `Lanes` until the transport
+takes it. A peer that says nothing for a lease is taken for dead. Everything an owner does with frames happens in the
+event loop's thread.
 
     owner.opened(connection)               the stream is there; nobody has said anything yet
     owner.received(connection, frames)     some frames, each with its kind first; pings are answered already
