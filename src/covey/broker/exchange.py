@@ -76,6 +76,8 @@ class Exchange:
         self.neighbours: dict[Link, Neighbour] = {}
         self.counters: Counter[str] = Counter()
         self.now_s = 0.0
+        self._probing: dict[Link, dict[Echo, None]] = {}  # what neighbours have yet to echo
+        self._echoes: list[tuple[Link, Echo]] = []  # of probes for neighbours that are away
 
     # -- links -----------------------------------------------------------------------------------------------
 
@@ -95,9 +97,22 @@ class Exchange:
         self._drive(LinkUp(), neighbour.link)
 
     def neighbour_down(self, link: Link) -> None:
-        """The link to a neighbour is gone."""
-        del self.neighbours[link]
+        """The router is to forget the link to a neighbour, which may be away already."""
+        self.neighbours.pop(link, None)
+        self._probing.pop(link, None)
         self._drive(LinkDown(), link)
+
+    def neighbour_away(self, link: Link) -> None:
+        """The link to a neighbour is gone, but not what it asked for; nobody waits for its echoes."""
+        del self.neighbours[link]
+        self._echoes += [(link, echo) for echo in self._probing.pop(link, ())]
+        self._echo_for_others()
+
+    def is_open(self, link: Link) -> bool:
+        """Return whether a neighbour and this broker have told each other all that they know."""
+        return all(
+            link in part.neighbours() or link not in part.links_up() for part in self.router.trees.values()
+        )
 
     def congestion(self, on: bool) -> None:
         """More waits to be handled here than should, or no longer."""
@@ -113,6 +128,8 @@ class Exchange:
                 self._event(one, neighbour.link)
             elif one[0] == Kind.ROUTE:
                 message, _ = decode_routed(memoryview(one)[1:])
+                if isinstance(message, Echo):
+                    self._probing.get(neighbour.link, {}).pop(message, None)
                 self._drive(message, neighbour.link)
             else:
                 raise ProtocolError(f"a neighbour broker does not send frames of the kind {one[0]}")
@@ -228,6 +245,13 @@ class Exchange:
 
     def _drive(self, message: Message, source: Link) -> None:
         self._carry_out(self.router.handle(message, source, self.now_s))
+        self._echo_for_others()
+
+    def _echo_for_others(self) -> None:
+        """Echo probes in place of neighbours that are away: whoever asks is answered by those who are there."""
+        while self._echoes:
+            link, echo = self._echoes.pop()
+            self._carry_out(self.router.handle(echo, link, self.now_s))
 
     def _carry_out(
         self, outputs: Sequence[Output], one: bytes = b"", envelope: Envelope | None = None
@@ -242,9 +266,15 @@ class Exchange:
 
     def _send(self, output: Send, one: bytes, envelope: Envelope | None) -> None:
         neighbour = self.neighbours.get(output.link)
+        message = output.message
+        if isinstance(message, Probe):
+            echo = Echo(message.id, message.tree)
+            if neighbour is None:
+                self._echoes.append((output.link, echo))
+            else:
+                self._probing.setdefault(output.link, {})[echo] = None
         if neighbour is None:
             return
-        message = output.message
         if isinstance(message, Publish):
             assert envelope is not None, "an event is sent on when one has come"
             neighbour.sent += 1

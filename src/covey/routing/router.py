@@ -97,6 +97,11 @@ class Router:
         self._probes = Probes()
         self._seen = Seen(SEEN_EVENTS) if len(self._trees) > 1 else None
 
+    def remember_events(self) -> None:
+        """From now on remember events, so that one that comes again, over a passing cycle, is not taken twice."""
+        if self._seen is None:
+            self._seen = Seen(SEEN_EVENTS)
+
     def load(
         self,
         link: Link,
@@ -227,6 +232,8 @@ class Router:
             self._deliver(message, local)
         else:
             self.counters["duplicates_suppressed"] += 1
+            if len(self._trees) == 1:
+                return  # on one tree nothing comes twice, unless it has gone round in a circle
         part.forward(message, source, local)
 
     def _publish_own(self, message: Publish, source: Link, local: Sequence[Place]) -> None:
