@@ -38,7 +38,7 @@ def test_a_plan_goes_in_step_by_step() -> None:
     assert installation.step is Step.DONE
     assert installation.tick(1e9) is None
     with pytest.raises(PlanError, match="retired"):
-        installation.roll_back()
+        installation.roll_back(1e9)
 
 
 def test_a_broker_that_is_not_ready_in_time_stops_it() -> None:
@@ -59,10 +59,15 @@ def test_a_plan_in_use_is_rolled_back_and_stays_for_what_is_on_its_way() -> None
     for broker in "abc":
         installation.ready(broker)
     installation.probed(101.0)
-    state = installation.roll_back()
+    state = installation.roll_back(102.0)
     assert (state.current, set(state.plans)) == (0, {0, 1})
     with pytest.raises(PlanError, match="taken back already: rolled back"):
-        installation.roll_back()
+        installation.roll_back(103.0)
+    assert installation.tick(106.9) is None
+    state = installation.tick(107.0)
+    assert state is not None
+    assert (state.current, set(state.plans)) == (0, {0})
+    assert installation.step is Step.FAILED
 
 
 def test_there_are_never_too_many_plans() -> None:

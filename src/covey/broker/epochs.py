@@ -14,6 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from covey.broker.config import BrokerConfig
+from covey.broker.peers import Neighbour
+from covey.errors import PlanError
+from covey.planning.plan import Plan
 from covey.routing.messages import Advertise, Link, LinkUp, Message, Subscribe
 from covey.routing.outputs import Output
 from covey.routing.router import Router
@@ -45,11 +49,21 @@ class Epochs:
         """Tell all routers what concerns them alike: links, and what clients ask for."""
         return [(epoch, router.handle(message, source, now_s)) for epoch, router in self.routers.items()]
 
+    def link(
+        self, message: Message, source: Link, now_s: float, *, on_tree: bool, planned: bool = True
+    ) -> Outputs:
+        """Tell routers that a link is up or down: those of plans, and the others if it is on the tree."""
+        return [
+            (epoch, router.handle(message, source, now_s))
+            for epoch, router in self.routers.items()
+            if (planned if self.state.plans[epoch] else on_tree)
+        ]
+
     def is_newer(self, state: PlanState) -> bool:
         """Return whether a state is to be adopted."""
         return state.order > self.state.order
 
-    def adopt(self, state: PlanState, neighbours: Iterable[Link], now_s: float) -> Outputs:
+    def adopt(self, state: PlanState, neighbours: Iterable[Neighbour], now_s: float) -> Outputs:
         """Install what is new, drop what is retired; return what the new routers have to say.
 
         PlanError, and nothing is changed, if a plan cannot be used here.
@@ -65,8 +79,9 @@ class Epochs:
             mine: list[Output] = []
             for source, message in clients_of(model):
                 mine += router.handle(message, source, now_s)
-            for link in neighbours:
-                mine += router.handle(LinkUp(), link, now_s)
+            for neighbour in neighbours:
+                if neighbour.on_tree or state.plans[epoch]:
+                    mine += router.handle(LinkUp(), neighbour.link, now_s)
             outputs.append((epoch, mine))
         kept = {epoch: router for epoch, router in self.routers.items() if epoch in state.plans}
         self.routers = dict(sorted({**kept, **made}.items()))
@@ -76,6 +91,26 @@ class Epochs:
     def is_ready(self) -> bool:
         """Return whether the tables of all epochs are complete, as far as this broker sees."""
         return all(router.is_synchronised() for router in self.routers.values())
+
+
+def router_maker(config: BrokerConfig) -> MakeRouter:
+    """Return what makes the routers of a broker: by its settings, or as a plan says."""
+
+    def make(plan: bytes) -> Router:
+        if not plan:
+            return Router(
+                config.name,
+                config.strategy,
+                advertisements=config.advertisements,
+                options=config.options,
+            )
+        decoded = Plan.decode(plan)
+        if config.name not in decoded.brokers:
+            raise PlanError(f"the plan does not know the broker {config.name}")
+        trees = decoded.to_tree_plan()
+        return Router(config.name, trees.strategy, advertisements=config.advertisements, plan=trees)
+
+    return make
 
 
 def clients_of(router: Router) -> Sequence[tuple[Link, Message]]:

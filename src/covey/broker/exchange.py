@@ -8,12 +8,14 @@ reason, and harms nobody.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from covey.broker.epochs import Epochs, Outputs
 from covey.broker.peers import Client, Neighbour
+from covey.broker.plans import OWN, Plans
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import CoveyError, EventError, ProtocolError
@@ -29,6 +31,7 @@ from covey.routing.messages import (
     Probe,
     Publish,
     Subscribe,
+    Sync,
     Unadvertise,
     Unsubscribe,
 )
@@ -50,6 +53,7 @@ from covey.wire.messages import (
     encode,
     encode_routed,
 )
+from covey.wire.plans import PlanState
 
 # What must not overtake events: a way that is given up, and what asks whether all before it has arrived.
 _BEHIND_EVENTS: Final = (Unadvertise, Probe, Echo)
@@ -69,13 +73,31 @@ _LIMITS: Final = Limits()
 class Exchange:
     """One broker without its sockets; see the module's text."""
 
-    def __init__(self, router: Router, limits: Limits = _LIMITS) -> None:
-        self.router = router
+    def __init__(
+        self,
+        epochs: Epochs,
+        limits: Limits = _LIMITS,
+        keep: Callable[[PlanState], None] = lambda state: None,
+    ) -> None:
+        self.epochs = epochs
+        self.broker = epochs.router.broker
         self.limits = limits
         self.clients: dict[Link, Client] = {}
-        self.neighbours: dict[Link, Neighbour] = {}
+        self._neighbours: dict[Link, Neighbour] = {}
         self.counters: Counter[str] = Counter()
         self.now_s = 0.0
+        self._held: deque[tuple[Client, Sequence[bytes]]] = deque()
+        self.plans = Plans(self, keep)
+
+    @property
+    def neighbours(self) -> Mapping[Link, Neighbour]:
+        """The brokers to which a link is up."""
+        return self._neighbours
+
+    @property
+    def router(self) -> Router:
+        """The router of the epoch in which events set out."""
+        return self.epochs.router
 
     # -- links -----------------------------------------------------------------------------------------------
 
@@ -89,19 +111,29 @@ class Exchange:
         del self.clients[link]
         self._drive(LinkDown(), link)
 
-    def neighbour_up(self, neighbour: Neighbour) -> None:
-        """A neighbour broker has said who it is."""
-        self.neighbours[neighbour.link] = neighbour
-        self._drive(LinkUp(), neighbour.link)
+    def neighbour_up(self, neighbour: Neighbour, *, on_tree: bool = True) -> None:
+        """A neighbour broker has said who it is; its link is on the overlay's own tree, or for plans only."""
+        neighbour.on_tree = on_tree
+        self._neighbours[neighbour.link] = neighbour
+        self.plans.greet(neighbour)
+        self.carry_out_all(self.epochs.link(LinkUp(), neighbour.link, self.now_s, on_tree=on_tree))
 
     def neighbour_down(self, link: Link) -> None:
         """The link to a neighbour is gone."""
-        del self.neighbours[link]
-        self._drive(LinkDown(), link)
+        on_tree = self._neighbours.pop(link).on_tree
+        self.carry_out_all(self.epochs.link(LinkDown(), link, self.now_s, on_tree=on_tree))
+
+    def put_on_tree(self, link: Link, on_tree: bool) -> None:
+        """A link joins or leaves the overlay's own tree; for plans nothing changes."""
+        neighbour = self._neighbours[link]
+        if neighbour.on_tree != on_tree:
+            neighbour.on_tree = on_tree
+            message = LinkUp() if on_tree else LinkDown()
+            self.carry_out_all(self.epochs.link(message, link, self.now_s, on_tree=True, planned=False))
 
     def congestion(self, on: bool) -> None:
         """More waits to be handled here than should, or no longer."""
-        self._drive(Congestion(on), self.router.broker)
+        self._drive(Congestion(on), self.broker)
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -112,14 +144,31 @@ class Exchange:
                 neighbour.received += 1
                 self._event(one, neighbour.link)
             elif one[0] == Kind.ROUTE:
-                message, _ = decode_routed(memoryview(one)[1:])
-                self._drive(message, neighbour.link)
+                self._routed(neighbour, memoryview(one)[1:])
+            elif one[0] == Kind.PLAN:
+                self.plans.received(neighbour, memoryview(one)[1:])
             else:
                 raise ProtocolError(f"a neighbour broker does not send frames of the kind {one[0]}")
 
+    def _routed(self, neighbour: Neighbour, body: memoryview) -> None:
+        message, epoch = decode_routed(body)
+        router = self.epochs.routers.get(epoch)
+        if router is None:
+            self.counters["messages_of_retired_epochs"] += 1
+            return
+        self._carry_out(router.handle(message, neighbour.link, self.now_s), epoch)
+        if isinstance(message, Sync):
+            self.plans.settle()
+
     def from_client(self, client: Client, frames: Sequence[bytes]) -> None:
-        """Handle what a client sent."""
-        for one in frames:
+        """Handle what a client sent, or let it wait while the network switches to another plan."""
+        if self.plans.is_holding:
+            self._held.append((client, frames))
+            return
+        for place, one in enumerate(frames):
+            if self.plans.is_holding:
+                self._held.append((client, frames[place:]))
+                return
             if one[0] == Kind.EVENT:
                 client.published += 1
                 self._event(one, client.link, client)
@@ -127,6 +176,14 @@ class Exchange:
                 self._request(client, decode_request(memoryview(one)[1:]))
             else:
                 raise ProtocolError(f"a client does not send frames of the kind {one[0]}")
+
+    def release(self) -> None:
+        """Handle what clients said while they were held."""
+        waiting, self._held = self._held, deque()
+        while waiting:
+            client, frames = waiting.popleft()
+            if client.link in self.clients:
+                self.from_client(client, frames)
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -144,7 +201,12 @@ class Exchange:
                 client.refused += 1
                 self._reply(client, 0, f"{client.permissions.name} may not publish this event")
                 return
-        self._carry_out(self.router.handle(publish, source, self.now_s), one, envelope)
+        epoch = envelope.epoch if client is None else self.epochs.current
+        router = self.epochs.routers.get(epoch)
+        if router is None:
+            self.counters["events_of_retired_epochs"] += 1
+            return
+        self._carry_out(router.handle(publish, source, self.now_s), epoch, one, envelope)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -222,36 +284,45 @@ class Exchange:
     def _flush(self, client: Client, request: FlushRequest) -> None:
         probe = f"{client.link}?{request.request:x}"
         client.flushes[probe] = request.request
-        self._drive(Probe(probe), client.link)
+        epoch = self.epochs.current
+        self._carry_out(self.router.handle(Probe(probe), client.link, self.now_s), epoch)
 
     # -- outputs ---------------------------------------------------------------------------------------------
 
     def _drive(self, message: Message, source: Link) -> None:
-        self._carry_out(self.router.handle(message, source, self.now_s))
+        self.carry_out_all(self.epochs.handle(message, source, self.now_s))
+
+    def carry_out_all(self, outputs: Outputs) -> None:
+        """Carry out what the routers of several epochs say."""
+        for epoch, some in outputs:
+            self._carry_out(some, epoch)
 
     def _carry_out(
-        self, outputs: Sequence[Output], one: bytes = b"", envelope: Envelope | None = None
+        self, outputs: Sequence[Output], epoch: int, one: bytes = b"", envelope: Envelope | None = None
     ) -> None:
         for output in outputs:
             if isinstance(output, Deliver):
                 self._deliver(output, one)
             elif output.link in self.clients:
                 self._answer(self.clients[output.link], output)
+            elif output.link == OWN:
+                assert isinstance(output.message, Echo), "a broker itself asks for nothing else"
+                self.plans.echoed(output.message.id)
             else:
-                self._send(output, one, envelope)
+                self._send(output, epoch, one, envelope)
 
-    def _send(self, output: Send, one: bytes, envelope: Envelope | None) -> None:
-        neighbour = self.neighbours.get(output.link)
+    def _send(self, output: Send, epoch: int, one: bytes, envelope: Envelope | None) -> None:
+        neighbour = self._neighbours.get(output.link)
         if neighbour is None:
             return
         message = output.message
         if isinstance(message, Publish):
             assert envelope is not None, "an event is sent on when one has come"
             neighbour.sent += 1
-            neighbour.port.send_events(_framed(forwarded(one, envelope, message)))
+            neighbour.port.send_events(_framed(forwarded(one, envelope, message, epoch)))
         else:
             barrier = isinstance(message, _BEHIND_EVENTS)
-            neighbour.port.send(Kind.ROUTE, encode_routed(message), barrier=barrier)
+            neighbour.port.send(Kind.ROUTE, encode_routed(message, epoch), barrier=barrier)
 
     def _deliver(self, output: Deliver, one: bytes) -> None:
         client = self.clients.get(output.link)

@@ -7,7 +7,7 @@
     retired    after a grace, in which what set out before has arrived: a version without the old epoch
 
 If some broker is not ready in time, the plan is taken back, and the reason names who was missing. Until the old epoch
-is retired, `roll_back` switches back to it.
+is retired, `roll_back` switches back to it, and retires the new one after the grace instead.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class Step(Enum):
     WAITING = "waits until all brokers are ready"
     PROBING = "waits until the tables are in force"
     SWITCHED = "switched; the old plan is kept for a while"
+    BACK = "switched back; the plan is kept until what set out in it has arrived"
     DONE = "done"
     FAILED = "failed"
 
@@ -43,6 +44,7 @@ class Installation:
         self.epoch = 0 if max(state.plans) >= LAST_EPOCH else max(state.plans) + 1
         self.step = Step.WAITING
         self.reason = ""
+        self.probe = ""  # that asks whether the tables are in force
         self.missing = set(decoded.brokers) if decoded is not None else {broker}
         self._until_s = now_s + patience_s
         self._grace_s = grace_s
@@ -50,6 +52,16 @@ class Installation:
 
     def _next(self, state: PlanState, current: int, plans: dict[int, bytes]) -> PlanState:
         return PlanState(state.version + 1, self.broker, current, plans)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether something is still to come."""
+        return self.step not in (Step.DONE, Step.FAILED)
+
+    def overtaken(self, author: str) -> None:
+        """Another broker has installed something meanwhile."""
+        if self.is_under_way:
+            self.step, self.reason = Step.FAILED, f"broker {author} has installed another plan meanwhile"
 
     def ready(self, broker: str) -> bool:
         """Note a broker that is ready; return whether it is time to probe the new epoch."""
@@ -72,30 +84,33 @@ class Installation:
 
     def tick(self, now_s: float) -> PlanState | None:
         """Time passes: give up, or retire the old epoch."""
-        if now_s < self._until_s or self.step in (Step.DONE, Step.FAILED):
+        if now_s < self._until_s or not self.is_under_way:
             return None
-        if self.step is Step.SWITCHED:
-            self.step = Step.DONE
-            plans = {epoch: plan for epoch, plan in self.state.plans.items() if epoch != self.before}
-            self.state = self._next(self.state, self.epoch, plans)
+        if self.step in (Step.SWITCHED, Step.BACK):
+            switched = self.step is Step.SWITCHED
+            self.step = Step.DONE if switched else Step.FAILED
+            gone = self.before if switched else self.epoch
+            plans = {epoch: plan for epoch, plan in self.state.plans.items() if epoch != gone}
+            self.state = self._next(self.state, self.state.current, plans)
             return self.state
         missing = ", ".join(sorted(self.missing)[:5]) or "the probe's echo"
-        return self._take_back(f"not ready in time: {missing}")
+        return self._take_back(f"not ready in time: {missing}", now_s)
 
-    def roll_back(self) -> PlanState:
+    def roll_back(self, now_s: float) -> PlanState:
         """Switch back to what was before; PlanError if that is gone."""
         if self.step is Step.DONE:
             raise PlanError("the plan before is retired (hint: install it again)")
-        if self.step is Step.FAILED:
+        if self.step in (Step.BACK, Step.FAILED):
             raise PlanError(f"the plan is taken back already: {self.reason}")
-        return self._take_back("rolled back")
+        return self._take_back("rolled back", now_s)
 
-    def _take_back(self, reason: str) -> PlanState:
-        switched = self.step is Step.SWITCHED
-        self.step, self.reason = Step.FAILED, reason
+    def _take_back(self, reason: str, now_s: float) -> PlanState:
+        self.reason = reason
         plans = dict(self.state.plans)
-        if not switched:
-            # Nothing has set out in the new epoch; of one that was in use, the frames on their way still need it.
-            del plans[self.epoch]
+        if self.step is Step.SWITCHED:
+            self.step, self._until_s = Step.BACK, now_s + self._grace_s
+        else:
+            self.step = Step.FAILED
+            del plans[self.epoch]  # in which nothing has set out
         self.state = self._next(self.state, self.before, plans)
         return self.state

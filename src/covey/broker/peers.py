@@ -58,5 +58,6 @@ class Neighbour:
     link: Link
     port: Port
     incarnation: int = 0
+    on_tree: bool = True  # of the overlay's own tree; plans may use the link even if it is not
     received: int = 0
     sent: int = 0

@@ -14,12 +14,12 @@ from typing import Final
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, LinkConfig
+from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange, Limits
 from covey.broker.inbox import Inbox
 from covey.broker.peers import Client, Neighbour
 from covey.errors import CoveyError, ProtocolError
 from covey.matching.index import warm_up
-from covey.routing.router import Router
 from covey.wire.connection import Connection
 from covey.wire.events import link_of
 from covey.wire.frames import VERSION, Kind
@@ -37,13 +37,8 @@ class Broker:
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self.incarnation = secrets.randbits(63)
-        router = Router(
-            config.name,
-            config.strategy,
-            advertisements=config.advertisements,
-            options=config.options,
-        )
-        self.exchange = Exchange(router, Limits(config.max_subscriptions))
+        epochs = Epochs(router_maker(config))
+        self.exchange = Exchange(epochs, Limits(config.max_subscriptions))
         self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
         self._peers: dict[Connection, Client | Neighbour | None] = {}
         self._links: dict[str, Connection] = {}
