@@ -92,6 +92,7 @@ class Links:
         link.neighbour = neighbour
         link.wanted = link.theirs = False
         link.unanswered = 0
+        self.exchange.connected(neighbour)
         self._tell(link, self.overlay.states)
         self._state()
 
@@ -104,6 +105,7 @@ class Links:
         if link.attached:
             link.attached = False
             self.exchange.neighbour_away(name)
+        self.exchange.disconnected(name)
         self._state()
 
     def configure(self, configs: Iterable[LinkConfig]) -> list[LinkConfig]:
@@ -113,6 +115,7 @@ class Links:
         for link in gone:
             if link.is_routed:
                 self._route_down(link)
+            self.exchange.given_up(link.config.name)
             del self.links[link.config.name]
         for name, config in new.items():
             if name in self.links:
@@ -129,6 +132,7 @@ class Links:
             if link.is_routed and link.neighbour is None and away_s > self.forget_after_s:
                 log.warning("broker %s gives up %s, away for %d s", self.overlay.me, name, away_s)
                 self._route_down(link)
+                self.exchange.given_up(name)
 
     def is_open(self, name: str) -> bool:
         """Return whether routers have compared what they know over this link, or need not."""
@@ -204,7 +208,7 @@ class Links:
         """Leave what is not on the tree any longer; join the rest when the overlay is quiet."""
         me, tree = self.overlay.me, self.overlay.tree
         if self.overlay.is_redundant:
-            self.exchange.router.remember_events()
+            self.exchange.epochs.remember_events()
         for name, link in self.links.items():
             if link.wanted and pair(me, name) not in tree:
                 link.wanted = link.theirs = False

@@ -19,6 +19,7 @@ import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import lifecycle
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, LinkConfig
 from covey.broker.dialling import Dialler
+from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange, Limits
 from covey.broker.inbox import Inbox
 from covey.broker.links import Links
@@ -27,7 +28,6 @@ from covey.broker.peers import Client, Neighbour
 from covey.broker.pressure import Pressure
 from covey.errors import CoveyError, ProtocolError
 from covey.matching.index import warm_up
-from covey.routing.router import Router
 from covey.wire.connection import Connection
 from covey.wire.events import link_of
 from covey.wire.frames import VERSION, Kind
@@ -48,13 +48,8 @@ class Broker:
     def __init__(self, config: BrokerConfig, listening: socket.socket | None = None) -> None:
         self.config = config
         self.incarnation = secrets.randbits(63)
-        router = Router(
-            config.name,
-            config.strategy,
-            advertisements=config.advertisements,
-            options=config.options,
-        )
-        self.exchange = Exchange(router, Limits(config.max_subscriptions, config.max_advertisements))
+        epochs = Epochs(router_maker(config))
+        self.exchange = Exchange(epochs, Limits(config.max_subscriptions, config.max_advertisements))
         self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
         self.overlay = Overlay(config.name, time.time_ns() // 1000, config.max_brokers)
         self.pressure = Pressure(self.inbox, self.name_of, self.exchange.counters)
@@ -124,6 +119,7 @@ class Broker:
     def _tick(self) -> None:
         self._now()
         self.links.tick()
+        self.exchange.plans.tick()
         self.pressure.tick(self.config.stalled_s)
         self._timer = self._loop.call_later(max(0.01, self.config.lease_s / TICKS), self._tick)
 
@@ -235,18 +231,10 @@ class Broker:
         begin = 0
         for at, one in enumerate(frames):
             if one[0] == Kind.OVERLAY:
-                self._routed(peer, frames[begin:at])
+                self.exchange.from_neighbour(peer, frames[begin:at])
                 self.links.received(peer.link, memoryview(one)[1:])
                 begin = at + 1
-        self._routed(peer, frames[begin:] if begin else frames)
-
-    def _routed(self, peer: Neighbour, frames: Sequence[bytes]) -> None:
-        if self.exchange.neighbours.get(peer.link) is peer:
-            self.exchange.from_neighbour(peer, frames)
-        else:
-            self.exchange.counters["stale_frames"] += len(
-                frames
-            )  # said before it knew that the link is not used
+        self.exchange.from_neighbour(peer, frames[begin:] if begin else frames)
 
     def _goodbye(self, connection: Connection, frames: Sequence[bytes]) -> Sequence[bytes]:
         said = decode_life(memoryview(frames[-1])[1:])

@@ -115,7 +115,7 @@ class Live:
     def open_links(self, name: str) -> set[str]:
         """Return the neighbours with which a broker's router exchanges subscriptions."""
         broker = self.brokers[name]
-        return set(broker.exchange.router.trees[0].neighbours()) & set(broker.exchange.neighbours)
+        return set(broker.exchange.router.trees[0].neighbours()) & set(broker.exchange.attached)
 
     async def linked(self, links: Iterable[Pair] | None = None, limit_s: float = 10.0) -> None:
         """Return once all these links are open at both ends."""
