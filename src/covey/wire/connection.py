@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol, cast
 
 from covey.errors import CoveyError, ProtocolError
@@ -142,7 +143,8 @@ class Connection(asyncio.Protocol):
         # To close at once would be a reset, if the peer has said something that is not read yet, and what it has not
         # read would be lost.
         if transport.can_write_eof() and not transport.is_closing():
-            transport.write_eof()
+            with suppress(OSError):  # it is gone, and we have not heard of it yet
+                transport.write_eof()
         self._loop.call_later(LAST_WORDS_S, transport.abort)
 
     def abort(self, reason: str = "") -> None:
