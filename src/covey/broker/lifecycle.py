@@ -62,9 +62,14 @@ async def drain(broker: Broker, within_s: float, spread_s: float = 0.0) -> None:
     for connection in list(broker.peers):
         connection.finish(GOING)
     await _until(lambda: not broker.peers, until_s)
+    abort(broker)
+    await _until(lambda: not broker.peers, loop.time() + 1.0)
+
+
+def abort(broker: Broker) -> None:
+    """End every link at once."""
     for connection in list(broker.peers):
         connection.abort()
-    await _until(lambda: not broker.peers, loop.time() + 1.0)
 
 
 async def _until(condition: Callable[[], bool], until_s: float) -> None:

@@ -203,7 +203,8 @@ class Broker:
             log.debug("client %s of %s is gone: %s", peer.link, connection.peer, reason)
             self.exchange.client_down(peer.link)
         elif isinstance(peer, Neighbour) and self._linked.get(peer.link) is connection:
-            log.warning("broker %s lost the link to %s: %s", self.config.name, peer.link, reason)
+            level = logging.INFO if self.is_draining else logging.WARNING
+            log.log(level, "broker %s lost the link to %s: %s", self.config.name, peer.link, reason)
             self._neighbour_down(peer.link)
 
     def drained(self, connection: Connection) -> None:

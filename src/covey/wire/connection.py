@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from contextlib import suppress
+from typing import Final, Protocol, cast
 
 from covey.errors import CoveyError, ProtocolError
 from covey.wire.frames import MAX_GREETING, Kind, Splitter, frame
@@ -79,8 +80,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The stream is there."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
         transport.set_write_buffer_limits(HIGH_WATER)
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "")
@@ -143,7 +143,8 @@ class Connection(asyncio.Protocol):
         # To close at once would be a reset, if the peer has said something that is not read yet, and what it has not
         # read would be lost.
         if transport.can_write_eof() and not transport.is_closing():
-            transport.write_eof()
+            with suppress(OSError):  # it is gone, and we have not heard of it yet
+                transport.write_eof()
         self._loop.call_later(LAST_WORDS_S, transport.abort)
 
     def abort(self, reason: str = "") -> None:

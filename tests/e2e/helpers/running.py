@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import traceback
 from collections.abc import Callable, Coroutine
 from itertools import count
 from os import getpid
@@ -16,13 +17,23 @@ _PORTS = count(12_000 + getpid() * 97 % 15_000)
 
 
 def run(main: Coroutine[Any, Any, T], limit_s: float = 30.0) -> T:
-    """Run a coroutine in a loop of its own; TimeoutError if it takes longer."""
+    """Run a coroutine in a loop of its own; TimeoutError if it takes longer, AssertionError if a callback fails."""
+    failures: list[str] = []
 
     async def limited() -> T:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(_text(context)))
         async with asyncio.timeout(limit_s):
             return await main
 
-    return asyncio.run(limited())
+    result = asyncio.run(limited())
+    assert not failures, failures[0]
+    return result
+
+
+def _text(context: dict[str, Any]) -> str:
+    error = context.get("exception")
+    trace = "".join(traceback.format_exception(error)) if error is not None else ""
+    return f"{context.get('message')}\n{trace}"
 
 
 async def eventually(
