@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from covey.broker.copying import MOST_SIDS
+from covey.broker.flow import Flow
 from covey.broker.peers import Client, Neighbour
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
@@ -50,6 +52,7 @@ from covey.wire.messages import (
     encode,
     encode_routed,
 )
+from covey.wire.splitting import Frames, runs
 
 # What must not overtake events: a way that is given up, and what asks whether all before it has arrived.
 _BEHIND_EVENTS: Final = (Unadvertise, Probe, Echo)
@@ -78,18 +81,21 @@ class Exchange:
         self.now_s = 0.0
         self._probing: dict[Link, dict[Echo, None]] = {}  # what neighbours have yet to echo
         self._echoes: list[tuple[Link, Echo]] = []  # of probes for neighbours that are away
+        self.flow = Flow(router, self.clients, self.neighbours, self)
 
     # -- links -----------------------------------------------------------------------------------------------
 
     def client_up(self, client: Client) -> None:
         """A client has said who it is."""
         self.clients[client.link] = client
+        self.flow.client_up(client)
         self._drive(LinkUp(client=True), client.link)
 
     def client_down(self, link: Link) -> None:
         """A client is gone, and with it what it asked for."""
         del self.clients[link]
         self._drive(LinkDown(), link)
+        self.flow.client_down(link)
 
     def neighbour_up(self, neighbour: Neighbour) -> None:
         """A neighbour broker has said who it is."""
@@ -122,10 +128,11 @@ class Exchange:
 
     def from_neighbour(self, neighbour: Neighbour, frames: Sequence[bytes]) -> None:
         """Handle what a neighbour sent."""
-        for one in frames:
-            if one[0] == Kind.EVENT:
-                neighbour.received += 1
-                self._event(one, neighbour.link)
+        for one in runs(frames):
+            if isinstance(one, Frames):
+                self.flow.handle(one, neighbour.link, None, self.now_s)
+            elif one[0] == Kind.EVENT:
+                self.event(one, neighbour.link, None)
             elif one[0] == Kind.ROUTE:
                 message, _ = decode_routed(memoryview(one)[1:])
                 if isinstance(message, Echo):
@@ -136,10 +143,11 @@ class Exchange:
 
     def from_client(self, client: Client, frames: Sequence[bytes]) -> None:
         """Handle what a client sent."""
-        for one in frames:
-            if one[0] == Kind.EVENT:
-                client.published += 1
-                self._event(one, client.link, client)
+        for one in runs(frames):
+            if isinstance(one, Frames):
+                self.flow.handle(one, client.link, client, self.now_s)
+            elif one[0] == Kind.EVENT:
+                self.event(one, client.link, client)
             elif one[0] == Kind.REQUEST:
                 self._request(client, decode_request(memoryview(one)[1:]))
             else:
@@ -147,7 +155,12 @@ class Exchange:
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def _event(self, one: bytes, source: Link, client: Client | None = None) -> None:
+    def event(self, one: bytes, source: Link, client: Client | None) -> None:
+        """Handle one event; `flow` does the same with many at once, and leaves here what it cannot."""
+        if client is not None:
+            client.published += 1
+        elif source in self.neighbours:
+            self.neighbours[source].received += 1
         envelope = envelope_of(one)
         try:
             publish = publish_of(one, envelope)
@@ -183,7 +196,7 @@ class Exchange:
         if len(client.keys) >= self.limits.subscriptions:
             raise CoveyError(f"a client may have {self.limits.subscriptions:,} subscriptions here")
         filter = self._allowed(client, request.filter)
-        self._add(client, request.sid, f"{client.link}/{request.sid:x}", filter)
+        self._add(client, request.sid, filter)
         self._reply(client, request.request)
 
     def _allowed(self, client: Client, encoded: bytes) -> Filter:
@@ -193,9 +206,8 @@ class Exchange:
             raise CoveyError(f"{client.permissions.name} may not subscribe to {filter!s:.80}")
         return filter
 
-    def _add(self, client: Client, sid: int, key: Key, filter: Filter) -> None:
-        client.keys[sid] = key
-        client.sids[key] = sid
+    def _add(self, client: Client, sid: int, filter: Filter) -> None:
+        key = client.keys[sid] = client.key_of(sid)
         self._drive(Subscribe(key, filter), client.link)
 
     def _replace(self, client: Client, request: ReplaceRequest) -> None:
@@ -204,19 +216,15 @@ class Exchange:
             raise ProtocolError(f"there is no subscription {request.sid}")
         filter = self._allowed(client, request.filter)
         client.replaced += 1
-        self._add(client, request.sid, f"{client.link}/{request.sid:x}-{client.replaced:x}", filter)
-        self._remove(client, old)
+        self._add(client, request.sid, filter)
+        self._drive(Unsubscribe(old), client.link)
         self._reply(client, request.request)
-
-    def _remove(self, client: Client, key: Key) -> None:
-        self._drive(Unsubscribe(key), client.link)
-        del client.sids[key]
 
     def _unsubscribe(self, client: Client, request: UnsubscribeRequest) -> None:
         key = client.keys.pop(request.sid, None)
         if key is None:
             raise ProtocolError(f"there is no subscription {request.sid}")
-        self._remove(client, key)
+        self._drive(Unsubscribe(key), client.link)
         self._reply(client, request.request)
 
     def _advertise(self, client: Client, request: AdvertiseRequest) -> None:
@@ -285,10 +293,24 @@ class Exchange:
 
     def _deliver(self, output: Deliver, one: bytes) -> None:
         client = self.clients.get(output.link)
-        if client is not None:
+        sids: list[int] = []
+        others: list[Key] = []
+        for key in output.keys:
+            sid = None if client is None else client.sid_of(key)
+            if sid is None:
+                others.append(key)
+            else:
+                sids.append(sid)
+        if others:
+            self.elsewhere(output.link, tuple(others), one)
+        sids.sort()
+        for first in range(0, len(sids), MOST_SIDS):
+            assert client is not None, "whose subscriptions have numbers"
             client.delivered += 1
-            sids = [client.sids[key] for key in output.keys]
-            client.port.send_events(_framed(encode_delivery(one, sids)))
+            client.port.send_events(_framed(encode_delivery(one, sids[first : first + MOST_SIDS])))
+
+    def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
+        """An event is for subscriptions that no connected client has: nobody can be told."""
 
     def _answer(self, client: Client, output: Send) -> None:
         if isinstance(output.message, Echo):
