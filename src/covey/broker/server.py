@@ -32,6 +32,7 @@ from covey.wire.connection import Connection
 from covey.wire.events import link_of
 from covey.wire.frames import VERSION, Kind
 from covey.wire.messages import MAX_NAME, Goodbye, Hello, Welcome, decode_life, encode
+from covey.wire.splitting import FastSplitter, places_of
 
 log = logging.getLogger("covey.broker")
 
@@ -139,7 +140,7 @@ class Broker:
         return self._connection(self.config.lease_s)
 
     def _connection(self, lease_s: float) -> Connection:
-        connection = Connection(self, self.config.client_bounds, lease_s)
+        connection = Connection(self, self.config.client_bounds, lease_s, FastSplitter)
         connection.on_pressure = self.pressure.pressed
         return connection
 
@@ -182,11 +183,12 @@ class Broker:
         elif self.is_draining:
             connection.end("the broker is going away")
 
-    def received(self, connection: Connection, frames: list[bytes]) -> None:
+    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
         """Greet whoever is new; queue what others say."""
         if self.peers.get(connection) is None:
             self._now()
-            self._greet(connection, frames.pop(0))
+            self._greet(connection, frames[0])
+            frames = frames[1:]
         if frames:
             self.inbox.put(connection, frames)
 
@@ -230,11 +232,10 @@ class Broker:
 
     def _from_neighbour(self, peer: Neighbour, frames: Sequence[bytes]) -> None:
         begin = 0
-        for at, one in enumerate(frames):
-            if one[0] == Kind.OVERLAY:
-                self.exchange.from_neighbour(peer, frames[begin:at])
-                self.links.received(peer.link, memoryview(one)[1:])
-                begin = at + 1
+        for at in places_of(frames, Kind.OVERLAY):
+            self.exchange.from_neighbour(peer, frames[begin:at])
+            self.links.received(peer.link, memoryview(frames[at])[1:])
+            begin = at + 1
         self.exchange.from_neighbour(peer, frames[begin:] if begin else frames)
 
     def _goodbye(self, connection: Connection, frames: Sequence[bytes]) -> Sequence[bytes]:
