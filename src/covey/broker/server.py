@@ -26,8 +26,8 @@ from covey.broker.links import Links
 from covey.broker.overlay import Overlay
 from covey.broker.peers import Client, Neighbour
 from covey.broker.pressure import Pressure
+from covey.broker.warming import warm_up
 from covey.errors import CoveyError, ProtocolError
-from covey.matching.index import warm_up
 from covey.wire.connection import Connection
 from covey.wire.events import link_of
 from covey.wire.frames import VERSION, Kind
