@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
+from struct import error as struct_error
 from typing import Any, Final
 
 from covey.errors import CoveyError, ProtocolError
@@ -14,9 +15,8 @@ from covey.wire.events import (
     DELIVERED,
     DURABLE,
     ENVELOPE,
-    Envelope,
+    FAMILY_SHIFT,
     decode_content,
-    family_of,
     name_of,
 )
 
@@ -35,19 +35,21 @@ class Delivered:
     def __init__(self, frame: bytes) -> None:
         self._frame = frame  # nothing else is set: of a hundred thousand a second, each assignment counts
 
-    def _envelope(self) -> tuple[Envelope, int]:
-        """Return the envelope, and where the content begins."""
+    def _parts(self) -> tuple[int, int, int, int]:
+        """Return the family of filters, where content and payload begin, and where the content ends."""
         frame = self._frame
         at = DELIVERED.size + 4 * (frame[2] | frame[3] << 8)
         if frame[1] & DURABLE:
             at += _POSITION.size
+        try:
+            _, flags, _, content_length, _, _, _, notes_length = ENVELOPE.unpack_from(frame, at)
+        except struct_error:
+            raise ProtocolError("an event's frame is too short") from None
         first = at + ENVELOPE.size
-        if first > len(frame):
-            raise ProtocolError("an event's frame is too short")
-        envelope = Envelope._make(ENVELOPE.unpack_from(frame, at))
-        if first + envelope.content_length + envelope.notes_length > len(frame):
+        last = first + content_length
+        if last + notes_length > len(frame):
             raise ProtocolError("an event's frame is shorter than it says")
-        return envelope, first
+        return flags >> FAMILY_SHIFT & 3, first, last + notes_length, last
 
     @property
     def content(self) -> Any:
@@ -55,28 +57,27 @@ class Delivered:
         try:
             return self._content
         except AttributeError:
-            envelope, first = self._envelope()
-            packed = self._frame[first : first + envelope.content_length]
-            self._content = decode_content(family_of(envelope), packed)
-            return self._content
+            family, first, _, last = self._parts()
+            self._content = content = decode_content(family, self._frame[first:last])
+            return content
 
     @property
     def raw_content(self) -> bytes:
         """The content as it travels: packed attributes, packed words, or the text of a document."""
-        envelope, first = self._envelope()
-        return self._frame[first : first + envelope.content_length]
+        _, first, _, last = self._parts()
+        return self._frame[first:last]
 
     @property
     def data(self) -> bytes:
         """The payload."""
-        envelope, first = self._envelope()
-        return self._frame[first + envelope.content_length + envelope.notes_length :]
+        return self._frame[self._parts()[2] :]
 
     @property
     def id(self) -> str:
         """The event's name, which no other event of the network has."""
-        envelope, _ = self._envelope()
-        return name_of(envelope.publisher, envelope.number)
+        first = self._parts()[1]
+        _, _, _, _, publisher, number, _, _ = ENVELOPE.unpack_from(self._frame, first - ENVELOPE.size)
+        return name_of(publisher, number)
 
     @property
     def position(self) -> int | None:

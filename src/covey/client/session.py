@@ -201,9 +201,10 @@ class Session:
             await asyncio.shield(answer)
         except GoneError:
             return False
-        finally:
-            if not answer.done():
-                link.abandon(request, answer)
+        except asyncio.CancelledError:
+            # Also when the answer has come already: whoever asked will not hear of it.
+            link.abandon(request, answer)
+            raise
         return True
 
     async def _linked(self) -> Link:
