@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from covey.client.client import connect as connect
     from covey.client.received import Received as Received
     from covey.client.subscription import Subscription as Subscription
+    from covey.client.sync import connect_sync as connect_sync
     from covey.core.attributes.filter import conjunction as conjunction
     from covey.core.attributes.merging import merge_many as merge_many
     from covey.core.event import Event as Event
@@ -56,6 +57,7 @@ _HOMES = {
     "Subscription": "covey.client.subscription",
     "TimedOutError": "covey.errors",
     "connect": "covey.client.client",
+    "connect_sync": "covey.client.sync",
     "conjunction": "covey.core.attributes.filter",
     "decode": "covey.core.families",
     "merge_many": "covey.core.attributes.merging",

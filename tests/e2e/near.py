@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from covey.broker.config import BrokerConfig
@@ -14,12 +14,9 @@ from covey.wire.events import Envelope, encode_content, encode_delivery, encode_
 from covey.wire.frames import Kind, frame
 from covey.wire.lanes import Bounds
 from covey.wire.messages import (
-    FlushRequest,
     Goodbye,
     Hello,
     Reply,
-    SubscribeRequest,
-    UnsubscribeRequest,
     Welcome,
     decode_life,
     decode_request,
@@ -165,9 +162,3 @@ class Scripted:
 
     def drained(self, connection: Connection) -> None:
         pass
-
-
-__all__ = [
-    "Awaitable", "FlushRequest", "Scripted", "SubscribeRequest", "UnsubscribeRequest", "broker", "eventually",
-    "free_port", "run", "url",
-]  # fmt: skip

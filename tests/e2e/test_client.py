@@ -82,10 +82,13 @@ def test_a_callback_that_fails_is_told_and_goes_on() -> None:
             if event["x"] == 1:
                 raise ValueError("not this one")
 
-        async with broker() as a, covey.connect(url(a.port), on_error=errors.append) as client:
-            async with client.subscribe("x > 0", callback=handle):
-                await client.publish_many([{"x": 1}, {"x": 2}])
-                await eventually(lambda: got == [1, 2])
+        async with (
+            broker() as a,
+            covey.connect(url(a.port), on_error=errors.append) as client,
+            client.subscribe("x > 0", callback=handle),
+        ):
+            await client.publish_many([{"x": 1}, {"x": 2}])
+            await eventually(lambda: got == [1, 2])
         assert [str(error) for error in errors] == ["not this one"]
 
     run(main)
@@ -93,19 +96,21 @@ def test_a_callback_that_fails_is_told_and_goes_on() -> None:
 
 def test_flush_means_in_force_in_the_whole_network() -> None:
     async def main() -> None:
-        async with broker(links=(LinkConfig("b"),)) as a:
-            async with broker(name="b", links=(LinkConfig("a", "127.0.0.1", a.port),)) as b:
-                await eventually(lambda: a.exchange.neighbours and b.exchange.neighbours)
-                async with covey.connect(url(a.port)) as one, covey.connect(url(b.port)) as two:
-                    number = await one.advertise("x > 0")
-                    await one.flush()
-                    async with two.subscribe("x > 5") as events:
-                        await two.flush()
-                        await one.publish_many([{"x": x} for x in range(10)])
-                        assert [(await events.next(5))["x"] for _ in range(4)] == [6, 7, 8, 9]
+        async with (
+            broker(links=(LinkConfig("b"),)) as a,
+            broker(name="b", links=(LinkConfig("a", "127.0.0.1", a.port),)) as b,
+        ):
+            await eventually(lambda: a.exchange.neighbours and b.exchange.neighbours)
+            async with covey.connect(url(a.port)) as one, covey.connect(url(b.port)) as two:
+                number = await one.advertise("x > 0")
+                await one.flush()
+                async with two.subscribe("x > 5") as events:
+                    await two.flush()
+                    await one.publish_many([{"x": x} for x in range(10)])
+                    assert [(await events.next(5))["x"] for _ in range(4)] == [6, 7, 8, 9]
+                await one.unadvertise(number)
+                with pytest.raises(covey.CoveyError, match="no advertisement"):
                     await one.unadvertise(number)
-                    with pytest.raises(covey.CoveyError, match="no advertisement"):
-                        await one.unadvertise(number)
 
     run(main)
 
@@ -200,15 +205,14 @@ def test_drain_finishes_what_is_pending() -> None:
 
 def test_what_was_published_before_the_end_arrives() -> None:
     async def main() -> None:
-        async with broker() as a, covey.connect(url(a.port)) as two:
-            async with two.subscribe("x >= 0") as events:
-                for _ in range(3):
-                    async with covey.connect(url(a.port)) as one, one.subscribe("x >= 0"):
-                        # It gets what it publishes, and never reads it.
-                        await one.publish_many([({"x": x}, b"-" * 500) for x in range(5_000)])
-                    got = 0
-                    while got < 5_000:
-                        got += len(await events.next_many(5_000, 10.0))
+        async with broker() as a, covey.connect(url(a.port)) as two, two.subscribe("x >= 0") as events:
+            for _ in range(3):
+                async with covey.connect(url(a.port)) as one, one.subscribe("x >= 0"):
+                    # It gets what it publishes, and never reads it.
+                    await one.publish_many([({"x": x}, b"-" * 500) for x in range(5_000)])
+                got = 0
+                while got < 5_000:
+                    got += len(await events.next_many(5_000, 10.0))
 
     run(main)
 
@@ -219,18 +223,21 @@ def test_what_was_published_before_the_end_arrives() -> None:
 def test_what_is_too_much_is_dropped_and_told_once(policy: str, kept: list[int]) -> None:
     async def main() -> None:
         errors: list[Exception] = []
-        async with broker() as a, covey.connect(url(a.port), on_error=errors.append) as client:
-            async with client.subscribe("x >= 0", pending_events=5, policy=policy) as events:
-                for x in range(20):
-                    await client.publish({"x": x})
-                await client.flush()
-                assert [(await events.next(1))["x"] for _ in range(5)] == kept
-                assert events.dropped == 15
-                assert events.received == 20
-                assert len(errors) == 1
-                assert isinstance(errors[0], covey.SlowError)
-                await client.publish({"x": 77})
-                assert (await events.next(1))["x"] == 77
+        async with (
+            broker() as a,
+            covey.connect(url(a.port), on_error=errors.append) as client,
+            client.subscribe("x >= 0", pending_events=5, policy=policy) as events,
+        ):
+            for x in range(20):
+                await client.publish({"x": x})
+            await client.flush()
+            assert [(await events.next(1))["x"] for _ in range(5)] == kept
+            assert events.dropped == 15
+            assert events.received == 20
+            assert len(errors) == 1
+            assert isinstance(errors[0], covey.SlowError)
+            await client.publish({"x": 77})
+            assert (await events.next(1))["x"] == 77
 
     run(main)
 
@@ -244,9 +251,13 @@ def test_too_much_can_end_a_subscription() -> None:
                 await client.publish({"x": x}, b"-" * 100)
             await client.flush()
             got = []
-            with pytest.raises(covey.SlowError, match="wait for the program"):
+
+            async def take() -> None:
                 async for event in events:
                     got.append(event["x"])
+
+            with pytest.raises(covey.SlowError, match="wait for the program"):
+                await take()
             assert got == list(range(len(got)))
             assert 3 <= len(got) <= 9
             assert not events.is_open

@@ -49,7 +49,7 @@ class Outgoing:
         self._size = 0
         self._scheduled = False
         self._rooms: list[asyncio.Future[None]] = []
-        self._is_full = False
+        self.is_full = False  # publishers are to wait
         self._publisher = 0
         self._number = 0
         self._sent_number = 0  # the last that was handed to a link
@@ -90,7 +90,7 @@ class Outgoing:
         if not self._scheduled and self._link is not None:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._flush_soon)
-        return self._is_full
+        return self.is_full
 
     def put_all(self, events: Iterable[Any], batch: Batch | None) -> Iterable[None]:
         """Take events, each content, (content, data) or Event; stop whenever the publisher should wait."""
@@ -116,14 +116,14 @@ class Outgoing:
     async def room(self) -> None:
         """Let the loop send, and return when there is room for more."""
         await asyncio.sleep(0)
-        while self._is_full and self._link is not None:
+        while self.is_full and self._link is not None:
             room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._rooms.append(room)
             await room
 
     def has_room(self) -> None:
         """Publishers can go on."""
-        self._is_full = False
+        self.is_full = False
         rooms, self._rooms = self._rooms, []
         for room in rooms:
             if not room.done():
@@ -144,7 +144,7 @@ class Outgoing:
         self._sent_number = self._number
         verdict = self._link.connection.send_events(b"".join(frames), len(frames))
         if verdict.name == "FULL":
-            self._is_full = True
+            self.is_full = True
 
     @property
     def is_empty(self) -> bool:
@@ -167,7 +167,7 @@ class Outgoing:
         self._publisher = link.number
         self._max_frame = link.max_frame or MAX_FRAME
         self._link = link
-        self._is_full = False
+        self.is_full = False
         self.flush()
 
     def link_down(self) -> None:
