@@ -268,6 +268,7 @@ def test_what_waits_for_a_link_is_bounded() -> None:
             client = await covey.connect(away.url, buffer_events=3)
             small = await covey.connect(away.url, buffer_bytes=200)
         await eventually(lambda: not client.is_connected and not small.is_connected)
+        await asyncio.sleep(0.02)  # until the streams are gone, too
         assert await client.publish_many([{"x": x} for x in range(3)]) == 3
         with pytest.raises(covey.LinkError, match="no link to a broker, and 3 events wait"):
             await client.publish({"x": 4})

@@ -56,6 +56,9 @@ class Receiver(Protocol):
     def has_room(self) -> None:
         """So much was sent that publishers can go on."""
 
+    def lost(self) -> None:
+        """Nothing can be sent any more."""
+
 
 class GoneError(LinkError):
     """The link ended while something was waited for; on another link it can be asked again."""
@@ -196,7 +199,7 @@ class Link:
                 answer.set_exception(GoneError(f"the link to the broker is gone: {reason}"))
         if not self.ended.done():
             self.ended.set_result(reason)
-        self._receiver.has_room()
+        self._receiver.lost()
 
     def drained(self, connection: Connection) -> None:
         """There is room for more events."""

@@ -137,7 +137,7 @@ class Outgoing:
 
     def flush(self) -> None:
         """Hand what has gathered to the link, if there is one."""
-        if self._link is None or not self._frames:
+        if self._link is None or not self._frames or not self._link.is_open:
             return
         frames, self._frames = self._frames, []
         self._size = 0

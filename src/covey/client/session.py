@@ -151,9 +151,8 @@ class Session:
         return restored
 
     def link_down(self, link: Link, reason: str) -> None:
-        """What is published waits from now on."""
+        """Say that the link is gone."""
         self.link = None
-        self.outgoing.link_down()
         self.hooks.disconnected(reason)
 
     def give_up(self, error: CoveyError) -> None:
@@ -244,3 +243,7 @@ class Session:
     def has_room(self) -> None:
         """Publishers can go on."""
         self.outgoing.has_room()
+
+    def lost(self) -> None:
+        """What is published waits from now on."""
+        self.outgoing.link_down()
