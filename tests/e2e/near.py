@@ -1,11 +1,13 @@
-"""What tests of clients share: time limits, brokers in this process, and a broker that does as it is told."""
+"""What tests of clients share: brokers in this process, and a broker that does as it is told."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any
+
+from tests.e2e.helpers.running import eventually, free_port
+from tests.e2e.helpers.running import run as run_within
 
 from covey.broker.config import BrokerConfig
 from covey.broker.server import Broker
@@ -23,30 +25,10 @@ from covey.wire.messages import (
     encode,
 )
 
-Answer = TypeVar("Answer")
 
-
-def run(main: Callable[[], Coroutine[Any, Any, Answer]], limit_s: float = 60.0) -> Answer:
-    """Run a coroutine function; a test that hangs fails."""
-
-    async def limited() -> Answer:
-        async with asyncio.timeout(limit_s):
-            return await main()
-
-    return asyncio.run(limited())
-
-
-async def eventually(is_true: Callable[[], object], limit_s: float = 20.0) -> None:
-    """Return when it is true."""
-    async with asyncio.timeout(limit_s):
-        while not is_true():
-            await asyncio.sleep(0.005)
-
-
-def free_port() -> int:
-    """Return a port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
+def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine function within a minute."""
+    run_within(main(), 60.0)
 
 
 def url(port: int) -> str:
@@ -57,6 +39,9 @@ def url(port: int) -> str:
 def broker(port: int = 0, name: str = "a", **settings: Any) -> Broker:
     """Return a broker of this process, to be entered."""
     return Broker(BrokerConfig(name, port=port, **settings))
+
+
+__all__ = ["Scripted", "broker", "eventually", "free_port", "run", "url"]
 
 
 class Scripted:

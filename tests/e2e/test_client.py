@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.e2e.helpers.network import Live
 from tests.e2e.near import broker, eventually, run, url
 
 import covey
 from covey import Received
-from covey.broker.config import LinkConfig
 from covey.broker.peers import Permissions
 
 
@@ -96,21 +96,16 @@ def test_a_callback_that_fails_is_told_and_goes_on() -> None:
 
 def test_flush_means_in_force_in_the_whole_network() -> None:
     async def main() -> None:
-        async with (
-            broker(links=(LinkConfig("b"),)) as a,
-            broker(name="b", links=(LinkConfig("a", "127.0.0.1", a.port),)) as b,
-        ):
-            await eventually(lambda: a.exchange.neighbours and b.exchange.neighbours)
-            async with covey.connect(url(a.port)) as one, covey.connect(url(b.port)) as two:
-                number = await one.advertise("x > 0")
-                await one.flush()
-                async with two.subscribe("x > 5") as events:
-                    await two.flush()
-                    await one.publish_many([{"x": x} for x in range(10)])
-                    assert [(await events.next(5))["x"] for _ in range(4)] == [6, 7, 8, 9]
+        async with Live([("a", "b"), ("b", "c")]) as net, net.client("a") as one, net.client("c") as two:
+            number = await one.advertise("x > 0")
+            await one.flush()
+            async with two.subscribe("x > 5") as events:
+                await two.flush()
+                await one.publish_many([{"x": x} for x in range(10)])
+                assert [(await events.next(5))["x"] for _ in range(4)] == [6, 7, 8, 9]
+            await one.unadvertise(number)
+            with pytest.raises(covey.CoveyError, match="no advertisement"):
                 await one.unadvertise(number)
-                with pytest.raises(covey.CoveyError, match="no advertisement"):
-                    await one.unadvertise(number)
 
     run(main)
 

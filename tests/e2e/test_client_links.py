@@ -54,7 +54,7 @@ def test_a_broker_that_starts_again_is_found_again() -> None:
         assert one.is_open
         async with broker(port) as second:
             await eventually(lambda: two.is_connected and len(happened) == 2)
-            assert happened == ["the broker says: the broker stops", "back to a"]
+            assert happened == ["the broker says: the broker is going away", "back to a"]
             await eventually(lambda: one.is_connected)
             # What waited was sent, perhaps before the subscriber was back; what comes now arrives.
             await one.publish({"x": 100})

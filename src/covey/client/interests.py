@@ -64,10 +64,6 @@ class Interests:
         """Whether no other broker will do: what is stored for a durable subscription is at one."""
         return any(self._subscriptions[sid].durable for sid in self._granted)
 
-    def in_force(self) -> list[int]:
-        """Return the numbers of the subscriptions that the broker has."""
-        return sorted(self._granted)
-
     def restore(self, link: Link) -> list[asyncio.Future[None]]:
         """Ask for everything on a new link, in one go."""
         answers = [

@@ -56,6 +56,9 @@ class Receiver(Protocol):
     def has_room(self) -> None:
         """So much was sent that publishers can go on."""
 
+    def goodbye(self) -> None:
+        """The broker goes, and hears what is sent now."""
+
     def lost(self) -> None:
         """Nothing can be sent any more."""
 
@@ -161,15 +164,24 @@ class Link:
     def _life(self, one: bytes) -> None:
         said = decode_life(memoryview(one)[1:])
         if isinstance(said, Goodbye):
-            self.may_return = said.retry
-            if not self._welcome.done():
-                error = RefusedError if not said.retry else LinkError
-                self._welcome.set_exception(error(f"the broker at {self.address} says: {said.reason:.300}"))
-            self.connection.abort(f"the broker says: {said.reason:.300}")
+            self._goodbye(said)
         elif not isinstance(said, Welcome) or self._welcome.done():
             raise ProtocolError("a broker greets a client once")
         else:
             self._welcome.set_result(said)
+
+    def _goodbye(self, said: Goodbye) -> None:
+        self.may_return = said.retry
+        if not self._welcome.done():
+            error = LinkError if said.retry else RefusedError
+            self._welcome.set_exception(error(f"the broker at {self.address} says: {said.reason:.300}"))
+        reason = f"the broker says: {said.reason:.300}"
+        if said.retry:
+            # It has said everything, and still hears what we have said.
+            self._receiver.goodbye()
+            self.connection.end(reason, tell=self.connection.is_open)
+        else:
+            self.connection.abort(reason)
 
     def _answered(self, reply: Reply) -> None:
         error = RefusedError(reply.error) if reply.error else None

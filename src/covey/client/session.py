@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from covey.client.acknowledging import Acknowledgements
 from covey.client.address import Address
@@ -18,7 +18,9 @@ from covey.client.link import GoneError, Link
 from covey.client.options import Options
 from covey.client.publishing import Outgoing, raise_again
 from covey.errors import CoveyError, LinkError, RefusedError, TimedOutError
-from covey.wire.messages import Request, UnsubscribeRequest
+from covey.wire.messages import Request
+
+MOST_TO_END_S: Final = 10.0  # that a broker has to read what was published before the end
 
 MakeRequest = Callable[
     [int], Request
@@ -36,9 +38,6 @@ class Restored(Protocol):
 
     def deliveries(self, frames: list[bytes]) -> None:
         """DELIVERY frames, in order."""
-
-    def in_force(self) -> list[int]:
-        """Return the numbers of the subscriptions that the broker has."""
 
     def end(self, error: CoveyError | None) -> None:
         """Nothing more will come."""
@@ -103,17 +102,10 @@ class Session:
         await self.hooks.close(1.0)
 
     async def _finish(self, link: Link) -> None:
-        self.outgoing.flush()
-        self.acknowledgements.flush()
+        self.goodbye()
+        link.connection.finish("the client is done")
         try:
-            async with asyncio.timeout(min(2.0, self.options.timeout_s)):
-                # A socket that is closed while something unread is in it takes back what was sent: stop what comes.
-                sids = self.interests.in_force()
-                asked = [link.ask(UnsubscribeRequest(link.next_request(), sid)) for sid in sids]
-                await asyncio.gather(*asked, return_exceptions=True)
-                while link.connection.lanes and link.is_open:
-                    await asyncio.sleep(0.002)
-                link.connection.end("the client is done")
+            async with asyncio.timeout(min(MOST_TO_END_S, self.options.timeout_s)):
                 await asyncio.shield(link.ended)
         except TimeoutError:
             pass
@@ -243,6 +235,11 @@ class Session:
     def has_room(self) -> None:
         """Publishers can go on."""
         self.outgoing.has_room()
+
+    def goodbye(self) -> None:
+        """Send what there is: the link ends."""
+        self.outgoing.flush()
+        self.acknowledgements.flush()
 
     def lost(self) -> None:
         """What is published waits from now on."""
