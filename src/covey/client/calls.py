@@ -15,11 +15,20 @@ Answer = TypeVar("Answer")
 CLOSED = "the client is closed"
 
 
+def new_loop() -> asyncio.AbstractEventLoop:
+    """Return uvloop's event loop, which is faster, or asyncio's where there is none."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
 class Calls:
     """A loop in a thread. No call outlives it: what is under way when it stops is cancelled, and its caller told."""
 
     def __init__(self, name: str) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = new_loop()
         self._gate = threading.Lock()  # what is asked is asked before the loop is told to stop
         self._has_stopped = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)

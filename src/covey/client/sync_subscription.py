@@ -60,6 +60,11 @@ class SyncSubscription:
         return self._inner.filter
 
     @property
+    def waiting(self) -> int:
+        """How many events have come that nobody has taken."""
+        return len(self._taken) + len(self._inner.pending)
+
+    @property
     def received(self) -> int:
         """How many events have come."""
         return self._inner.received
