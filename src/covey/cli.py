@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from covey import __version__
-from covey.commands import bench, broker, data, filters, lab, plan, sim, trial
+from covey.commands import bench, broker, data, filters, lab, plan, pub, sim, sub, trial
 from covey.errors import CoveyError
 
 EXIT_ERROR = 2
@@ -37,6 +37,8 @@ app.command()(plan.plan)
 app.command()(broker.broker)
 app.command("check-config")(broker.check_config)
 app.command()(broker.up)
+app.command()(pub.pub)
+app.command()(sub.sub)
 
 
 def _print_version(wanted: bool) -> None:
