@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from covey import __version__
-from covey.commands import bench, data, filters, lab, plan, sim, trial
+from covey.commands import bench, data, filters, lab, plan, secrets, sim, trial
 from covey.errors import CoveyError
 
 EXIT_ERROR = 2
@@ -34,6 +34,8 @@ app.add_typer(data.app, name="data")
 app.command()(sim.sim)
 app.command()(trial.trial)
 app.command()(plan.plan)
+app.command()(secrets.password)
+app.command()(secrets.token)
 
 
 def _print_version(wanted: bool) -> None:

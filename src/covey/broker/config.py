@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from covey.broker.security import SecurityConfig
 from covey.wire.frames import MAX_FRAME
 from covey.wire.lanes import Bounds
 
@@ -44,3 +45,4 @@ class BrokerConfig:
     link_bounds: Bounds = field(default_factory=lambda: Bounds(1_000_000, 256 << 20))
     congested_at: int = 10_000  # frames that wait to be handled; beyond them the broker is congested
     calm_at: int = 1_000
+    security: SecurityConfig = field(default_factory=SecurityConfig)

@@ -16,7 +16,7 @@ from typing import Final
 from covey.broker.peers import Client, Neighbour
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
-from covey.errors import CoveyError, EventError, ProtocolError
+from covey.errors import AccessError, CoveyError, EventError, ProtocolError
 from covey.routing.messages import (
     Advertise,
     Congestion,
@@ -173,7 +173,8 @@ class Exchange:
         filter = decode_filter(encoded)
         allowed = client.permissions.subscribe
         if allowed is not None and not allowed.covers(filter):
-            raise CoveyError(f"{client.permissions.name} may not subscribe to {filter!s:.80}")
+            client.refused += 1
+            raise AccessError(f"{client.permissions.name} may not subscribe to {filter!s:.80}")
         return filter
 
     def _add(self, client: Client, sid: int, key: Key, filter: Filter) -> None:
@@ -208,6 +209,10 @@ class Exchange:
         if request.aid in client.advertised:
             raise ProtocolError(f"there is an advertisement {request.aid} already")
         filter = decode_filter(request.filter)
+        allowed = client.permissions.publish
+        if allowed is not None and not allowed.covers(filter):
+            client.refused += 1
+            raise AccessError(f"{client.permissions.name} may not publish all that it advertises")
         key = client.advertised[request.aid] = f"{client.link}!{request.aid:x}"
         self._drive(Advertise(key, filter), client.link)
         self._reply(client, request.request)

@@ -17,7 +17,10 @@ from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, LinkConfig
 from covey.broker.exchange import Exchange, Limits
 from covey.broker.inbox import Inbox
 from covey.broker.peers import Client, Neighbour
-from covey.errors import CoveyError, ProtocolError
+from covey.broker.permissions import Permissions
+from covey.broker.security import Security
+from covey.broker.tls import HANDSHAKE_S
+from covey.errors import AccessError, CoveyError, ProtocolError
 from covey.matching.index import warm_up
 from covey.routing.router import Router
 from covey.wire.connection import Connection
@@ -37,6 +40,7 @@ class Broker:
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self.incarnation = secrets.randbits(63)
+        self.security = Security(config.security, config.host)
         router = Router(
             config.name,
             config.strategy,
@@ -51,6 +55,8 @@ class Broker:
         self._closed: dict[str, asyncio.Event] = {}
         self._server: asyncio.Server | None = None
         self._dialling: list[asyncio.Task[None]] = []
+        self._checking: dict[Connection, list[bytes]] = {}  # what came while a password is checked
+        self._checks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop
 
     async def __aenter__(self) -> Broker:
@@ -66,8 +72,13 @@ class Broker:
         await self._loop.run_in_executor(None, warm_up)
         config = self.config
         try:
+            contexts = self.security.contexts
             self._server = await self._loop.create_server(
-                lambda: Connection(self, config.client_bounds, config.lease_s), config.host, config.port
+                lambda: Connection(self, config.client_bounds, config.lease_s),
+                config.host,
+                config.port,
+                ssl=None if contexts is None else contexts.listen,
+                ssl_handshake_timeout=None if contexts is None else HANDSHAKE_S,
             )
         except OSError as error:
             raise CoveyError(
@@ -84,9 +95,10 @@ class Broker:
 
     async def stop(self, reason: str = "the broker stops") -> None:
         """End every link and listen no more."""
-        for task in self._dialling:
+        for task in (*self._dialling, *self._checks):
             task.cancel()
-        await asyncio.gather(*self._dialling, return_exceptions=True)
+        await asyncio.gather(*self._dialling, *self._checks, return_exceptions=True)
+        self.security.close()
         if self._server is not None:
             self._server.close()
         for connection in list(self._peers):
@@ -105,25 +117,36 @@ class Broker:
         pause_s = FIRST_PAUSE_S
         while True:
             closed = self._closed[link.name] = asyncio.Event()
+            contexts = self.security.contexts
             try:
                 _, connection = await self._loop.create_connection(
                     lambda: Connection(self, self.config.link_bounds, self.config.lease_s),
                     link.host,
                     link.port,
+                    ssl=None if contexts is None else contexts.dial,
+                    ssl_handshake_timeout=None if contexts is None else HANDSHAKE_S,
                 )
             except OSError as error:
                 log.debug("broker %s cannot reach %s: %s", self.config.name, link.name, error)
             else:
                 self._dialled[connection] = link
-                connection.send(Kind.HELLO, encode(self._hello()))
+                self._say_hello(connection, link)
                 await closed.wait()
                 if connection.received_bytes:
                     pause_s = FIRST_PAUSE_S
             await asyncio.sleep(pause_s * (0.5 + secrets.randbelow(1000) / 1000))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    def _hello(self) -> Hello:
-        return Hello(VERSION, "broker", self.config.name, incarnation=self.incarnation)
+    def _say_hello(self, connection: Connection, link: LinkConfig) -> None:
+        try:
+            self.security.check_dialled(connection.extra("ssl_object"), link.name)
+        except AccessError as error:
+            log.warning("broker %s does not trust who answers as %s: %s", self.config.name, link.name, error)
+            connection.end(str(error))
+            return
+        token = self.security.neighbour_token
+        hello = Hello(VERSION, "broker", self.config.name, token=token, incarnation=self.incarnation)
+        connection.send(Kind.HELLO, encode(hello))
 
     # -- what connections report -----------------------------------------------------------------------------
 
@@ -135,14 +158,17 @@ class Broker:
 
     def received(self, connection: Connection, frames: list[bytes]) -> None:
         """Greet whoever is new; queue what others say."""
-        if self._peers.get(connection) is None:
-            self._greet(connection, frames.pop(0))
-        if frames:
+        if self._peers.get(connection) is None and connection not in self._checking:
+            self._greet_checked(connection, frames.pop(0))
+        if frames and connection in self._checking:
+            self._checking[connection] += frames
+        elif frames and self._peers.get(connection) is not None:
             self.inbox.put(connection, frames)
 
     def closed(self, connection: Connection, reason: str) -> None:
         """Tell the exchange that somebody is gone."""
         self.inbox.finish(connection)
+        self._checking.pop(connection, None)
         peer = self._peers.pop(connection, None)
         link = self._dialled.pop(connection, None)
         if link is not None:
@@ -181,6 +207,16 @@ class Broker:
 
     # -- greetings -------------------------------------------------------------------------------------------
 
+    def _greet_checked(self, connection: Connection, first: bytes) -> None:
+        try:
+            self._greet(connection, first)
+        except AccessError as error:
+            self._refuse(connection, error)
+
+    def _refuse(self, connection: Connection, error: AccessError) -> None:
+        log.warning("broker %s refused %s: %s", self.config.name, connection.peer, error)
+        connection.end(str(error), retry=False)
+
     def _greet(self, connection: Connection, first: bytes) -> None:
         said = decode_life(memoryview(first)[1:])
         link = self._dialled.get(connection)
@@ -196,10 +232,13 @@ class Broker:
                     )
                 self._neighbour_up(connection, said.broker, said.incarnation)
             case Hello(role="client") if link is None:
-                self._client_up(connection)
+                self._admit(connection, said)
             case Hello(role="broker") if link is None:
                 if said.name not in {one.name for one in self.config.links} or len(said.name) > MAX_NAME:
                     raise ProtocolError(f"{said.name!r:.40} is no neighbour of {self.config.name}")
+                self.security.check_neighbour(
+                    connection.extra("ssl_object"), said.name, said.token, connection.host, self._loop.time()
+                )
                 connection.send(Kind.WELCOME, encode(self._welcome(0)))
                 self._neighbour_up(connection, said.name, said.incarnation)
             case _:
@@ -209,11 +248,45 @@ class Broker:
         config = self.config
         return Welcome(VERSION, config.name, number, self.incarnation, config.max_frame, config.lease_s)
 
-    def _client_up(self, connection: Connection) -> None:
+    def _admit(self, connection: Connection, said: Hello) -> None:
+        permissions = self.security.known(
+            user=said.user,
+            password=said.password,
+            token=said.token,
+            address=connection.host,
+            now_s=self._loop.time(),
+        )
+        if permissions is not None:
+            self._client_up(connection, permissions)
+            return
+        self._checking[connection] = []
+        connection.hold()
+        task = self._loop.create_task(self._prove(connection, said))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def _prove(self, connection: Connection, said: Hello) -> None:
+        try:
+            permissions = await self.security.prove(
+                user=said.user, password=said.password, address=connection.host, now_s=self._loop.time()
+            )
+        except AccessError as error:
+            self._checking.pop(connection, None)
+            self._refuse(connection, error)
+            return
+        frames = self._checking.pop(connection, None)
+        if frames is None or not connection.is_open:
+            return
+        self._client_up(connection, permissions)
+        if frames:
+            self.inbox.put(connection, frames)
+        connection.go_on()
+
+    def _client_up(self, connection: Connection, permissions: Permissions) -> None:
         number = secrets.randbits(63)
         connection.send(Kind.WELCOME, encode(self._welcome(number)))
         connection.greeted(self.config.max_frame, self.config.lease_s)
-        client = Client(link_of(number), number, connection)
+        client = Client(link_of(number), number, connection, permissions)
         self._peers[connection] = client
         self.exchange.client_up(client)
 

@@ -10,6 +10,7 @@ async with covey.connect("covey://127.0.0.1:7400") as client:
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from types import TracebackType
 from typing import Any
@@ -86,12 +87,21 @@ class Subscription:
 class Client:
     """A program's connection to the network; see the module's text."""
 
-    def __init__(self, url: str, *, token: str = "") -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str = "",
+        user: str = "",
+        password: str = "",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme != "covey" or not parts.hostname:
             raise ConfigError(f"{url!r:.80} is no address of a broker (hint: covey://127.0.0.1:7400)")
         self._host, self._port = parts.hostname, parts.port or 7400
-        self._token = token
+        self._hello = Hello(VERSION, "client", token=token, user=user, password=password)
+        self._tls = tls
         self._connection: Connection | None = None
         self._welcome: asyncio.Future[Welcome]
         self._number = 0
@@ -107,11 +117,14 @@ class Client:
         self._welcome = loop.create_future()
         try:
             _, self._connection = await loop.create_connection(
-                lambda: Connection(self, Bounds(100_000, 8 << 20, BLOCK)), self._host, self._port
+                lambda: Connection(self, Bounds(100_000, 8 << 20, BLOCK)),
+                self._host,
+                self._port,
+                ssl=self._tls,
             )
         except OSError as error:
             raise CoveyError(f"no broker answers at {self._host}:{self._port}: {error}") from None
-        self._connection.send(Kind.HELLO, encode(Hello(VERSION, "client", token=self._token)))
+        self._connection.send(Kind.HELLO, encode(self._hello))
         welcome = await self._welcome
         self._number = welcome.number
         self._connection.greeted(max(welcome.max_frame, 1 << 20) + 4096, welcome.lease_s)
@@ -222,6 +235,13 @@ class Client:
             self._room = None
 
 
-def connect(url: str = "covey://127.0.0.1:7400", *, token: str = "") -> Client:
+def connect(
+    url: str = "covey://127.0.0.1:7400",
+    *,
+    token: str = "",
+    user: str = "",
+    password: str = "",
+    tls: ssl.SSLContext | None = None,
+) -> Client:
     """Return a client for the broker at the address; it connects when it is entered."""
-    return Client(url, token=token)
+    return Client(url, token=token, user=user, password=password, tls=tls)

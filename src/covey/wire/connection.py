@@ -63,6 +63,7 @@ class Connection(asyncio.Protocol):
         self._greeted = False
         self.lanes = Lanes(bounds)
         self.peer = ""  # its address, for people
+        self.host = ""  # of that, without the port
         self.received_bytes = self.sent_bytes = 0
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -74,6 +75,7 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(HIGH_WATER)
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "")
+        self.host = str(address[0]) if isinstance(address, tuple) else self.peer
         self._timer = self._loop.call_later(min(GREETING_S, self._lease_s), self._beat)
         self._owner.opened(self)
 

@@ -42,6 +42,9 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
     password: str = ""
     incarnation: int = 0
 
+    def __repr__(self) -> str:
+        return f"<hello of the {self.role!r:.20} {self.name!r:.40}>"  # without secrets, wherever it is shown
+
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome", array_like=True):
     """Who listens. `number` is what a client writes on its events as their publisher."""
