@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from covey.broker.http.config import AdminConfig
+from covey.broker.logs import LogConfig
 from covey.broker.security import SecurityConfig
 from covey.wire.frames import MAX_FRAME
 from covey.wire.lanes import Bounds
@@ -46,3 +48,5 @@ class BrokerConfig:
     congested_at: int = 10_000  # frames that wait to be handled; beyond them the broker is congested
     calm_at: int = 1_000
     security: SecurityConfig = field(default_factory=SecurityConfig)
+    admin: AdminConfig | None = None
+    log: LogConfig = field(default_factory=LogConfig)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, get_args
 
 from covey.broker.peers import Client, Neighbour
 from covey.core.families import decode as decode_filter
@@ -42,6 +42,7 @@ from covey.wire.messages import (
     ReplaceRequest,
     Reply,
     Request,
+    Routed,
     SubscribeRequest,
     UnadvertiseRequest,
     UnsubscribeRequest,
@@ -113,6 +114,7 @@ class Exchange:
                 self._event(one, neighbour.link)
             elif one[0] == Kind.ROUTE:
                 message, _ = decode_routed(memoryview(one)[1:])
+                self.counters[_IN[type(message)]] += 1
                 self._drive(message, neighbour.link)
             else:
                 raise ProtocolError(f"a neighbour broker does not send frames of the kind {one[0]}")
@@ -149,6 +151,7 @@ class Exchange:
     # -- requests --------------------------------------------------------------------------------------------
 
     def _request(self, client: Client, request: Request) -> None:
+        self.counters[_ASKED[type(request)]] += 1
         try:
             _REQUESTS[type(request)](self, client, request)
         except ProtocolError:
@@ -256,6 +259,7 @@ class Exchange:
             neighbour.port.send_events(_framed(forwarded(one, envelope, message)))
         else:
             barrier = isinstance(message, _BEHIND_EVENTS)
+            self.counters[_OUT[type(message)]] += 1
             neighbour.port.send(Kind.ROUTE, encode_routed(message), barrier=barrier)
 
     def _deliver(self, output: Deliver, one: bytes) -> None:
@@ -284,3 +288,8 @@ _REQUESTS: Final[dict[type, Callable[..., None]]] = {
     UnadvertiseRequest: Exchange._unadvertise,
     FlushRequest: Exchange._flush,
 }
+
+# What is counted: control messages by kind and direction, and requests.
+_IN: Final = {kind: f"control_in_{kind.__name__.lower()}" for kind in get_args(Routed)}
+_OUT: Final = {kind: f"control_out_{kind.__name__.lower()}" for kind in get_args(Routed)}
+_ASKED: Final = {kind: f"request_{kind.__name__.removesuffix('Request').lower()}" for kind in _REQUESTS}

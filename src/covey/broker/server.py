@@ -9,16 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import covey.strategies  # noqa: F401 (registers them)
+from covey import __version__
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, LinkConfig
 from covey.broker.exchange import Exchange, Limits
 from covey.broker.inbox import Inbox
+from covey.broker.logs import say
 from covey.broker.peers import Client, Neighbour
 from covey.broker.permissions import Permissions
 from covey.broker.security import Security
+from covey.broker.sight import Sight
+from covey.broker.tally import Tally
 from covey.broker.tls import HANDSHAKE_S
 from covey.errors import AccessError, CoveyError, ProtocolError
 from covey.matching.index import warm_up
@@ -27,6 +31,9 @@ from covey.wire.connection import Connection
 from covey.wire.events import link_of
 from covey.wire.frames import VERSION, Kind
 from covey.wire.messages import MAX_NAME, Goodbye, Hello, Welcome, decode_life, encode
+
+if TYPE_CHECKING:
+    from covey.broker.http.admin import Admin
 
 log = logging.getLogger("covey.broker")
 
@@ -49,6 +56,10 @@ class Broker:
         )
         self.exchange = Exchange(router, Limits(config.max_subscriptions))
         self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
+        self.tally = Tally()
+        self.reports: dict[str, Callable[[], Mapping[str, float]]] = {}  # of parts, for `Sight.components`
+        self.sight = Sight(self)
+        self._admin: Admin | None = None
         self._peers: dict[Connection, Client | Neighbour | None] = {}
         self._links: dict[str, Connection] = {}
         self._dialled: dict[Connection, LinkConfig] = {}
@@ -68,6 +79,7 @@ class Broker:
 
     async def start(self) -> None:
         """Listen, and dial the neighbours; what must be compiled is compiled before."""
+        self._say(logging.INFO, "start", version=__version__)
         self._loop = asyncio.get_running_loop()
         await self._loop.run_in_executor(None, warm_up)
         config = self.config
@@ -84,8 +96,29 @@ class Broker:
             raise CoveyError(
                 f"broker {config.name} cannot listen on {config.host}:{config.port}: {error}"
             ) from None
-        log.info("broker %s listens on %s:%d", config.name, config.host, self.port)
+        self._say(logging.INFO, "ready", host=config.host, port=self.port, strategy=config.strategy)
+        if config.admin is not None:
+            from covey.broker.http.admin import Admin  # aiohttp takes its time
+
+            self._admin = Admin(self.sight, config.admin, self.security.contexts)
+            await self._admin.start()
         self._dialling = [self._loop.create_task(self._dial(link)) for link in config.links if link.host]
+
+    @property
+    def peers(self) -> Mapping[Connection, Client | Neighbour | None]:
+        """Whoever is connected; None who has not said yet who it is."""
+        return self._peers
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients are served."""
+        return self._server is not None and self._server.is_serving()
+
+    @property
+    def admin_port(self) -> int:
+        """Where its inside is shown."""
+        assert self._admin is not None
+        return self._admin.port
 
     @property
     def port(self) -> int:
@@ -95,10 +128,13 @@ class Broker:
 
     async def stop(self, reason: str = "the broker stops") -> None:
         """End every link and listen no more."""
+        self._say(logging.INFO, "stop", reason=reason)
         for task in (*self._dialling, *self._checks):
             task.cancel()
         await asyncio.gather(*self._dialling, *self._checks, return_exceptions=True)
         self.security.close()
+        if self._admin is not None:
+            await self._admin.stop()
         if self._server is not None:
             self._server.close()
         for connection in list(self._peers):
@@ -110,6 +146,9 @@ class Broker:
             await asyncio.sleep(0.01)
         for connection in list(self._peers):
             connection.abort()
+
+    def _say(self, level: int, event: str, /, **fields: object) -> None:
+        say(log, level, event, broker=self.config.name, **fields)
 
     # -- dialling --------------------------------------------------------------------------------------------
 
@@ -127,7 +166,7 @@ class Broker:
                     ssl_handshake_timeout=None if contexts is None else HANDSHAKE_S,
                 )
             except OSError as error:
-                log.debug("broker %s cannot reach %s: %s", self.config.name, link.name, error)
+                self._say(logging.DEBUG, "neighbour not reached", link=link.name, reason=error)
             else:
                 self._dialled[connection] = link
                 self._say_hello(connection, link)
@@ -141,7 +180,7 @@ class Broker:
         try:
             self.security.check_dialled(connection.extra("ssl_object"), link.name)
         except AccessError as error:
-            log.warning("broker %s does not trust who answers as %s: %s", self.config.name, link.name, error)
+            self._say(logging.WARNING, "neighbour not trusted", link=link.name, reason=error)
             connection.end(str(error))
             return
         token = self.security.neighbour_token
@@ -153,6 +192,7 @@ class Broker:
     def opened(self, connection: Connection) -> None:
         """Somebody has dialled, or answers."""
         self._peers[connection] = None
+        self.tally.connections += 1
         if len(self._peers) > self.config.max_connections:
             connection.end("the broker has no room for more connections")
 
@@ -174,11 +214,14 @@ class Broker:
         if link is not None:
             self._closed[link.name].set()
         self.exchange.now_s = self._loop.time()
+        self.tally.gone(peer, connection, reason, self._loop.time())
+        if connection.was_slow:
+            self._say(logging.WARNING, "slow consumer", link=peer and peer.link, peer=connection.peer)
         if isinstance(peer, Client):
-            log.debug("client %s of %s is gone: %s", peer.link, connection.peer, reason)
+            self._say(logging.DEBUG, "client gone", link=peer.link, peer=connection.peer, reason=reason)
             self.exchange.client_down(peer.link)
         elif isinstance(peer, Neighbour) and self._links.get(peer.link) is connection:
-            log.warning("broker %s lost the link to %s: %s", self.config.name, peer.link, reason)
+            self._say(logging.WARNING, "link down", link=peer.link, peer=connection.peer, reason=reason)
             del self._links[peer.link]
             self.exchange.neighbour_down(peer.link)
 
@@ -196,7 +239,7 @@ class Broker:
             elif isinstance(peer, Neighbour):
                 self.exchange.from_neighbour(peer, frames)
         except CoveyError as error:
-            log.warning("broker %s ends the link to %s: %s", self.config.name, connection.peer, error)
+            self._say(logging.WARNING, "link ended", peer=connection.peer, reason=error)
             connection.end(str(error), retry=False)
 
     def _goodbye(self, connection: Connection, frames: Sequence[bytes]) -> Sequence[bytes]:
@@ -214,7 +257,7 @@ class Broker:
             self._refuse(connection, error)
 
     def _refuse(self, connection: Connection, error: AccessError) -> None:
-        log.warning("broker %s refused %s: %s", self.config.name, connection.peer, error)
+        self._say(logging.WARNING, "peer refused", peer=connection.peer, reason=error)
         connection.end(str(error), retry=False)
 
     def _greet(self, connection: Connection, first: bytes) -> None:
@@ -293,6 +336,7 @@ class Broker:
     def _neighbour_up(self, connection: Connection, name: str, incarnation: int) -> None:
         old = self._links.pop(name, None)
         if old is not None:
+            self.tally.gone(self._peers[old], old, "the neighbour has dialled again", self._loop.time())
             self._peers[old] = None
             self.inbox.forget(old)
             self.exchange.neighbour_down(name)
@@ -302,5 +346,5 @@ class Broker:
         neighbour = Neighbour(name, connection, incarnation)
         self._peers[connection] = neighbour
         self._links[name] = connection
-        log.info("broker %s is linked to %s", self.config.name, name)
+        self._say(logging.INFO, "link up", link=name, peer=connection.peer)
         self.exchange.neighbour_up(neighbour)

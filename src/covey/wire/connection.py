@@ -64,6 +64,7 @@ class Connection(asyncio.Protocol):
         self.lanes = Lanes(bounds)
         self.peer = ""  # its address, for people
         self.host = ""  # of that, without the port
+        self.was_slow = False  # the link ended because the peer read too slowly
         self.received_bytes = self.sent_bytes = 0
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -190,6 +191,7 @@ class Connection(asyncio.Protocol):
             return Verdict.DROPPED
         verdict = self.lanes.put_events(chunk, count)
         if verdict is Verdict.LOST:
+            self.was_slow = True
             self.end(f"the peer reads too slowly: {self.lanes.count:,} events wait for it")
         elif verdict is Verdict.FULL:
             self._is_full = True
@@ -198,6 +200,7 @@ class Connection(asyncio.Protocol):
 
     def _put(self, chunk: bytes, *, barrier: bool = False) -> None:
         if self.lanes.put_control(chunk, barrier=barrier) is Verdict.LOST:
+            self.was_slow = True
             self.abort("the peer reads too slowly: too much control traffic waits for it")
         self._pump_soon()
 
