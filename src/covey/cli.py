@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from covey import __version__
-from covey.commands import bench, data, filters, lab, plan, secrets, sim, trial
+from covey.commands import bench, data, explain, filters, lab, plan, secrets, sim, tables, top, trial
 from covey.errors import CoveyError
 
 EXIT_ERROR = 2
@@ -36,6 +36,9 @@ app.command()(trial.trial)
 app.command()(plan.plan)
 app.command()(secrets.password)
 app.command()(secrets.token)
+app.command()(tables.tables)
+app.command()(top.top)
+app.command()(explain.explain)
 
 
 def _print_version(wanted: bool) -> None:

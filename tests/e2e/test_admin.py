@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -63,7 +64,7 @@ class Pages:
             return await answer.text()
 
     async def post(self, path: str, body: Any) -> tuple[int, Any]:
-        how = {"data": body} if isinstance(body, bytes) else {"json": body}
+        how = {"data": io.BytesIO(body)} if isinstance(body, bytes) else {"json": body}
         async with self._session.post(self._base + path, headers=self._headers, **how) as answer:
             return answer.status, await answer.json()
 
@@ -288,8 +289,8 @@ def test_questions_that_are_none() -> None:
                 {"content": {}, "x": 1},
             ]
             bodies += [{"content": "<a", "language": "xpath"}, {"content": {}, "language": "sql"}]
-            bodies += [{"content": [1], "language": "keywords"}, {"content": {}, "filter": "?"}]
-            bodies += [{"content": {}, "filter": "QUJD"}, {"content": {}, "source": "b", "tree": 7}]
+            bodies += [{"content": [1], "language": "keywords"}, {"content": {}, "wanted": "?"}]
+            bodies += [{"content": {}, "filter": "a = 1"}, {"content": {}, "source": "b", "tree": 7}]
             for body in bodies:
                 status, row = await pages.post("/explainz", body)
                 assert status == 400, body

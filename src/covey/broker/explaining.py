@@ -13,7 +13,7 @@ import msgspec
 
 from covey.broker.sight import Row, Sight, text_of
 from covey.core.explain import why_not
-from covey.core.families import decode as decode_filter
+from covey.core.families import parse
 from covey.core.filter import Filter
 from covey.errors import EventError
 from covey.routing.messages import Publish
@@ -34,7 +34,9 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     destinations: tuple[str, ...] | None = None
     tree: int = 0
     target: str = ""  # the key of a subscription here, about which more is said
-    filter: str = ""  # base64 of a filter, to be compared with the entries of neighbours
+    wanted: str = (
+        ""  # the text of the filter of a subscription elsewhere, which neighbours should have asked for
+    )
 
 
 def content_of_question(content: Any, language: str) -> Any:
@@ -89,7 +91,7 @@ def explain(sight: Sight, question: Question) -> Row:
     if not is_published and question.tree not in router.trees:
         raise EventError(f"there is no tree {question.tree} here")
     parts = router.telling if is_published else [router.trees[question.tree]]
-    wanted = decode_filter(_decoded(question.filter)) if question.filter else None
+    wanted = parse(question.wanted, question.language) if question.wanted else None
     for part in parts:
         one = publish
         if is_published:
@@ -118,8 +120,8 @@ def _hops(
     for link, neighbour, _ in sight.neighbours():
         facts = strategy.heard(link) if link in part.neighbours() else []
         entry = next((fact.filter for fact in facts if fact.filter.matches(publish.event)), None)
-        row: Row = {"link": link, "tree": part.tree, "goes": link in going}
-        sent = going.get(link)
+        row: Row = {"link": link, "tree": part.tree, "goes": link in going and neighbour is not None}
+        sent = going.get(link) if neighbour is not None else None
         if sent is not None:
             if publish.flooded:
                 row["reason"] = "it is outside its publisher's advertisements and goes everywhere"
@@ -133,16 +135,14 @@ def _hops(
         elif link == source:
             row["reason"] = "it comes from there"
         elif neighbour is None:
-            row["reason"] = "the link is down"
+            asked = f"; an entry of it matches the event: {text_of(entry)}" if entry is not None else ""
+            row["reason"] = f"the link is down{asked}"
         elif link not in part.neighbours():
             row["reason"] = "the link is coming up: the brokers do not know yet what the other wants"
         else:
-            row["reason"] = f"none of its {len(facts):,} entries matches the event"
-            if wanted is not None:
-                known = any(fact.filter.covers(wanted) for fact in facts)
-                row["covered"] = known
-                if not known and not part.wanted(link, wanted):
-                    row["reason"] += ", and nobody there has advertised what the subscription wants"
+            row["reason"] = f"none of its {len(facts):,} entries matches the event" + _hint(
+                sight, part, link, wanted
+            )
         yield row
 
 
@@ -163,11 +163,14 @@ def _target(sight: Sight, key: str, event: object) -> Row:
     return {"key": key, "matches": False, "fails": [["there is no such subscription here"]]}
 
 
-def _decoded(text: str) -> bytes:
-    from base64 import b64decode
-    from binascii import Error
-
-    try:
-        return b64decode(text, validate=True)
-    except (Error, ValueError):
-        raise EventError("the filter of the question is not in base64") from None
+def _hint(sight: Sight, part: TreePart, link: str, wanted: Filter | None) -> str:
+    """Return why a neighbour may not have asked for what a subscription behind it wants."""
+    if wanted is None:
+        return ""
+    sources = [*part.links_up(), *(client.link for client, _ in sight.clients())]
+    if any(part.wanted(other, wanted) for other in sources if other != link):
+        return "; it has not asked for what the subscription wants"
+    return (
+        "; nobody on this side has advertised what the subscription wants"
+        " (events of clients that advertise nothing go everywhere)"
+    )
