@@ -186,5 +186,5 @@ def _checked(decoder: Any, body: bytes | memoryview) -> Any:
         return decoder(body)
     except FilterError as error:
         raise ProtocolError(f"a frame has a filter that is none: {error}") from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"a frame cannot be read: {error!s:.120}") from None
