@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from covey import __version__
-from covey.commands import bench, data, explain, filters, lab, plan, secrets, sim, tables, top, trial
+from covey.commands import bench, broker, data, explain, filters, lab, plan, secrets, sim, tables, top, trial
 from covey.errors import CoveyError
 
 EXIT_ERROR = 2
@@ -34,6 +34,9 @@ app.add_typer(data.app, name="data")
 app.command()(sim.sim)
 app.command()(trial.trial)
 app.command()(plan.plan)
+app.command()(broker.broker)
+app.command("check-config")(broker.check_config)
+app.command()(broker.up)
 app.command()(secrets.password)
 app.command()(secrets.token)
 app.command()(tables.tables)

@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.live import dialling, is_linked, run, until, url
+from tests.e2e.helpers.pairs import admin_url, dialling, is_linked, run, until, url
 
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.credentials import hash_token
@@ -46,7 +46,7 @@ class Pages:
 
     def __init__(self, session: aiohttp.ClientSession, broker: Broker, token: str = "") -> None:
         self._session = session
-        self._base = f"http://127.0.0.1:{broker.admin_port}"
+        self._base = admin_url(broker)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     async def get(self, path: str, **query: Any) -> tuple[int, Any]:
@@ -97,7 +97,7 @@ def read_metrics(text: str) -> dict[str, float]:
 def test_pages_show_what_is_there() -> None:
     async def work() -> None:
         async with AsyncExitStack() as stack:
-            a, b = await stack.enter_async_context(pair())
+            a, b = await stack.enter_async_context(pair(lease_s=2.0))
             session = await stack.enter_async_context(aiohttp.ClientSession())
             one = await stack.enter_async_context(connect(url(a)))
             two = await stack.enter_async_context(connect(url(b)))
@@ -112,6 +112,7 @@ def test_pages_show_what_is_there() -> None:
             at_a, at_b = Pages(session, a), Pages(session, b)
 
             assert await at_a.good("/healthz") == {"healthy": True, "broker": "a"}
+            await until(lambda: a.is_ready and b.is_ready)  # one of its neighbours is waited for, in vain
             assert await at_a.good("/readyz") == {"ready": True, "broker": "a", "links_missing": ["gone"]}
             assert (await at_a.get("/readyz", links="1"))[0] == 503
             assert (await at_b.get("/readyz", links="1"))[0] == 200
@@ -304,7 +305,7 @@ def test_questions_that_are_none() -> None:
 def test_admin_is_off_unless_configured() -> None:
     async def work() -> None:
         async with Broker(BrokerConfig("a", port=0)) as a:
-            assert a._admin is None
+            assert a.admin is None
 
     run(work())
 
@@ -318,7 +319,7 @@ def test_settings_that_cannot_be(settings: dict[str, Any]) -> None:
 def test_an_address_that_is_taken() -> None:
     async def work() -> None:
         async with Broker(BrokerConfig("a", port=0, admin=ADMIN)) as a:
-            again = Broker(BrokerConfig("b", port=0, admin=AdminConfig(port=a.admin_port)))
+            again = Broker(BrokerConfig("b", port=0, admin=AdminConfig(port=a.admin.port)))
             with pytest.raises(ConfigError, match="admin pages cannot be at"):
                 await again.start()
             await again.stop()

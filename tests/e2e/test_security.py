@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import trustme
-from tests.live import dialling, is_linked, run, until, url
+from tests.e2e.helpers.pairs import dialling, is_linked, run, until, url
 
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.credentials import hash_password, hash_token

@@ -8,12 +8,14 @@ reason, and harms nobody.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
 
+from covey.broker.epochs import Epochs, Outputs
 from covey.broker.peers import Client, Neighbour
+from covey.broker.plans import OWN, Plans
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import AccessError, CoveyError, EventError, ProtocolError
@@ -29,6 +31,7 @@ from covey.routing.messages import (
     Probe,
     Publish,
     Subscribe,
+    Sync,
     Unadvertise,
     Unsubscribe,
 )
@@ -51,6 +54,7 @@ from covey.wire.messages import (
     encode,
     encode_routed,
 )
+from covey.wire.plans import PlanState
 
 # What must not overtake events: a way that is given up, and what asks whether all before it has arrived.
 _BEHIND_EVENTS: Final = (Unadvertise, Probe, Echo)
@@ -70,13 +74,36 @@ _LIMITS: Final = Limits()
 class Exchange:
     """One broker without its sockets; see the module's text."""
 
-    def __init__(self, router: Router, limits: Limits = _LIMITS) -> None:
-        self.router = router
+    def __init__(
+        self,
+        epochs: Epochs,
+        limits: Limits = _LIMITS,
+        keep: Callable[[PlanState], None] = lambda state: None,
+    ) -> None:
+        self.epochs = epochs
+        self.broker = epochs.router.broker
         self.limits = limits
         self.clients: dict[Link, Client] = {}
-        self.neighbours: dict[Link, Neighbour] = {}
+        self._neighbours: dict[Link, Neighbour] = {}
         self.counters: Counter[str] = Counter()
         self.now_s = 0.0
+        self.attached: dict[Link, None] = {}  # neighbours whose links are on the overlay's tree, in order
+        self._held: deque[tuple[Client, Sequence[bytes]]] = deque()
+        self._probing: dict[
+            tuple[Link, int], dict[Echo, None]
+        ] = {}  # what neighbours have yet to echo, by epoch
+        self._echoes: list[tuple[Link, int, Echo]] = []  # of probes for neighbours that are away
+        self.plans = Plans(self, keep)
+
+    @property
+    def neighbours(self) -> Mapping[Link, Neighbour]:
+        """The brokers to which there is a connection."""
+        return self._neighbours
+
+    @property
+    def router(self) -> Router:
+        """The router of the epoch in which events set out."""
+        return self.epochs.router
 
     # -- links -----------------------------------------------------------------------------------------------
 
@@ -90,19 +117,67 @@ class Exchange:
         del self.clients[link]
         self._drive(LinkDown(), link)
 
+    def connected(self, neighbour: Neighbour) -> None:
+        """A neighbour and this broker have greeted each other: plans use the link at once."""
+        link = neighbour.link
+        self._neighbours[link] = neighbour
+        self.plans.greet(neighbour)
+        for epoch, router in self.epochs.of_plans():
+            if any(link in part.links_up() for part in router.trees.values()):  # from before a break
+                self._carry_out(router.handle(LinkDown(), link, self.now_s), epoch)
+            self._carry_out(router.handle(LinkUp(), link, self.now_s), epoch)
+
+    def disconnected(self, link: Link) -> None:
+        """The connection to a neighbour is gone, but not what it asked for; nobody waits for its echoes."""
+        self._neighbours.pop(link, None)
+        self._give_up_echoes(link, [epoch for epoch, _ in self.epochs.of_plans()])
+
+    def given_up(self, link: Link) -> None:
+        """Forget what a neighbour that is away had asked for."""
+        for epoch, router in self.epochs.of_plans():
+            self._carry_out(router.handle(LinkDown(), link, self.now_s), epoch)
+
     def neighbour_up(self, neighbour: Neighbour) -> None:
-        """A neighbour broker has said who it is."""
-        self.neighbours[neighbour.link] = neighbour
-        self._drive(LinkUp(), neighbour.link)
+        """The link to a neighbour that is connected is on the overlay's own tree."""
+        link = neighbour.link
+        self.attached[link] = None
+        for epoch, router in self.epochs.of_overlay():
+            self._carry_out(router.handle(LinkUp(), link, self.now_s), epoch)
 
     def neighbour_down(self, link: Link) -> None:
-        """The link to a neighbour is gone."""
-        del self.neighbours[link]
-        self._drive(LinkDown(), link)
+        """The link to a neighbour, which may be away already, is on the overlay's tree no longer."""
+        self.attached.pop(link, None)
+        for epoch, router in self.epochs.of_overlay():
+            self._probing.pop((link, epoch), None)
+            self._carry_out(router.handle(LinkDown(), link, self.now_s), epoch)
+
+    def neighbour_away(self, link: Link) -> None:
+        """The link to a neighbour on the tree is gone, but not what it asked for; nobody waits for its echoes."""
+        del self.attached[link]
+        self._give_up_echoes(link, [epoch for epoch, _ in self.epochs.of_overlay()])
+
+    def _give_up_echoes(self, link: Link, epochs: Iterable[int]) -> None:
+        for epoch in epochs:
+            self._echoes += [(link, epoch, echo) for echo in self._probing.pop((link, epoch), ())]
+        self._echo_for_others()
+
+    def is_open(self, link: Link) -> bool:
+        """Return whether a neighbour and this broker have told each other all that they know."""
+        return all(
+            link in part.neighbours() or link not in part.links_up()
+            for router in self.epochs.routers.values()
+            for part in router.trees.values()
+        )
+
+    def _is_used(self, neighbour: Neighbour, epoch: int) -> bool:
+        """Return whether routers of that epoch talk over the link to a neighbour."""
+        if self._neighbours.get(neighbour.link) is not neighbour or epoch not in self.epochs.routers:
+            return False
+        return neighbour.link in self.attached or self.epochs.is_planned(epoch)
 
     def congestion(self, on: bool) -> None:
         """More waits to be handled here than should, or no longer."""
-        self._drive(Congestion(on), self.router.broker)
+        self._drive(Congestion(on), self.broker)
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -110,18 +185,36 @@ class Exchange:
         """Handle what a neighbour sent."""
         for one in frames:
             if one[0] == Kind.EVENT:
-                neighbour.received += 1
-                self._event(one, neighbour.link)
+                self._event(one, neighbour.link, neighbour=neighbour)
             elif one[0] == Kind.ROUTE:
-                message, _ = decode_routed(memoryview(one)[1:])
-                self.counters[_IN[type(message)]] += 1
-                self._drive(message, neighbour.link)
+                self._routed(neighbour, memoryview(one)[1:])
+            elif one[0] == Kind.PLAN:
+                self.plans.received(neighbour, memoryview(one)[1:])
             else:
                 raise ProtocolError(f"a neighbour broker does not send frames of the kind {one[0]}")
 
+    def _routed(self, neighbour: Neighbour, body: memoryview) -> None:
+        message, epoch = decode_routed(body)
+        self.counters[_IN[type(message)]] += 1
+        if not self._is_used(neighbour, epoch):
+            self.counters["stale_frames"] += 1  # said before it knew that the link, or the epoch, is not used
+            return
+        if isinstance(message, Echo):
+            self._probing.get((neighbour.link, epoch), {}).pop(message, None)
+        self._carry_out(self.epochs.routers[epoch].handle(message, neighbour.link, self.now_s), epoch)
+        self._echo_for_others()
+        if isinstance(message, Sync):
+            self.plans.settle()
+
     def from_client(self, client: Client, frames: Sequence[bytes]) -> None:
-        """Handle what a client sent."""
-        for one in frames:
+        """Handle what a client sent, or let it wait while the network switches to another plan."""
+        if self.plans.is_holding:
+            self._held.append((client, frames))
+            return
+        for place, one in enumerate(frames):
+            if self.plans.is_holding:
+                self._held.append((client, frames[place:]))
+                return
             if one[0] == Kind.EVENT:
                 client.published += 1
                 self._event(one, client.link, client)
@@ -130,10 +223,25 @@ class Exchange:
             else:
                 raise ProtocolError(f"a client does not send frames of the kind {one[0]}")
 
+    def release(self) -> None:
+        """Handle what clients said while they were held."""
+        waiting, self._held = self._held, deque()
+        while waiting:
+            client, frames = waiting.popleft()
+            if client.link in self.clients:
+                self.from_client(client, frames)
+
     # -- events ----------------------------------------------------------------------------------------------
 
-    def _event(self, one: bytes, source: Link, client: Client | None = None) -> None:
+    def _event(
+        self, one: bytes, source: Link, client: Client | None = None, neighbour: Neighbour | None = None
+    ) -> None:
         envelope = envelope_of(one)
+        if neighbour is not None:
+            if not self._is_used(neighbour, envelope.epoch):
+                self.counters["stale_frames"] += 1
+                return
+            neighbour.received += 1
         try:
             publish = publish_of(one, envelope)
         except EventError as error:
@@ -146,7 +254,9 @@ class Exchange:
                 client.refused += 1
                 self._reply(client, 0, f"{client.permissions.name} may not publish this event")
                 return
-        self._carry_out(self.router.handle(publish, source, self.now_s), one, envelope)
+        epoch = envelope.epoch if client is None else self.epochs.current
+        outputs = self.epochs.routers[epoch].handle(publish, source, self.now_s)
+        self._carry_out(outputs, epoch, one, envelope)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -230,37 +340,61 @@ class Exchange:
     def _flush(self, client: Client, request: FlushRequest) -> None:
         probe = f"{client.link}?{request.request:x}"
         client.flushes[probe] = request.request
-        self._drive(Probe(probe), client.link)
+        probed = self.router.handle(Probe(probe), client.link, self.now_s)
+        self.carry_out_all([(self.epochs.current, probed)])
 
     # -- outputs ---------------------------------------------------------------------------------------------
 
     def _drive(self, message: Message, source: Link) -> None:
-        self._carry_out(self.router.handle(message, source, self.now_s))
+        self.carry_out_all(self.epochs.handle(message, source, self.now_s))
+
+    def carry_out_all(self, outputs: Outputs) -> None:
+        """Carry out what the routers of several epochs say."""
+        for epoch, some in outputs:
+            self._carry_out(some, epoch)
+        self._echo_for_others()
+
+    def _echo_for_others(self) -> None:
+        """Echo probes in place of neighbours that are away: whoever asks is answered by those who are there."""
+        while self._echoes:
+            link, epoch, echo = self._echoes.pop()
+            if epoch in self.epochs.routers:
+                self._carry_out(self.epochs.routers[epoch].handle(echo, link, self.now_s), epoch)
 
     def _carry_out(
-        self, outputs: Sequence[Output], one: bytes = b"", envelope: Envelope | None = None
+        self, outputs: Sequence[Output], epoch: int, one: bytes = b"", envelope: Envelope | None = None
     ) -> None:
         for output in outputs:
             if isinstance(output, Deliver):
                 self._deliver(output, one)
             elif output.link in self.clients:
                 self._answer(self.clients[output.link], output)
+            elif output.link == OWN:
+                assert isinstance(output.message, Echo), "a broker itself asks for nothing else"
+                self.plans.echoed(output.message.id)
             else:
-                self._send(output, one, envelope)
+                self._send(output, epoch, one, envelope)
 
-    def _send(self, output: Send, one: bytes, envelope: Envelope | None) -> None:
-        neighbour = self.neighbours.get(output.link)
-        if neighbour is None:
-            return
+    def _send(self, output: Send, epoch: int, one: bytes, envelope: Envelope | None) -> None:
+        neighbour = self._neighbours.get(output.link)
         message = output.message
+        is_used = neighbour is not None and self._is_used(neighbour, epoch)
+        if isinstance(message, Probe):
+            echo = Echo(message.id, message.tree)
+            if is_used:
+                self._probing.setdefault((output.link, epoch), {})[echo] = None
+            else:
+                self._echoes.append((output.link, epoch, echo))
+        if neighbour is None or not is_used:
+            return
         if isinstance(message, Publish):
             assert envelope is not None, "an event is sent on when one has come"
             neighbour.sent += 1
-            neighbour.port.send_events(_framed(forwarded(one, envelope, message)))
+            neighbour.port.send_events(_framed(forwarded(one, envelope, message, epoch)))
         else:
             barrier = isinstance(message, _BEHIND_EVENTS)
             self.counters[_OUT[type(message)]] += 1
-            neighbour.port.send(Kind.ROUTE, encode_routed(message), barrier=barrier)
+            neighbour.port.send(Kind.ROUTE, encode_routed(message, epoch), barrier=barrier)
 
     def _deliver(self, output: Deliver, one: bytes) -> None:
         client = self.clients.get(output.link)

@@ -12,38 +12,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 import msgspec
-
-from covey.errors import ConfigError
 
 JSON, LOGFMT = FORMATS = ("json", "logfmt")
 LEVELS: Final = ("debug", "info", "warning", "error")
 MAX_VALUE: Final = 400  # characters of one value: errors can quote what peers say
-
-
-class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The section `[log]`."""
-
-    level: str = "info"
-    format: str = LOGFMT
-
-    def __post_init__(self) -> None:
-        if self.level not in LEVELS:
-            raise ConfigError(f"log.level: {self.level!r:.40} is none of {', '.join(LEVELS)}")
-        if self.format not in FORMATS:
-            raise ConfigError(f"log.format: {self.format!r:.40} is none of {', '.join(FORMATS)}")
-
-
-def read_log(section: Mapping[str, Any]) -> LogConfig:
-    """Return the section `[log]`; ConfigError that names the setting."""
-    try:
-        return msgspec.convert(section, LogConfig)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"log: {error}") from None
 
 
 def say(log: logging.Logger, level: int, event: str, /, **fields: object) -> None:
@@ -85,13 +61,13 @@ class LogfmtFormatter(_Structured):
         return f"{time} {level} " + " ".join(f"{name}={_pair(value)}" for name, value in fields.items())
 
 
-def configure(config: LogConfig, stream: TextIO | None = None) -> logging.Handler:
+def configure(level: str, format: str = LOGFMT, stream: TextIO | None = None) -> logging.Handler:
     """Let everything of Covey be logged to a stream, standard error by default; return the handler that does it."""
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
-    handler.setFormatter(JsonFormatter() if config.format == JSON else LogfmtFormatter())
+    handler.setFormatter(JsonFormatter() if format == JSON else LogfmtFormatter())
     root = logging.getLogger("covey")
     root.handlers[:] = [handler]
-    root.setLevel(config.level.upper())
+    root.setLevel(level.upper())
     root.propagate = False
     return handler
 

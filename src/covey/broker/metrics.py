@@ -182,7 +182,7 @@ METRICS: Final = (
         "covey_slow_consumers_total",
         COUNTER,
         (),
-        "links that ended because the peer read too slowly",
+        "times that a peer read too slowly and its queue was full",
         _total("slow_consumers"),
     ),
     Metric(

@@ -102,7 +102,9 @@ def read_security(document: Mapping[str, Any], folder: str = "") -> SecurityConf
     """Return the sections about security of a whole configuration; ConfigError that names the setting."""
     sections = {name: document[name] for name in SECTIONS if name in document}
     try:
-        return msgspec.convert({**sections, "folder": folder}, SecurityConfig)
+        if "tls" in sections:
+            sections["folder"] = folder
+        return msgspec.convert(sections, SecurityConfig)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$.")
         raise ConfigError(f"{place.rstrip('`') or 'security'}: {problem}") from None
@@ -140,6 +142,18 @@ class Security:
         self._remembered_key = secrets.token_bytes(32)
         self._remembered: OrderedDict[bytes, str] = OrderedDict()
         self.refused = 0
+
+    def renewed(self, config: SecurityConfig, host: str) -> Security:
+        """Return what another configuration means, for a broker that listens already; ConfigError if it cannot."""
+        if (config.tls is None) != (self.contexts is None):
+            raise ConfigError("tls cannot begin or end while the broker runs: restart it for that")
+        new = Security(config, host)
+        if self.contexts is not None and config.tls is not None:
+            self.contexts.take(config.tls, Path(config.folder))
+            new.contexts = self.contexts
+        new.refused = self.refused
+        new._throttle = self._throttle
+        return new
 
     # -- clients ---------------------------------------------------------------------------------------------
 

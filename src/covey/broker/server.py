@@ -1,7 +1,8 @@
 """The daemon: listens, dials, greets, and hands frames between sockets and the exchange. It decides nothing else.
 
-A neighbour is dialled by the end that has its address, again and again, with growing pauses of random length, until it
-answers. Whoever answers to a name twice has lost the first link without noticing: the newer one counts.
+Beside it: `dialling` (reaching neighbours), `links` (which links the router uses), `inbox` (whose turn it is),
+`pressure` (what full queues mean), `lifecycle` (becoming ready, changing, ending). Whoever answers to a name twice has
+lost the first link without noticing: the newer one counts.
 """
 
 from __future__ import annotations
@@ -9,24 +10,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey import __version__
+from covey.broker import lifecycle
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, LinkConfig
+from covey.broker.dialling import Dialler
+from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange, Limits
 from covey.broker.inbox import Inbox
+from covey.broker.links import Links
 from covey.broker.logs import say
+from covey.broker.overlay import Overlay
 from covey.broker.peers import Client, Neighbour
 from covey.broker.permissions import Permissions
+from covey.broker.pressure import Pressure
 from covey.broker.security import Security
 from covey.broker.sight import Sight
 from covey.broker.tally import Tally
 from covey.broker.tls import HANDSHAKE_S
 from covey.errors import AccessError, CoveyError, ProtocolError
 from covey.matching.index import warm_up
-from covey.routing.router import Router
 from covey.wire.connection import Connection
 from covey.wire.events import link_of
 from covey.wire.frames import VERSION, Kind
@@ -37,38 +45,42 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("covey.broker")
 
-FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 10.0
+TICKS: Final = 8  # in a lease: how often what has taken too long is looked for
+STOP_S: Final = 2.0
 
 
 class Broker:
-    """One broker on the network: `async with Broker(config) as broker` runs it."""
+    """One broker on the network: `async with Broker(config) as broker` runs it.
 
-    def __init__(self, config: BrokerConfig) -> None:
+    `listening` is a socket that listens already, if somebody else has opened it.
+    """
+
+    def __init__(self, config: BrokerConfig, listening: socket.socket | None = None) -> None:
         self.config = config
         self.incarnation = secrets.randbits(63)
         self.security = Security(config.security, config.host)
-        router = Router(
-            config.name,
-            config.strategy,
-            advertisements=config.advertisements,
-            options=config.options,
-        )
-        self.exchange = Exchange(router, Limits(config.max_subscriptions))
-        self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
         self.tally = Tally()
         self.reports: dict[str, Callable[[], Mapping[str, float]]] = {}  # of parts, for `Sight.components`
         self.sight = Sight(self)
-        self._admin: Admin | None = None
-        self._peers: dict[Connection, Client | Neighbour | None] = {}
-        self._links: dict[str, Connection] = {}
+        self.admin: Admin | None = None
+        epochs = Epochs(router_maker(config))
+        self.exchange = Exchange(epochs, Limits(config.max_subscriptions, config.max_advertisements))
+        self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
+        self.overlay = Overlay(config.name, time.time_ns() // 1000, config.max_brokers)
+        self.pressure = Pressure(self.inbox, self.name_of, self.exchange.counters)
+        self.links: Links
+        self.is_draining = False
+        self.peers: dict[Connection, Client | Neighbour | None] = {}
+        self.diallers: dict[str, Dialler] = {}
+        self._listening = listening
+        self._linked: dict[str, Connection] = {}
         self._dialled: dict[Connection, LinkConfig] = {}
-        self._closed: dict[str, asyncio.Event] = {}
-        self._server: asyncio.Server | None = None
-        self._dialling: list[asyncio.Task[None]] = []
         self._checking: dict[Connection, list[bytes]] = {}  # what came while a password is checked
         self._checks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
+        self.server: asyncio.Server | None = None
+        self.started_s = 0.0
 
     async def __aenter__(self) -> Broker:
         await self.start()
@@ -77,175 +89,206 @@ class Broker:
     async def __aexit__(self, *error: object) -> None:
         await self.stop()
 
+    # -- life ------------------------------------------------------------------------------------------------
+
     async def start(self) -> None:
         """Listen, and dial the neighbours; what must be compiled is compiled before."""
-        self._say(logging.INFO, "start", version=__version__)
         self._loop = asyncio.get_running_loop()
+        self.say(logging.INFO, "start", version=__version__)
         await self._loop.run_in_executor(None, warm_up)
+        self._now()
         config = self.config
+        self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
         try:
             contexts = self.security.contexts
-            self._server = await self._loop.create_server(
-                lambda: Connection(self, config.client_bounds, config.lease_s),
-                config.host,
-                config.port,
-                ssl=None if contexts is None else contexts.listen,
-                ssl_handshake_timeout=None if contexts is None else HANDSHAKE_S,
-            )
+            secure: dict[str, Any] = {}
+            if contexts is not None:
+                secure = {"ssl": contexts.listen, "ssl_handshake_timeout": HANDSHAKE_S}
+            if self._listening is not None:
+                self.server = await self._loop.create_server(self._accept, sock=self._listening, **secure)
+            else:
+                self.server = await self._loop.create_server(self._accept, config.host, config.port, **secure)
         except OSError as error:
             raise CoveyError(
-                f"broker {config.name} cannot listen on {config.host}:{config.port}: {error}"
+                f"broker {config.name} cannot listen on {config.host}:{config.port}: {error.strerror or error}"
             ) from None
-        self._say(logging.INFO, "ready", host=config.host, port=self.port, strategy=config.strategy)
+        self.started_s = self._loop.time()
+        self.say(logging.INFO, "listening", host=config.host, port=self.port, strategy=config.strategy)
         if config.admin is not None:
             from covey.broker.http.admin import Admin  # aiohttp takes its time
 
-            self._admin = Admin(self.sight, config.admin, self.security.contexts)
-            await self._admin.start()
-        self._dialling = [self._loop.create_task(self._dial(link)) for link in config.links if link.host]
-
-    @property
-    def peers(self) -> Mapping[Connection, Client | Neighbour | None]:
-        """Whoever is connected; None who has not said yet who it is."""
-        return self._peers
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether clients are served."""
-        return self._server is not None and self._server.is_serving()
-
-    @property
-    def admin_port(self) -> int:
-        """Where its inside is shown."""
-        assert self._admin is not None
-        return self._admin.port
+            self.admin = Admin(self.sight, config.admin, contexts)
+            await self.admin.start()
+        for link in config.links:
+            self.dial(link)
+        self._tick()
 
     @property
     def port(self) -> int:
         """Where it listens."""
-        assert self._server is not None
-        return int(self._server.sockets[0].getsockname()[1])
+        assert self.server is not None
+        return int(self.server.sockets[0].getsockname()[1])
 
-    async def stop(self, reason: str = "the broker stops") -> None:
-        """End every link and listen no more."""
-        self._say(logging.INFO, "stop", reason=reason)
-        for task in (*self._dialling, *self._checks):
+    @property
+    def is_ready(self) -> bool:
+        """Whether it listens and has compared tables with its neighbours, or has waited a lease for them."""
+        if self.server is None or self.is_draining:
+            return False
+        waited_s = self._loop.time() - self.started_s
+        return waited_s > self.config.lease_s or all(map(self.links.is_open, self.links.links))
+
+    async def stop(self, within_s: float = STOP_S) -> None:
+        """Send what waits, end every link and listen no more."""
+        for task in self._checks:
             task.cancel()
-        await asyncio.gather(*self._dialling, *self._checks, return_exceptions=True)
+        await asyncio.gather(*self._checks, return_exceptions=True)
+        await lifecycle.drain(self, within_s)
         self.security.close()
-        if self._admin is not None:
-            await self._admin.stop()
-        if self._server is not None:
-            self._server.close()
-        for connection in list(self._peers):
-            connection.end(reason)
-        # Closing transports write what they hold.
-        for _ in range(100):
-            if not self._peers:
-                break
-            await asyncio.sleep(0.01)
-        for connection in list(self._peers):
-            connection.abort()
+        if self.admin is not None:
+            await self.admin.stop()
+        if self._timer is not None:
+            self._timer.cancel()
 
-    def _say(self, level: int, event: str, /, **fields: object) -> None:
+    def _tick(self) -> None:
+        self._now()
+        self.links.tick()
+        self.exchange.plans.tick()
+        self.pressure.tick(self.config.stalled_s)
+        self._timer = self._loop.call_later(max(0.01, self.config.lease_s / TICKS), self._tick)
+
+    def _now(self) -> None:
+        self.exchange.now_s = self.pressure.now_s = self._loop.time()
+
+    def _later(self, after_s: float, call: Callable[[], None]) -> None:
+        def run() -> None:
+            self._now()
+            call()
+
+        self._loop.call_later(after_s, run)
+
+    def say(self, level: int, event: str, /, **fields: object) -> None:
+        """Log an event of this broker's life."""
         say(log, level, event, broker=self.config.name, **fields)
 
-    # -- dialling --------------------------------------------------------------------------------------------
+    # -- connections -----------------------------------------------------------------------------------------
 
-    async def _dial(self, link: LinkConfig) -> None:
-        pause_s = FIRST_PAUSE_S
-        while True:
-            closed = self._closed[link.name] = asyncio.Event()
-            contexts = self.security.contexts
-            try:
-                _, connection = await self._loop.create_connection(
-                    lambda: Connection(self, self.config.link_bounds, self.config.lease_s),
-                    link.host,
-                    link.port,
-                    ssl=None if contexts is None else contexts.dial,
-                    ssl_handshake_timeout=None if contexts is None else HANDSHAKE_S,
-                )
-            except OSError as error:
-                self._say(logging.DEBUG, "neighbour not reached", link=link.name, reason=error)
-            else:
-                self._dialled[connection] = link
-                self._say_hello(connection, link)
-                await closed.wait()
-                if connection.received_bytes:
-                    pause_s = FIRST_PAUSE_S
-            await asyncio.sleep(pause_s * (0.5 + secrets.randbelow(1000) / 1000))
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+    def _accept(self) -> Connection:
+        return self._connection(self.config.lease_s)
+
+    def _connection(self, lease_s: float) -> Connection:
+        connection = Connection(self, self.config.client_bounds, lease_s)
+        connection.on_pressure = self.pressure.pressed
+        return connection
+
+    def dial(self, link: LinkConfig) -> None:
+        """Begin to dial a neighbour, if it has an address."""
+        if link.host:
+            self.diallers[link.name] = Dialler(
+                self.config.name,
+                link,
+                lambda link: self._connection(self.config.lease_s),
+                self._say_hello,
+                lambda: link.name not in self._linked,
+                lambda: None if self.security.contexts is None else self.security.contexts.dial,
+            )
 
     def _say_hello(self, connection: Connection, link: LinkConfig) -> None:
+        self._dialled[connection] = link
         try:
             self.security.check_dialled(connection.extra("ssl_object"), link.name)
         except AccessError as error:
-            self._say(logging.WARNING, "neighbour not trusted", link=link.name, reason=error)
+            self.say(logging.WARNING, "neighbour not trusted", link=link.name, reason=error)
             connection.end(str(error))
             return
         token = self.security.neighbour_token
         hello = Hello(VERSION, "broker", self.config.name, token=token, incarnation=self.incarnation)
         connection.send(Kind.HELLO, encode(hello))
 
+    def connection_of(self, name: str) -> Connection | None:
+        """Return the connection to a neighbour, if it is there."""
+        return self._linked.get(name)
+
+    def name_of(self, connection: Connection) -> str:
+        """Return how people are told of a peer."""
+        peer = self.peers.get(connection)
+        if isinstance(peer, Neighbour):
+            return f"broker {peer.link}"
+        return f"client {peer.link} at {connection.peer}" if peer is not None else connection.peer
+
     # -- what connections report -----------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
         """Somebody has dialled, or answers."""
-        self._peers[connection] = None
+        self.peers[connection] = None
         self.tally.connections += 1
-        if len(self._peers) > self.config.max_connections:
+        if len(self.peers) > self.config.max_connections:
             connection.end("the broker has no room for more connections")
+        elif self.is_draining:
+            connection.end("the broker is going away")
 
     def received(self, connection: Connection, frames: list[bytes]) -> None:
         """Greet whoever is new; queue what others say."""
-        if self._peers.get(connection) is None and connection not in self._checking:
+        if self.peers.get(connection) is None and connection not in self._checking:
+            self._now()
             self._greet_checked(connection, frames.pop(0))
         if frames and connection in self._checking:
             self._checking[connection] += frames
-        elif frames and self._peers.get(connection) is not None:
+        elif frames and self.peers.get(connection) is not None:
             self.inbox.put(connection, frames)
 
     def closed(self, connection: Connection, reason: str) -> None:
         """Tell the exchange that somebody is gone."""
         self.inbox.finish(connection)
+        self.pressure.gone(connection)
         self._checking.pop(connection, None)
-        peer = self._peers.pop(connection, None)
+        peer = self.peers.pop(connection, None)
         link = self._dialled.pop(connection, None)
-        if link is not None:
-            self._closed[link.name].set()
-        self.exchange.now_s = self._loop.time()
+        if link is not None and link.name in self.diallers:
+            self.diallers[link.name].closed()
+        self._now()
         self.tally.gone(peer, connection, reason, self._loop.time())
-        if connection.was_slow:
-            self._say(logging.WARNING, "slow consumer", link=peer and peer.link, peer=connection.peer)
         if isinstance(peer, Client):
-            self._say(logging.DEBUG, "client gone", link=peer.link, peer=connection.peer, reason=reason)
+            self.say(logging.DEBUG, "client gone", link=peer.link, peer=connection.peer, reason=reason)
             self.exchange.client_down(peer.link)
-        elif isinstance(peer, Neighbour) and self._links.get(peer.link) is connection:
-            self._say(logging.WARNING, "link down", link=peer.link, peer=connection.peer, reason=reason)
-            del self._links[peer.link]
-            self.exchange.neighbour_down(peer.link)
+        elif isinstance(peer, Neighbour) and self._linked.get(peer.link) is connection:
+            level = logging.INFO if self.is_draining else logging.WARNING
+            self.say(level, "link down", link=peer.link, peer=connection.peer, reason=reason)
+            self._neighbour_down(peer.link)
 
     def drained(self, connection: Connection) -> None:
         """A link that was full has room again."""
+        self.pressure.drained(connection)
 
     def _handle(self, connection: Connection, frames: Sequence[bytes]) -> None:
-        peer = self._peers.get(connection)
-        self.exchange.now_s = self._loop.time()
+        peer = self.peers.get(connection)
+        self._now()
+        self.pressure.source = connection
         try:
             if frames and frames[-1][0] == Kind.GOODBYE:
                 frames = self._goodbye(connection, frames)
             if isinstance(peer, Client):
                 self.exchange.from_client(peer, frames)
             elif isinstance(peer, Neighbour):
-                self.exchange.from_neighbour(peer, frames)
+                self._from_neighbour(peer, frames)
         except CoveyError as error:
-            self._say(logging.WARNING, "link ended", peer=connection.peer, reason=error)
+            self.say(logging.WARNING, "link ended", peer=connection.peer, reason=error)
             connection.end(str(error), retry=False)
+        finally:
+            self.pressure.source = None
+
+    def _from_neighbour(self, peer: Neighbour, frames: Sequence[bytes]) -> None:
+        begin = 0
+        for at, one in enumerate(frames):
+            if one[0] == Kind.OVERLAY:
+                self.exchange.from_neighbour(peer, frames[begin:at])
+                self.links.received(peer.link, memoryview(one)[1:])
+                begin = at + 1
+        self.exchange.from_neighbour(peer, frames[begin:] if begin else frames)
 
     def _goodbye(self, connection: Connection, frames: Sequence[bytes]) -> Sequence[bytes]:
         said = decode_life(memoryview(frames[-1])[1:])
         if isinstance(said, Goodbye):
-            connection.end(said.reason, tell=False)
+            connection.finish(said.reason, heard_all=True)  # it still listens to what we have for it
         return frames[:-1]
 
     # -- greetings -------------------------------------------------------------------------------------------
@@ -257,7 +300,7 @@ class Broker:
             self._refuse(connection, error)
 
     def _refuse(self, connection: Connection, error: AccessError) -> None:
-        self._say(logging.WARNING, "peer refused", peer=connection.peer, reason=error)
+        self.say(logging.WARNING, "peer refused", peer=connection.peer, reason=error)
         connection.end(str(error), retry=False)
 
     def _greet(self, connection: Connection, first: bytes) -> None:
@@ -277,15 +320,26 @@ class Broker:
             case Hello(role="client") if link is None:
                 self._admit(connection, said)
             case Hello(role="broker") if link is None:
-                if said.name not in {one.name for one in self.config.links} or len(said.name) > MAX_NAME:
+                if len(said.name) > MAX_NAME or self.config.link(said.name) is None:
                     raise ProtocolError(f"{said.name!r:.40} is no neighbour of {self.config.name}")
                 self.security.check_neighbour(
                     connection.extra("ssl_object"), said.name, said.token, connection.host, self._loop.time()
                 )
+                if self._is_second(said):
+                    connection.end("there is a link already")
+                    return
                 connection.send(Kind.WELCOME, encode(self._welcome(0)))
                 self._neighbour_up(connection, said.name, said.incarnation)
             case _:
                 raise ProtocolError("a link begins with a greeting")
+
+    def _is_second(self, said: Hello) -> bool:
+        """Return whether we and a neighbour have dialled each other: then that of the first by name counts."""
+        old = self._linked.get(said.name)
+        peer = None if old is None else self.peers.get(old)
+        if old is None or not old.is_open or not isinstance(peer, Neighbour):
+            return False
+        return old in self._dialled and peer.incarnation == said.incarnation and self.config.name < said.name
 
     def _welcome(self, number: int) -> Welcome:
         config = self.config
@@ -303,7 +357,7 @@ class Broker:
             self._client_up(connection, permissions)
             return
         self._checking[connection] = []
-        connection.hold()
+        connection.hold("password")
         task = self._loop.create_task(self._prove(connection, said))
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
@@ -320,31 +374,40 @@ class Broker:
         frames = self._checking.pop(connection, None)
         if frames is None or not connection.is_open:
             return
+        self._now()
         self._client_up(connection, permissions)
         if frames:
             self.inbox.put(connection, frames)
-        connection.go_on()
+        connection.go_on("password")
 
     def _client_up(self, connection: Connection, permissions: Permissions) -> None:
         number = secrets.randbits(63)
         connection.send(Kind.WELCOME, encode(self._welcome(number)))
         connection.greeted(self.config.max_frame, self.config.lease_s)
         client = Client(link_of(number), number, connection, permissions)
-        self._peers[connection] = client
+        self.peers[connection] = client
         self.exchange.client_up(client)
 
     def _neighbour_up(self, connection: Connection, name: str, incarnation: int) -> None:
-        old = self._links.pop(name, None)
+        link = self.config.link(name)
+        if link is None:
+            raise ProtocolError(f"{name!r:.40} is no neighbour of {self.config.name} any longer")
+        old = self._linked.get(name)
         if old is not None:
-            self.tally.gone(self._peers[old], old, "the neighbour has dialled again", self._loop.time())
-            self._peers[old] = None
-            self.inbox.forget(old)
-            self.exchange.neighbour_down(name)
+            self.inbox.finish(old)
+            self.tally.gone(self.peers[old], old, "the neighbour has dialled again", self._loop.time())
+            self.peers[old] = None
+            self._neighbour_down(name)
             old.abort("the neighbour has dialled again")
         connection.greeted(MAX_LINK_FRAME, self.config.lease_s)
-        connection.lanes.bounds = self.config.link_bounds
+        connection.lanes.bounds = self.config.bounds(link)
         neighbour = Neighbour(name, connection, incarnation)
-        self._peers[connection] = neighbour
-        self._links[name] = connection
-        self._say(logging.INFO, "link up", link=name, peer=connection.peer)
-        self.exchange.neighbour_up(neighbour)
+        self.peers[connection] = neighbour
+        self._linked[name] = connection
+        self.say(logging.INFO, "link up", link=name, peer=connection.peer)
+        self.links.connected(neighbour)
+
+    def _neighbour_down(self, name: str) -> None:
+        del self._linked[name]
+        if name in self.links.links:
+            self.links.disconnected(name)

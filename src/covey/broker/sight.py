@@ -94,7 +94,8 @@ class Sight:
 
     def is_open(self, link: str) -> bool:
         """Return whether the neighbour and this broker know what each must know of the other."""
-        return any(link in part.neighbours() for part in self.router.trees.values())
+        links = self._broker.links
+        return link in links.links and links.is_open(link)
 
     def uptime_s(self) -> float:
         """Return how long the broker has been up."""
@@ -136,7 +137,7 @@ class Sight:
             "duplicates_suppressed": self.counters()["duplicates_suppressed"],
             "connections": tally.connections,
             "refused": self._broker.security.refused,
-            "slow_consumers": tally.slow,
+            "slow_consumers": self._broker.exchange.counters["slow_consumers"],
         }
 
     def slow(self) -> list[Row]:
@@ -223,7 +224,7 @@ class Sight:
         ]
         rows += [(found[0].link, partial(client, *found)) for found in self.clients()]
         ended = [
-            {"link": one.link, "name": one.name, "peer": one.peer, "reason": one.reason, "slow": one.slow}
+            {"link": one.link, "name": one.name, "peer": one.peer, "reason": one.reason}
             for one in reversed(self._broker.tally.ended)
         ]
         return {"broker": self.name, **page.of(rows), "ended": ended[:20]}
@@ -283,18 +284,20 @@ class Sight:
 
     def planz(self) -> Row:
         """Return the trees that are installed, with this broker's neighbours on each."""
+        epochs = self._broker.exchange.epochs
         return {
             "broker": self.name,
             "epochs": [
                 {
-                    "epoch": 0,
-                    "current": True,
-                    "strategy": self._broker.config.strategy,
+                    "epoch": epoch,
+                    "current": epoch == epochs.current,
+                    "planned": epochs.is_planned(epoch),
                     "trees": [
                         {"tree": tree, "links_up": part.links_up(), "open": list(part.neighbours())}
-                        for tree, part in self.router.trees.items()
+                        for tree, part in router.trees.items()
                     ],
                 }
+                for epoch, router in epochs.routers.items()
             ],
         }
 

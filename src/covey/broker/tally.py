@@ -24,7 +24,6 @@ class Ended:
     name: str
     peer: str
     reason: str
-    slow: bool
     at_s: float
 
 
@@ -35,7 +34,6 @@ class Tally:
         self.clients: Counter[str] = Counter()
         self.neighbours: dict[str, Counter[str]] = {}
         self.connections = 0
-        self.slow = 0
         self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
 
     def gone(
@@ -50,10 +48,9 @@ class Tally:
             known = self.neighbours.setdefault(peer.link, Counter())
             known.update(counts)
             known.update({name: getattr(peer, name) for name in NEIGHBOUR_COUNTS})
-        self.slow += connection.was_slow
         if peer is not None:
             name = peer.permissions.name if isinstance(peer, Client) else peer.link
-            self.ended.append(Ended(peer.link, name, connection.peer, reason, connection.was_slow, now_s))
+            self.ended.append(Ended(peer.link, name, connection.peer, reason, now_s))
 
 
 def counts_of(connection: Connection) -> dict[str, int]:

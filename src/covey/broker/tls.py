@@ -45,6 +45,11 @@ class Contexts:
             context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.reload()
 
+    def take(self, config: TlsConfig, folder: Path) -> None:
+        """Use other files, or the same ones as they are now, for links that begin from now on."""
+        self._config, self._folder = config, folder
+        self.reload()
+
     def reload(self) -> None:
         """Read the files again, for links that begin from now on; ConfigError if they cannot be used."""
         config = self._config

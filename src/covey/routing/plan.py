@@ -71,6 +71,14 @@ class TreePlan:
         """Return whether the tree goes over the link between the two brokers."""
         return self._links is None or frozenset((broker, other)) in self._links[tree]
 
+    def neighbours(self, tree: Tree, broker: str) -> list[str]:
+        """Return the brokers next to this one on a tree, sorted; none of a tree that is whatever links there are."""
+        if self._links is None:
+            return []
+        return sorted(
+            other for link in self._links[tree] if broker in link for other in link if other != broker
+        )
+
     def links(self, overlay: Iterable[tuple[str, str]]) -> list[list[tuple[str, str]]]:
         """Return the links of each tree, as the overlay has them; PlanError if it lacks one."""
         overlay = list(overlay)

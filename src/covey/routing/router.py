@@ -90,12 +90,18 @@ class Router:
             )
             for tree in plan.trees
         }
+        self._expected = {tree: plan.neighbours(tree, broker) for tree in plan.trees}
         self._telling = [(tree, self._trees[tree]) for tree in plan.telling]
         self._outputs: list[Output] = []
         for part in self._trees.values():
             part.outputs, part.parts = self._outputs, self._trees
         self._probes = Probes()
         self._seen = Seen(SEEN_EVENTS) if len(self._trees) > 1 else None
+
+    def remember_events(self) -> None:
+        """From now on remember events, so that one that comes again, over a passing cycle, is not taken twice."""
+        if self._seen is None:
+            self._seen = Seen(SEEN_EVENTS)
 
     def load(
         self,
@@ -227,6 +233,8 @@ class Router:
             self._deliver(message, local)
         else:
             self.counters["duplicates_suppressed"] += 1
+            if len(self._trees) == 1:
+                return  # on one tree nothing comes twice, unless it has gone round in a circle
         part.forward(message, source, local)
 
     def _publish_own(self, message: Publish, source: Link, local: Sequence[Place]) -> None:
@@ -277,6 +285,19 @@ class Router:
     def trees(self) -> Mapping[Tree, TreePart]:
         """The router's part of each tree."""
         return self._trees
+
+    def is_synchronised(self) -> bool:
+        """Return whether all neighbours that are up, or on a tree of the plan, have let us know what they want."""
+        return all(
+            part.has_synchronised(link)
+            for tree, part in self._trees.items()
+            for link in (*self._expected[tree], *part.links_up())
+        )
+
+    def advertised_by(self, link: Link) -> dict[Key, Filter]:
+        """Return what a client has advertised."""
+        part = self._telling[0][1]
+        return {key: advertised.filter for key, advertised in part.advertised.of_link(link).items()}
 
     def remote_entries(self) -> list[tuple[Link, Filter]]:
         """Return what neighbours asked for, as pairs of link and filter."""

@@ -88,6 +88,7 @@ class TreePart:
         self._their_digests: dict[Link, Digest] = {}
         self._remembered: dict[tuple[Link, str], list[Fact]] = {}
         self._loaded: set[Link] = set()  # what is known from these was not heard from them yet
+        self._synchronised: set[Link] = set()  # we have what these wanted us to know when their link came up
         self.strategy = registered.make(self, **options)
 
     # -- the strategy's site ---------------------------------------------------------------------------------
@@ -144,6 +145,7 @@ class TreePart:
         """Withdraw and remember everything that came from the neighbour."""
         if self._states.pop(link, None) is None:
             return
+        self._synchronised.discard(link)
         self._their_digests.pop(link, None)
         was_open = link in self._open
         self._open = tuple(other for other in self._open if other != link)
@@ -190,6 +192,7 @@ class TreePart:
         facts = digest.restore(known, message.buckets, message.changed)
         if message.what == SUBSCRIPTIONS:
             self._loaded.discard(link)
+            self._synchronised.add(link)
             if was_loaded:
                 self.strategy.relearn(link, facts)
             else:
@@ -253,6 +256,10 @@ class TreePart:
     def is_advertised(self, link: Link, event: object) -> bool:
         """Return whether the client at the link has announced that it may publish this."""
         return not self._with_advertisements or self.advertised.match(link, event)
+
+    def has_synchronised(self, link: Link) -> bool:
+        """Return whether the neighbour is up and has let us know what it wants."""
+        return link in self._synchronised
 
     def links_up(self) -> list[Link]:
         """Return the neighbours to which a link is up, open or not yet."""

@@ -13,7 +13,9 @@ event loop's thread.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Protocol
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Protocol, cast
 
 from covey.errors import CoveyError, ProtocolError
 from covey.wire.frames import MAX_GREETING, Kind, Splitter, frame
@@ -22,6 +24,12 @@ from covey.wire.messages import Goodbye, encode
 
 HIGH_WATER: Final = 1 << 20  # bytes that a transport may hold
 GREETING_S: Final = 10.0  # within which a peer says who it is
+LAST_WORDS_S: Final = 5.0  # that a peer has to end its side, once it was told goodbye
+
+# Parts of a lease: how often a silent end says something, and how much silence is death. A peer's silence is noticed
+# within the two together, less than one lease.
+BEAT: Final = 0.2
+SILENCE: Final = 0.75
 
 _PING: Final = frame(Kind.PING, b"")
 _PONG: Final = frame(Kind.PONG, b"")
@@ -60,19 +68,22 @@ class Connection(asyncio.Protocol):
         self._is_full = False
         self._reason = "the peer closed the link"
         self._ending = False
+        self._finishing = False
+        self._has_heard_all = False  # the peer has said goodbye
+        self._has_said_all = False
         self._greeted = False
+        self._holds: set[str] = set()
+        self.on_pressure: Callable[[Connection, Verdict], None] | None = None  # when a link's bounds are met
         self.lanes = Lanes(bounds)
         self.peer = ""  # its address, for people
         self.host = ""  # of that, without the port
-        self.was_slow = False  # the link ended because the peer read too slowly
         self.received_bytes = self.sent_bytes = 0
 
     # -- life ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The stream is there."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
         transport.set_write_buffer_limits(HIGH_WATER)
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "")
@@ -87,22 +98,23 @@ class Connection(asyncio.Protocol):
         self._lease_s = lease_s
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = self._loop.call_later(self._lease_s / 3, self._beat)
+            self._timer = self._loop.call_later(self._lease_s * BEAT, self._beat)
 
     def _beat(self) -> None:
         now_s = self._loop.time()
-        if self._timer is not None and now_s - self._timer.when() > self._lease_s / 3:
-            self._heard_s = now_s  # it was us who slept: what the peer said meanwhile is not read yet
+        slept = self._timer is not None and now_s - self._timer.when() > self._lease_s * BEAT
+        if slept or self._holds:
+            self._heard_s = now_s  # it is us who slept or did not listen: what the peer said is not read yet
         self._timer = None
         if not self._greeted:
             self.end("the peer has not said who it is", tell=False)
-        elif now_s - self._heard_s > self._lease_s:
+        elif now_s - self._heard_s > self._lease_s * SILENCE:
             self._reason = f"nothing was heard for {self._lease_s:g} s"
             self.abort()
         else:
-            if now_s - self._sent_s > self._lease_s / 3:
+            if now_s - self._sent_s > self._lease_s * BEAT / 2 and not self._finishing:
                 self._put(_PING)
-            self._timer = self._loop.call_later(self._lease_s / 3, self._beat)
+            self._timer = self._loop.call_later(self._lease_s * BEAT, self._beat)
 
     def end(self, reason: str, *, retry: bool = True, tell: bool = True) -> None:
         """End the link after what waits in the transport; the peer is told why."""
@@ -117,6 +129,35 @@ class Connection(asyncio.Protocol):
         self._transport.close()
         # A peer that does not read keeps a closing transport open for ever.
         self._loop.call_later(5.0, self._transport.abort)
+
+    def finish(self, reason: str, *, retry: bool = True, heard_all: bool = False) -> None:
+        """Take nothing more to be sent; once all that waits is, say goodbye, and end when the peer does.
+
+        What the peer says meanwhile is still heard; `heard_all` is that it has said goodbye.
+        """
+        self._has_heard_all = self._has_heard_all or heard_all
+        if self._ending or self._transport is None:
+            return
+        if self._finishing:
+            if self._has_said_all:
+                self._last_words()
+            return
+        self._reason = reason
+        self._put(frame(Kind.GOODBYE, encode(Goodbye(reason, retry))), barrier=True)
+        self._finishing = True
+
+    def _last_words(self) -> None:
+        transport = self._transport
+        assert transport is not None
+        self._has_said_all = True
+        if not transport.can_write_eof() and self._has_heard_all:
+            transport.close()  # TLS cannot be half closed, and nobody has anything more to say
+        # To close at once would be a reset, if the peer has said something that is not read yet, and what it has not
+        # read would be lost.
+        if transport.can_write_eof() and not transport.is_closing():
+            with suppress(OSError):  # it is gone, and we have not heard of it yet
+                transport.write_eof()
+        self._loop.call_later(LAST_WORDS_S, transport.abort)
 
     def abort(self, reason: str = "") -> None:
         """End the link at once."""
@@ -136,9 +177,14 @@ class Connection(asyncio.Protocol):
         self._owner.closed(self, self._reason)
 
     @property
+    def is_greeted(self) -> bool:
+        """Whether the peer has said who it is."""
+        return self._greeted
+
+    @property
     def is_open(self) -> bool:
         """Whether something can still be sent."""
-        return self._transport is not None and not self._ending
+        return self._transport is not None and not self._ending and not self._finishing
 
     def extra(self, name: str) -> object:
         """Return what the transport knows, such as `ssl_object`."""
@@ -168,30 +214,39 @@ class Connection(asyncio.Protocol):
             self._put(_PONG)
         return others
 
-    def hold(self) -> None:
-        """Read nothing more for now."""
+    def hold(self, why: str = "") -> None:
+        """Read nothing more for now; there may be several reasons."""
+        self._holds.add(why)
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
-    def go_on(self) -> None:
-        """Read again."""
-        if self._transport is not None and not self._transport.is_closing():
+    def go_on(self, why: str = "") -> None:
+        """Read again, unless there is another reason not to."""
+        self._holds.discard(why)
+        if not self._holds and self._transport is not None and not self._transport.is_closing():
+            self._heard_s = self._loop.time()
             self._transport.resume_reading()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is read for now."""
+        return bool(self._holds)
 
     # -- out -------------------------------------------------------------------------------------------------
 
     def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
         """Send a control frame."""
-        if self._transport is not None and not self._ending:
+        if self.is_open:
             self._put(frame(kind, body), barrier=barrier)
 
     def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
         """Send `count` whole frames with events, as the link's bounds allow."""
-        if self._transport is None or self._ending:
+        if not self.is_open:
             return Verdict.DROPPED
         verdict = self.lanes.put_events(chunk, count)
+        if verdict is not Verdict.TAKEN and self.on_pressure is not None:
+            self.on_pressure(self, verdict)
         if verdict is Verdict.LOST:
-            self.was_slow = True
             self.end(f"the peer reads too slowly: {self.lanes.count:,} events wait for it")
         elif verdict is Verdict.FULL:
             self._is_full = True
@@ -200,7 +255,6 @@ class Connection(asyncio.Protocol):
 
     def _put(self, chunk: bytes, *, barrier: bool = False) -> None:
         if self.lanes.put_control(chunk, barrier=barrier) is Verdict.LOST:
-            self.was_slow = True
             self.abort("the peer reads too slowly: too much control traffic waits for it")
         self._pump_soon()
 
@@ -222,6 +276,8 @@ class Connection(asyncio.Protocol):
         if self._is_full and not self.lanes.is_over:
             self._is_full = False
             self._owner.drained(self)
+        if self._finishing and not self.lanes and not self._ending:
+            self._last_words()
 
     def pause_writing(self) -> None:
         """The transport holds enough."""

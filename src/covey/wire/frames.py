@@ -36,6 +36,7 @@ class Kind(IntEnum):
     REPLY = 9  # what became of it
     ROUTE = 16  # a message of one router to another
     OVERLAY = 17  # what brokers tell each other of the overlay itself
+    PLAN = 18  # what they tell each other of plans
     EVENT = 32  # an event on its way
     DELIVERY = 33  # an event for subscriptions of a client
     TAKEN = 34  # events that are on disk with the sender, so that the other may forget them

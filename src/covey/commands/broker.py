@@ -1,0 +1,154 @@
+"""`covey broker`, `covey check-config` and `covey up`: run a broker, look at a configuration, run a whole overlay."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from covey.commands.output import print_json
+from covey.errors import ConfigError
+
+READY_S = 30.0
+
+File = Annotated[Path, typer.Argument(help="A TOML file.", show_default=False)]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any setting, as PATH=VALUE; several times.", show_default=False),
+]
+
+
+def broker(
+    config: Annotated[Path | None, typer.Option(help="A TOML file.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Option(help="The broker's name.", show_default=False)] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Where it listens [127.0.0.1].", show_default=False)
+    ] = None,
+    port: Annotated[
+        str | None, typer.Option(help="Its port [7400]; 0: a free one.", show_default=False)
+    ] = None,
+    strategy: Annotated[str | None, typer.Option(help="Its strategy [covering].", show_default=False)] = None,
+    link: Annotated[
+        list[str] | None,
+        typer.Option(help="A neighbour, NAME or NAME=HOST:PORT; several times.", show_default=False),
+    ] = None,
+    settings: Settings = None,
+) -> None:
+    """Run a broker until it is told to end.
+
+    Settings come from the file, then from the environment (COVEY_NAME, COVEY_PORT, …), then from these options. SIGTERM
+    drains and ends it, SIGUSR2 makes it a lame duck, SIGHUP lets it read its settings again.
+    """
+    # Loaded here: it brings the compiler, which takes half a second.
+    from covey.broker.config_reading import read_config
+    from covey.broker.daemon import run
+    from covey.broker.logs import configure as configure_logs
+
+    flags = {"name": name, "host": host, "port": port, "strategy": strategy, **_pairs(settings)}
+    given = {path: value for path, value in flags.items() if value is not None}
+
+    def read() -> Any:
+        return read_config(config, os.environ, given, link)
+
+    known = read()
+    configure_logs(known.log_level, known.log_format)
+
+    def report(news: str) -> None:
+        what, _, rest = news.partition(" ")
+        if what == "listening":
+            typer.echo(f"broker {known.name} listens on covey://{known.host}:{rest}")
+        elif what in ("ready", "ended"):
+            typer.echo(f"broker {known.name}: {what}")
+
+    run(known, report, reread=read)
+
+
+def _pairs(settings: list[str] | None) -> dict[str, str]:
+    found = {}
+    for said in settings or ():
+        path, equals, value = said.partition("=")
+        if not equals:
+            raise ConfigError(f"--set: expected PATH=VALUE, not {said!r:.60}")
+        found[path] = value
+    return found
+
+
+def check_config(
+    file: File,
+    json: Annotated[bool, typer.Option("--json", help="Print every setting as JSON.")] = False,
+) -> None:
+    """Check a broker's configuration or an overlay's topology, as `covey broker` and `covey up` would read it."""
+    from covey.broker.config_reading import as_values, config_of, read_toml
+    from covey.broker.topology import is_topology, topology_of
+
+    values = read_toml(file)
+    if is_topology(values):
+        topology = topology_of(values, str(file))
+        configs = topology.configs(dict.fromkeys(topology.brokers, 0))
+        if json:
+            print_json({name: as_values(config) for name, config in configs.items()})
+        else:
+            typer.echo(f"{file}: an overlay of {len(configs)} brokers and {len(topology.links)} links")
+        return
+    config = config_of(values, str(file), str(file.parent))
+    if json:
+        print_json(as_values(config))
+    else:
+        typer.echo(
+            f"{file}: broker {config.name} on {config.host}:{config.port}, {len(config.links)} links, "
+            f"strategy {config.strategy}"
+        )
+
+
+def up(
+    file: File,
+    seconds: Annotated[
+        float | None, typer.Option(help="End by itself after so long.", show_default=False, min=0)
+    ] = None,
+) -> None:
+    """Start a whole overlay on this machine, for trying things; Ctrl-C ends it.
+
+    One process a broker. Prints their addresses, and "ready" once all links are open.
+    """
+    import time
+
+    from covey.broker.forking import Family, listen
+    from covey.broker.logs import configure as configure_logs
+    from covey.broker.topology import read_topology
+
+    topology = read_topology(file)
+    settings = topology.settings
+    configure_logs(str(settings.get("log_level", "warning")), str(settings.get("log_format", "logfmt")))
+    sockets = {
+        name: listen("127.0.0.1", topology.first_port + number if topology.first_port else 0)
+        for number, name in enumerate(topology.brokers)
+    }
+    configs = topology.configs({name: one.getsockname()[1] for name, one in sockets.items()})
+    family = Family()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        family.start(configs, sockets)
+        family.wait("listening", READY_S)
+        for name, config in configs.items():
+            typer.echo(f"{name} covey://{config.host}:{config.port}")
+        family.wait("linked", READY_S)
+        typer.echo("ready")
+        until_s = None if seconds is None else time.monotonic() + seconds
+        while any(child.is_alive for child in family.children):
+            if until_s is not None and time.monotonic() > until_s:
+                break
+            for child, news in family.listen(0.2):
+                if news == "gone":
+                    typer.echo(f"{child.name} has ended")
+    except KeyboardInterrupt:
+        typer.echo("ending")
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        family.stop(max(config.drain_s for config in configs.values()) + 5.0)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt

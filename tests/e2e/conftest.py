@@ -1,0 +1,15 @@
+"""What end-to-end tests are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.e2e.helpers.nursery import Nursery
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """A process that forks brokers, one for all tests."""
+    with Nursery() as one:
+        yield one

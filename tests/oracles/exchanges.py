@@ -1,0 +1,175 @@
+"""Brokers without sockets: exchanges joined by queues, from which frames are taken in any order that links allow."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import covey.strategies  # noqa: F401 (registers them)
+from covey.broker.config import BrokerConfig
+from covey.broker.epochs import Epochs, router_maker
+from covey.broker.exchange import Exchange
+from covey.broker.peers import Client, Neighbour
+from covey.core.filter import Filter
+from covey.wire.events import delivery_of, encode_content, encode_event, envelope_of, link_of
+from covey.wire.frames import Kind, Splitter
+from covey.wire.lanes import Bounds, Lanes, Verdict
+from covey.wire.messages import (
+    AdvertiseRequest,
+    FlushRequest,
+    Reply,
+    SubscribeRequest,
+    UnsubscribeRequest,
+    decode_reply,
+    encode,
+)
+
+BIG = 1 << 26
+
+
+class QueuePort:
+    """The sending end of a link, with the lanes that a real one has."""
+
+    def __init__(self) -> None:
+        self.lanes = Lanes(Bounds())
+        self._splitter = Splitter(BIG)
+
+    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
+        head = (len(body) + 1).to_bytes(4, "little") + bytes((kind,))
+        self.lanes.put_control(head + body, barrier=barrier)
+
+    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
+        return self.lanes.put_events(chunk, count)
+
+    def take(self) -> list[bytes]:
+        """Return the frames of the next chunk."""
+        return [one for chunk in self.lanes.take(1) for one in self._splitter.feed(chunk)]
+
+
+@dataclass
+class Attached:
+    """A client of one broker: what it was delivered, as (sid, publisher, number)."""
+
+    mesh: Mesh
+    broker: str
+    client: Client
+    port: QueuePort
+    number: int
+    published: int = 0
+    requests: int = 0
+    sids: int = 0
+    delivered: list[tuple[int, int, int]] = field(default_factory=list)
+    replies: dict[int, Reply] = field(default_factory=dict)
+
+    def _ask(self, kind: Any, *values: Any) -> int:
+        self.requests += 1
+        body = encode(kind(self.requests, *values))
+        self.mesh.exchanges[self.broker].from_client(self.client, [bytes((Kind.REQUEST,)) + body])
+        return self.requests
+
+    def subscribe(self, filter: Filter) -> int:
+        self.sids += 1
+        self._ask(SubscribeRequest, self.sids, filter.encode())
+        return self.sids
+
+    def unsubscribe(self, sid: int) -> None:
+        self._ask(UnsubscribeRequest, sid)
+
+    def advertise(self, filter: Filter) -> None:
+        self._ask(AdvertiseRequest, self.requests + 1, filter.encode())
+
+    def flush(self) -> int:
+        return self._ask(FlushRequest)
+
+    def publish(self, content: Any) -> int:
+        self.published += 1
+        family, data = encode_content(content)
+        one = encode_event(data, b"", family=family, publisher=self.number, number=self.published)
+        self.mesh.exchanges[self.broker].from_client(self.client, [one])
+        return self.published
+
+    def receive(self) -> None:
+        while self.port.lanes:
+            for one in self.port.take():
+                if one[0] == Kind.REPLY:
+                    reply = decode_reply(memoryview(one)[1:])
+                    self.replies[reply.request] = reply
+                else:
+                    delivery = delivery_of(one)
+                    envelope = envelope_of(delivery.event)
+                    self.delivered += [(sid, envelope.publisher, envelope.number) for sid in delivery.sids]
+
+
+class Mesh:
+    """An overlay of exchanges; `step` moves one chunk over some link."""
+
+    def __init__(
+        self, links: list[tuple[str, str]], on_tree: list[tuple[str, str]], strategy: str, seed: int
+    ) -> None:
+        self.random = random.Random(seed)
+        self.now_s = 0.0
+        names = sorted({end for link in links for end in link})
+        self.exchanges = {name: self._exchange(name, strategy) for name in names}
+        self.ports: dict[tuple[str, str], QueuePort] = {}
+        self.neighbours: dict[tuple[str, str], Neighbour] = {}
+        self.numbers = 0
+        self.clients: list[Attached] = []
+        self.seen: dict[str, deque[str]] = defaultdict(deque)
+        for a, b in links:
+            for here, there in ((a, b), (b, a)):
+                port = self.ports[here, there] = QueuePort()
+                self.neighbours[here, there] = Neighbour(there, port)
+            self.connect(a, b, (a, b) in on_tree)
+
+    def _exchange(self, name: str, strategy: str) -> Exchange:
+        return Exchange(Epochs(router_maker(BrokerConfig(name, strategy=strategy))))
+
+    def connect(self, a: str, b: str, on_tree: bool) -> None:
+        for here, there in ((a, b), (b, a)):
+            self.exchanges[here].connected(self.neighbours[here, there])
+            if on_tree:
+                self.exchanges[here].neighbour_up(self.neighbours[here, there])
+
+    def disconnect(self, a: str, b: str) -> None:
+        """Cut a link for good, and lose what is on it."""
+        for here, there in ((a, b), (b, a)):
+            exchange = self.exchanges[here]
+            exchange.disconnected(there)
+            exchange.neighbour_down(there)
+            exchange.given_up(there)
+            self.ports[here, there].lanes = Lanes(Bounds())
+
+    def client(self, broker: str) -> Attached:
+        self.numbers += 1
+        port = QueuePort()
+        client = Client(link_of(self.numbers), self.numbers, port)
+        self.exchanges[broker].client_up(client)
+        attached = Attached(self, broker, client, port, self.numbers)
+        self.clients.append(attached)
+        return attached
+
+    def step(self) -> bool:
+        """Move one chunk; return whether there was one."""
+        busy = [pair for pair, port in self.ports.items() if port.lanes]
+        if not busy:
+            return False
+        here, there = self.random.choice(busy)
+        self.now_s += 0.001
+        self.exchanges[there].now_s = self.now_s
+        frames = self.ports[here, there].take()
+        self.exchanges[there].from_neighbour(self.neighbours[there, here], frames)
+        return True
+
+    def settle(self) -> None:
+        while self.step():
+            pass
+        for client in self.clients:
+            client.receive()
+
+    def pass_time(self, span_s: float) -> None:
+        self.now_s += span_s
+        for exchange in self.exchanges.values():
+            exchange.now_s = self.now_s
+            exchange.plans.tick()

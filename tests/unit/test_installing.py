@@ -1,0 +1,102 @@
+"""Installing a plan: each step, and every way in which it can fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from covey.broker.installing import Installation, Step
+from covey.errors import PlanError, ProtocolError
+from covey.planning.plan import Plan, PlannedTree
+from covey.wire.plans import BARE, MOST_EPOCHS, PlanState, Ready, decode_plan, encode_plan
+
+PLAN = Plan(
+    "mine",
+    1,
+    ("a", "b", "c"),
+    (("a", "b", 1.0), ("a", "c", 1.0), ("b", "c", 1.0)),
+    (PlannedTree("a", (("a", "b"), ("a", "c"))), PlannedTree("c", (("a", "b"), ("b", "c")))),
+).encode()
+
+
+def begin(state: PlanState = BARE) -> Installation:
+    return Installation(state, "a", PLAN, 100.0, patience_s=30.0, grace_s=5.0)
+
+
+def test_a_plan_goes_in_step_by_step() -> None:
+    installation = begin()
+    asked = installation.state
+    assert (asked.version, asked.current, asked.plans) == (1, 0, {0: b"", 1: PLAN})
+    assert [installation.ready(broker) for broker in ("b", "b", "a", "c")] == [False, False, False, True]
+    assert installation.step is Step.PROBING
+    switched = installation.probed(110.0)
+    assert switched is not None
+    assert (switched.version, switched.current, set(switched.plans)) == (2, 1, {0, 1})
+    assert installation.tick(114.9) is None
+    retired = installation.tick(115.0)
+    assert retired is not None
+    assert (retired.version, retired.current, set(retired.plans)) == (3, 1, {1})
+    assert installation.step is Step.DONE
+    assert installation.tick(1e9) is None
+    with pytest.raises(PlanError, match="retired"):
+        installation.roll_back(1e9)
+
+
+def test_a_broker_that_is_not_ready_in_time_stops_it() -> None:
+    installation = begin()
+    installation.ready("a")
+    assert installation.tick(129.0) is None
+    state = installation.tick(130.0)
+    assert state is not None
+    assert (state.version, state.current, state.plans) == (2, 0, {0: b""})
+    assert installation.step is Step.FAILED
+    assert installation.reason == "not ready in time: b, c"
+    assert not installation.ready("b")
+    assert installation.probed(131.0) is None
+
+
+def test_a_plan_in_use_is_rolled_back_and_stays_for_what_is_on_its_way() -> None:
+    installation = begin()
+    for broker in "abc":
+        installation.ready(broker)
+    installation.probed(101.0)
+    state = installation.roll_back(102.0)
+    assert (state.current, set(state.plans)) == (0, {0, 1})
+    with pytest.raises(PlanError, match="taken back already: rolled back"):
+        installation.roll_back(103.0)
+    assert installation.tick(106.9) is None
+    state = installation.tick(107.0)
+    assert state is not None
+    assert (state.current, set(state.plans)) == (0, {0})
+    assert installation.step is Step.FAILED
+
+
+def test_there_are_never_too_many_plans() -> None:
+    plans = dict.fromkeys(range(MOST_EPOCHS), b"")
+    with pytest.raises(PlanError, match="are the most at one time"):
+        begin(PlanState(7, "b", 0, plans))
+
+
+def test_what_is_no_plan_is_refused_before_anybody_hears_of_it() -> None:
+    with pytest.raises(PlanError):
+        Installation(BARE, "a", b"{}", 0.0, patience_s=1.0, grace_s=1.0)
+
+
+@pytest.mark.parametrize("said", [BARE, PlanState(3, "x", 2, {2: PLAN, 0: b""}), Ready(3, "x", "b")])
+def test_messages_travel(said: PlanState | Ready) -> None:
+    assert decode_plan(encode_plan(said)) == said
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        PlanState(1, "x", 3, {0: b""}),
+        PlanState(1, "x", 0, {}),
+        PlanState(1, "x", 0, dict.fromkeys(range(MOST_EPOCHS + 1), b"")),
+        PlanState(1, "x", 0, {0: b"", 1 << 16: b""}),
+        b"",
+        ["state"],
+    ],
+)
+def test_what_cannot_be_is_refused(said: object) -> None:
+    with pytest.raises(ProtocolError):
+        decode_plan(encode_plan(said))
