@@ -47,6 +47,8 @@ from covey.wire.events import (
     publish_of,
 )
 from covey.wire.frames import LENGTH, Kind, Splitter, frame
+from covey.wire.overlay import Attach, Detach, Detached, LinkState, States, decode_overlaid, encode_overlaid
+from covey.wire.plans import PlanState, Ready, decode_plan, encode_plan
 
 EXPECTED = (ProtocolError, EventError, FilterError)
 
@@ -82,6 +84,8 @@ REQUESTS = [
     wire.UnadvertiseRequest(1, 2),
     wire.FlushRequest(1),
 ]
+OVERLAID = [States((LinkState("a", 7, {"b": (1, True), "c": (2, False)}),)), Attach(), Detach(), Detached()]
+PLANNED = [PlanState(3, "a", 1, {0: b"", 1: b"a plan"}), Ready(3, "a", "b")]
 CONTENTS = [
     {"price": 5, "symbol": "IBM", "nested": {"a": 1.5, "b": True, "c": None}},
     {"big": 1 << 80, "text": "é" * 50},
@@ -127,6 +131,8 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], list[bytes]]] = {
     "request": (wire.decode_request, [wire.encode(one) for one in REQUESTS]),
     "reply": (wire.decode_reply, [wire.encode(wire.Reply(3, "error"))]),
     "routed": (wire.decode_routed, [wire.encode_routed(one, 3) for one in ROUTED]),
+    "overlay": (decode_overlaid, [encode_overlaid(one) for one in OVERLAID]),
+    "plan": (decode_plan, [encode_plan(one) for one in PLANNED]),
     "event": (read_event, EVENTS),
     "delivery": (read_delivery, DELIVERIES),
     "filter": (covey.decode, [one.encode() for one in FILTERS]),
@@ -220,6 +226,15 @@ def test_bombs_cost_little(name: str, bomb: str) -> None:
             tracemalloc.stop()
         assert took_s < 3.0
         assert peak < 64 << 20
+
+
+@pytest.mark.parametrize("sequence", [-1, 1 << 62, (1 << 64) - 1])
+def test_a_number_after_which_there_is_none(sequence: int) -> None:
+    """What counts up from a peer's number must be able to."""
+    with pytest.raises(ProtocolError):
+        decode_overlaid(encode_overlaid(States((LinkState("a", sequence, {}),))))
+    with pytest.raises(ProtocolError):
+        decode_plan(encode_plan(PlanState(sequence, "a", 0, {0: b""})))
 
 
 # -- the splitter --------------------------------------------------------------------------------------------
