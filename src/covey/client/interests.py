@@ -7,7 +7,7 @@ whoever waits for it (`session.ask`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final
 
@@ -155,7 +155,7 @@ class Interests:
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def deliveries(self, frames: list[bytes]) -> None:
+    def deliveries(self, frames: Sequence[bytes]) -> None:
         """Give events to subscriptions; most are for one, as were those before them."""
         find = self._by_beginning.get
         last = b""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, Protocol
 
@@ -44,7 +45,7 @@ _NAME: Final = Struct("<QQ")
 class Receiver(Protocol):
     """To whom a link gives what comes."""
 
-    def deliveries(self, frames: list[bytes]) -> None:
+    def deliveries(self, frames: Sequence[bytes]) -> None:
         """DELIVERY frames, in order."""
 
     def taken(self, publisher: int, number: int) -> None:
@@ -138,7 +139,7 @@ class Link:
     def opened(self, connection: Connection) -> None:
         """Nothing to do: the broker is greeted by whoever dials."""
 
-    def received(self, connection: Connection, frames: list[bytes]) -> None:
+    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
         """Sort what has come; most of it is deliveries, all in a row."""
         first = 0
         for at, one in enumerate(frames):

@@ -36,7 +36,7 @@ class Restored(Protocol):
     def restore(self, link: Link) -> list[asyncio.Future[None]]:
         """Ask for everything on a new link; the futures are done when all is in force."""
 
-    def deliveries(self, frames: list[bytes]) -> None:
+    def deliveries(self, frames: Sequence[bytes]) -> None:
         """DELIVERY frames, in order."""
 
     def end(self, error: CoveyError | None) -> None:
@@ -219,7 +219,7 @@ class Session:
 
     # -- what links report -----------------------------------------------------------------------------------
 
-    def deliveries(self, frames: list[bytes]) -> None:
+    def deliveries(self, frames: Sequence[bytes]) -> None:
         """Events have come."""
         self.interests.deliveries(frames)
 
