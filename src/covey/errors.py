@@ -4,6 +4,7 @@
     ├── FilterError      a filter's text, wire form or parts are not acceptable
     ├── EventError       an event is not a mapping of names to scalars, a document or a set of words
     ├── ProtocolError    a peer sent what the protocol does not allow
+    ├── AccessError      somebody may not do what they ask for, or has not proved who they are
     ├── ConfigError      a setting, file or command line is wrong
     ├── PlanError        a plan cannot be used
     ├── LinkError        no broker can be reached, or the link to it is gone
@@ -66,6 +67,10 @@ class EventError(CoveyError):
 
 class ProtocolError(CoveyError):
     """A peer sent what the protocol does not allow."""
+
+
+class AccessError(CoveyError):
+    """Somebody may not do what they ask for, or has not proved who they are."""
 
 
 class ConfigError(CoveyError):

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from covey.broker.http.config import AdminConfig
+from covey.broker.logs import FORMATS, LEVELS, LOGFMT
+from covey.broker.security import SecurityConfig
 from covey.broker.settings import choice, flag, free_table, integer, number, setting, table, text
 from covey.wire.frames import MAX_FRAME
 from covey.wire.lanes import DISCONNECT, POLICIES, Bounds
 
 MAX_LINK_FRAME: Final = 64 << 20  # of a neighbour: one frame may say what a whole table differs in
-LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 POLICY: Final = "what happens to events beyond the bounds: disconnect, drop-oldest, drop-new or block"
 
 
@@ -84,7 +86,8 @@ class BrokerConfig:
     lame_duck_s: float = setting(
         number(), "seconds over which a lame duck sends its clients away", default=30.0, reload=True
     )
-    log_level: str = setting(choice(LOG_LEVELS), "the least that is logged", default="info", reload=True)
+    log_level: str = setting(choice(LEVELS), "the least that is logged", default="info", reload=True)
+    log_format: str = setting(choice(FORMATS), "lines for people or for programs", default=LOGFMT)
     max_frame: int = setting(
         integer(1 << 10, MAX_LINK_FRAME),
         "bytes of the longest frame of a client",
@@ -121,6 +124,8 @@ class BrokerConfig:
     calm_at: int = setting(
         integer(0), "frames that wait, below which it is congested no longer", default=1_000, reload=True
     )
+    security: SecurityConfig = field(default_factory=SecurityConfig, metadata={"reload": True})
+    admin: AdminConfig | None = None
 
     def link(self, name: str) -> LinkConfig | None:
         """Return a neighbour by its name."""

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.http.config import read_admin
+from covey.broker.security import SECTIONS, Security, read_security
 from covey.broker.settings import hint, mistake, read_table, settings_of, shown
 from covey.errors import ConfigError
 from covey.wire.lanes import POLICIES
@@ -52,7 +54,7 @@ def read_config(
         _put(values, path, _read(path, said, f"--{path.replace('_', '-')}"))
     if links:
         values["links"] = [_link_of(said, "--link") for said in links]
-    return config_of(values, place)
+    return config_of(values, place, "" if file is None else str(file.parent))
 
 
 def read_toml(file: Path) -> dict[str, Any]:
@@ -69,9 +71,12 @@ def read_toml(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file} is not TOML: {error!s:.120}") from None
 
 
-def config_of(values: Mapping[str, Any], place: str) -> BrokerConfig:
-    """Return the configuration that these values make; `place` is how errors name their origin."""
-    found = read_table(BrokerConfig, values, place, known=("links",))
+def config_of(values: Mapping[str, Any], place: str, folder: str = "") -> BrokerConfig:
+    """Return the configuration that these values make; `place` is how errors name their origin.
+
+    Files that it names are relative to the folder.
+    """
+    found = read_table(BrokerConfig, values, place, known=("links", *SECTIONS, "admin"))
     if "name" not in found:
         raise mistake(place, "name", "a broker needs a name, and it is missing")
     check_name(found["name"], place, "name")
@@ -85,6 +90,12 @@ def config_of(values: Mapping[str, Any], place: str) -> BrokerConfig:
             raise mistake(place, "links", f"there are several links to {name}")
         if name == found["name"]:
             raise mistake(place, "links", f"{name} has a link to itself")
+    try:
+        found["security"] = read_security(values, folder)
+        Security(found["security"], found.get("host", "127.0.0.1")).close()  # whose mistakes are found now
+        found["admin"] = read_admin(values["admin"]) if "admin" in values else None
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
     config = BrokerConfig(**found, links=links)
     _check_strategy(config, place)
     if config.calm_at > config.congested_at:

@@ -69,7 +69,7 @@ class Daemon:
 
     async def _become_ready(self) -> None:
         await lifecycle.wait_ready(self.broker)
-        log.info("broker %s is ready", self.broker.config.name)
+        self.broker.say(logging.INFO, "ready")
         self._report("ready")
         links = self.broker.links
         while not all(map(links.is_open, links.links)):
@@ -95,11 +95,11 @@ class Daemon:
                 raise CoveyError("there is no file to read it from")
             refused = lifecycle.reconfigure(self.broker, self._reread())
         except CoveyError as error:
-            log.error("broker %s keeps its settings: %s", self.broker.config.name, error)
+            self.broker.say(logging.ERROR, "settings refused", reason=error)
             self._report(f"refused {error}")
             return
         for line in refused:
-            log.warning("broker %s: %s", self.broker.config.name, line)
+            self.broker.say(logging.WARNING, "setting refused", reason=line)
             self._report(f"refused {line}")
         self._report("reloaded")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import ssl
 from collections.abc import Callable
 from typing import Final
 
 from covey.broker.config import LinkConfig
+from covey.broker.logs import say
 from covey.wire.connection import Connection
 
 log = logging.getLogger("covey.broker")
@@ -29,6 +31,7 @@ class Dialler:
         make: Callable[[LinkConfig], Connection],
         say_hello: Callable[[Connection, LinkConfig], None],
         is_needed: Callable[[], bool],
+        tls: Callable[[], ssl.SSLContext | None] = lambda: None,
     ) -> None:
         self.link = link
         self.tries = 0
@@ -36,6 +39,7 @@ class Dialler:
         self._make = make
         self._say_hello = say_hello
         self._is_needed = is_needed
+        self._tls = tls
         self._closed = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -63,10 +67,17 @@ class Dialler:
             try:
                 async with asyncio.timeout(CONNECT_S):
                     _, connection = await loop.create_connection(
-                        lambda: self._make(self.link), self.link.host, self.link.port
+                        lambda: self._make(self.link), self.link.host, self.link.port, ssl=self._tls()
                     )
             except (OSError, TimeoutError) as error:
-                log.debug("broker %s cannot reach %s: %s", self._broker, self.link.name, error)
+                say(
+                    log,
+                    logging.DEBUG,
+                    "neighbour not reached",
+                    broker=self._broker,
+                    link=self.link.name,
+                    reason=error,
+                )
             else:
                 began_s = loop.time()
                 self._say_hello(connection, self.link)

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, get_args
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from covey.broker.peers import Client, Neighbour
 from covey.broker.plans import OWN, Plans
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
-from covey.errors import CoveyError, EventError, ProtocolError
+from covey.errors import AccessError, CoveyError, EventError, ProtocolError
 from covey.routing.messages import (
     Advertise,
     Congestion,
@@ -50,6 +50,7 @@ from covey.wire.messages import (
     ReplaceRequest,
     Reply,
     Request,
+    Routed,
     SubscribeRequest,
     UnadvertiseRequest,
     UnsubscribeRequest,
@@ -226,6 +227,7 @@ class Exchange:
 
     def _routed(self, neighbour: Neighbour, body: memoryview) -> None:
         message, epoch = decode_routed(body)
+        self.counters[_IN[type(message)]] += 1
         if not self.is_used(neighbour, epoch):
             self.counters["stale_frames"] += 1  # said before it knew that the link, or the epoch, is not used
             return
@@ -315,6 +317,7 @@ class Exchange:
     # -- requests --------------------------------------------------------------------------------------------
 
     def _request(self, client: Client, request: Request) -> None:
+        self.counters[_ASKED[type(request)]] += 1
         try:
             _REQUESTS[type(request)](self, client, request)
         except ProtocolError:
@@ -340,7 +343,8 @@ class Exchange:
         filter = decode_filter(encoded)
         allowed = client.permissions.subscribe
         if allowed is not None and not allowed.covers(filter):
-            raise CoveyError(f"{client.permissions.name} may not subscribe to {filter!s:.80}")
+            client.refused += 1
+            raise AccessError(f"{client.permissions.name} may not subscribe to {filter!s:.80}")
         return filter
 
     def _add(self, client: Client, sid: int, filter: Filter) -> None:
@@ -370,6 +374,10 @@ class Exchange:
         if request.aid in client.advertised:
             raise ProtocolError(f"there is an advertisement {request.aid} already")
         filter = decode_filter(request.filter)
+        allowed = client.permissions.publish
+        if allowed is not None and not allowed.covers(filter):
+            client.refused += 1
+            raise AccessError(f"{client.permissions.name} may not publish all that it advertises")
         key = client.advertised[request.aid] = f"{client.link}!{request.aid:x}"
         self._drive(Advertise(key, filter), client.link)
         self._reply(client, request.request)
@@ -437,6 +445,7 @@ class Exchange:
             neighbour.port.send_events(_framed(forwarded(one, envelope, message, epoch)))
         else:
             barrier = isinstance(message, _BEHIND_EVENTS)
+            self.counters[_OUT[type(message)]] += 1
             neighbour.port.send(Kind.ROUTE, encode_routed(message, epoch), barrier=barrier)
 
     def _deliver(self, output: Deliver, one: bytes) -> None:
@@ -479,3 +488,8 @@ _REQUESTS: Final[dict[type, Callable[..., None]]] = {
     UnadvertiseRequest: Exchange._unadvertise,
     FlushRequest: Exchange._flush,
 }
+
+# What is counted: control messages by kind and direction, and requests.
+_IN: Final = {kind: f"control_in_{kind.__name__.lower()}" for kind in get_args(Routed)}
+_OUT: Final = {kind: f"control_out_{kind.__name__.lower()}" for kind in get_args(Routed)}
+_ASKED: Final = {kind: f"request_{kind.__name__.removesuffix('Request').lower()}" for kind in _REQUESTS}

@@ -21,8 +21,8 @@ import numpy as np
 from covey.broker.copying import Bytes, Mask, copy_deliveries, copy_onward, envelopes_of, sort_deliveries
 from covey.broker.labels import NOBODY, Label, Labels
 from covey.broker.peers import Client, Neighbour, Port
+from covey.broker.permissions import Allowed
 from covey.core.attributes.filter import AttributeFilter
-from covey.core.filter import Filter
 from covey.matching.attributes.checking import are_packed
 from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
@@ -67,7 +67,7 @@ class Flow:
         self._in_slot: list[Client | None] = [None]  # slot 0 is nobody's
         self._free: list[int] = []
         self._labels = Labels(router.local, self._label_of)
-        self._guards: dict[Filter, Index] = {}
+        self._guards: dict[Allowed, Index] = {}
 
     # -- clients ---------------------------------------------------------------------------------------------
 
@@ -135,14 +135,14 @@ class Flow:
         elif source in self._neighbours:
             self._neighbours[source].received += events
 
-    def _may(self, allowed: Filter, events: PackedEvents) -> Mask:
-        """Return which events a filter lets through."""
-        if not isinstance(allowed, AttributeFilter):
-            return np.zeros(len(events), np.bool_)
+    def _may(self, allowed: Allowed, events: PackedEvents) -> Mask:
+        """Return which events are allowed; those that only other families could allow go one by one, and are not."""
         guard = self._guards.get(allowed)
         if guard is None:
             guard = self._guards[allowed] = Index()
-            guard.add(0, allowed)
+            for number, filter in enumerate(allowed.filters):
+                if isinstance(filter, AttributeFilter):
+                    guard.add(number, filter)
         _, ends = guard.match_packed(events)
         return np.diff(ends, prepend=0) > 0
 

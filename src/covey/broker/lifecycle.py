@@ -44,6 +44,7 @@ async def drain(broker: Broker, within_s: float, spread_s: float = 0.0) -> None:
     if broker.is_draining:
         return
     broker.is_draining = True
+    broker.say(logging.INFO, "drain", within_s=within_s + spread_s, clients=len(broker.exchange.clients))
     loop = asyncio.get_running_loop()
     until_s = loop.time() + within_s + spread_s
     if broker.server is not None:
@@ -81,6 +82,8 @@ async def _until(condition: Callable[[], bool], until_s: float) -> None:
 def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
     """Let a running broker take what it can of another configuration; return a line for each setting it cannot."""
     old = broker.config
+    security = broker.security.renewed(new.security, old.host)  # which raises, if anything is wrong with it
+    broker.security = security
     taken, refused = changed(old, new)
     config = broker.config = replace(old, **{name: getattr(new, name) for name in taken})
     exchange = broker.exchange
@@ -94,7 +97,7 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
     for connection, peer in broker.peers.items():
         _bound(connection, peer, config)
     if taken:
-        log.info("broker %s has taken: %s", config.name, ", ".join(taken))
+        broker.say(logging.INFO, "settings taken", settings=", ".join(taken))
     return [f"{name} cannot change while the broker runs: restart it for that" for name in refused]
 
 

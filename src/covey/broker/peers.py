@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from covey.core.filter import Filter
+from covey.broker.permissions import EVERYTHING, Permissions
 from covey.routing.messages import Key, Link
 from covey.wire.lanes import Verdict
 
@@ -18,18 +18,6 @@ class Port(Protocol):
 
     def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
         """Send `count` whole frames with events."""
-
-
-@dataclass(frozen=True)
-class Permissions:
-    """What a client may do; no filter means everything."""
-
-    name: str = ""
-    subscribe: Filter | None = None
-    publish: Filter | None = None
-
-
-EVERYTHING = Permissions()
 
 
 @dataclass

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from covey.broker.inbox import Inbox
+from covey.broker.logs import say
 from covey.wire.connection import Connection
 from covey.wire.lanes import Verdict
 
@@ -64,8 +65,13 @@ class Pressure:
             Verdict.DROPPED: "events for it are dropped",
             Verdict.LOST: "its link ends",
         }[verdict]
-        log.warning(
-            "%s reads too slowly: %d events wait for it, and %s", name, connection.lanes.count, consequence
+        say(
+            log,
+            logging.WARNING,
+            "slow consumer",
+            link=name,
+            waiting=connection.lanes.count,
+            consequence=consequence,
         )
 
     def drained(self, connection: Connection) -> None:

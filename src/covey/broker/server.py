@@ -12,10 +12,11 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import covey.strategies  # noqa: F401 (registers them)
+from covey import __version__
 from covey.broker import lifecycle
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, LinkConfig
 from covey.broker.dialling import Dialler
@@ -23,16 +24,25 @@ from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange, Limits
 from covey.broker.inbox import Inbox
 from covey.broker.links import Links
+from covey.broker.logs import say
 from covey.broker.overlay import Overlay
 from covey.broker.peers import Client, Neighbour
+from covey.broker.permissions import Permissions
 from covey.broker.pressure import Pressure
+from covey.broker.security import Security
+from covey.broker.sight import Sight
+from covey.broker.tally import Tally
+from covey.broker.tls import HANDSHAKE_S
 from covey.broker.warming import warm_up
-from covey.errors import CoveyError, ProtocolError
+from covey.errors import AccessError, CoveyError, ProtocolError
 from covey.wire.connection import Connection
 from covey.wire.events import link_of
 from covey.wire.frames import VERSION, Kind
 from covey.wire.messages import MAX_NAME, Goodbye, Hello, Welcome, decode_life, encode
 from covey.wire.splitting import FastSplitter, places_of
+
+if TYPE_CHECKING:
+    from covey.broker.http.admin import Admin
 
 log = logging.getLogger("covey.broker")
 
@@ -49,6 +59,11 @@ class Broker:
     def __init__(self, config: BrokerConfig, listening: socket.socket | None = None) -> None:
         self.config = config
         self.incarnation = secrets.randbits(63)
+        self.security = Security(config.security, config.host)
+        self.tally = Tally()
+        self.reports: dict[str, Callable[[], Mapping[str, float]]] = {}  # of parts, for `Sight.components`
+        self.sight = Sight(self)
+        self.admin: Admin | None = None
         epochs = Epochs(router_maker(config))
         self.exchange = Exchange(epochs, Limits(config.max_subscriptions, config.max_advertisements))
         self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
@@ -61,6 +76,8 @@ class Broker:
         self._listening = listening
         self._linked: dict[str, Connection] = {}
         self._dialled: dict[Connection, LinkConfig] = {}
+        self._checking: dict[Connection, list[bytes]] = {}  # what came while a password is checked
+        self._checks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
         self.server: asyncio.Server | None = None
@@ -78,21 +95,31 @@ class Broker:
     async def start(self) -> None:
         """Listen, and dial the neighbours; what must be compiled is compiled before."""
         self._loop = asyncio.get_running_loop()
+        self.say(logging.INFO, "start", version=__version__)
         await self._loop.run_in_executor(None, warm_up)
         self._now()
         config = self.config
         self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
         try:
+            contexts = self.security.contexts
+            secure: dict[str, Any] = {}
+            if contexts is not None:
+                secure = {"ssl": contexts.listen, "ssl_handshake_timeout": HANDSHAKE_S}
             if self._listening is not None:
-                self.server = await self._loop.create_server(self._accept, sock=self._listening)
+                self.server = await self._loop.create_server(self._accept, sock=self._listening, **secure)
             else:
-                self.server = await self._loop.create_server(self._accept, config.host, config.port)
+                self.server = await self._loop.create_server(self._accept, config.host, config.port, **secure)
         except OSError as error:
             raise CoveyError(
                 f"broker {config.name} cannot listen on {config.host}:{config.port}: {error.strerror or error}"
             ) from None
         self.started_s = self._loop.time()
-        log.info("broker %s listens on %s:%d", config.name, config.host, self.port)
+        self.say(logging.INFO, "listening", host=config.host, port=self.port, strategy=config.strategy)
+        if config.admin is not None:
+            from covey.broker.http.admin import Admin  # aiohttp takes its time
+
+            self.admin = Admin(self.sight, config.admin, contexts)
+            await self.admin.start()
         for link in config.links:
             self.dial(link)
         self._tick()
@@ -113,7 +140,13 @@ class Broker:
 
     async def stop(self, within_s: float = STOP_S) -> None:
         """Send what waits, end every link and listen no more."""
+        for task in self._checks:
+            task.cancel()
+        await asyncio.gather(*self._checks, return_exceptions=True)
         await lifecycle.drain(self, within_s)
+        self.security.close()
+        if self.admin is not None:
+            await self.admin.stop()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -134,6 +167,10 @@ class Broker:
 
         self._loop.call_later(after_s, run)
 
+    def say(self, level: int, event: str, /, **fields: object) -> None:
+        """Log an event of this broker's life."""
+        say(log, level, event, broker=self.config.name, **fields)
+
     # -- connections -----------------------------------------------------------------------------------------
 
     def _accept(self) -> Connection:
@@ -153,14 +190,20 @@ class Broker:
                 lambda link: self._connection(self.config.lease_s),
                 self._say_hello,
                 lambda: link.name not in self._linked,
+                lambda: None if self.security.contexts is None else self.security.contexts.dial,
             )
 
     def _say_hello(self, connection: Connection, link: LinkConfig) -> None:
         self._dialled[connection] = link
-        connection.send(Kind.HELLO, encode(self._hello()))
-
-    def _hello(self) -> Hello:
-        return Hello(VERSION, "broker", self.config.name, incarnation=self.incarnation)
+        try:
+            self.security.check_dialled(connection.extra("ssl_object"), link.name)
+        except AccessError as error:
+            self.say(logging.WARNING, "neighbour not trusted", link=link.name, reason=error)
+            connection.end(str(error))
+            return
+        token = self.security.neighbour_token
+        hello = Hello(VERSION, "broker", self.config.name, token=token, incarnation=self.incarnation)
+        connection.send(Kind.HELLO, encode(hello))
 
     def connection_of(self, name: str) -> Connection | None:
         """Return the connection to a neighbour, if it is there."""
@@ -178,6 +221,7 @@ class Broker:
     def opened(self, connection: Connection) -> None:
         """Somebody has dialled, or answers."""
         self.peers[connection] = None
+        self.tally.connections += 1
         if len(self.peers) > self.config.max_connections:
             connection.end("the broker has no room for more connections")
         elif self.is_draining:
@@ -185,28 +229,32 @@ class Broker:
 
     def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
         """Greet whoever is new; queue what others say."""
-        if self.peers.get(connection) is None:
+        if self.peers.get(connection) is None and connection not in self._checking:
             self._now()
-            self._greet(connection, frames[0])
+            self._greet_checked(connection, frames[0])
             frames = frames[1:]
-        if frames:
+        if frames and connection in self._checking:
+            self._checking[connection] += frames
+        elif frames and self.peers.get(connection) is not None:
             self.inbox.put(connection, frames)
 
     def closed(self, connection: Connection, reason: str) -> None:
         """Tell the exchange that somebody is gone."""
         self.inbox.finish(connection)
         self.pressure.gone(connection)
+        self._checking.pop(connection, None)
         peer = self.peers.pop(connection, None)
         link = self._dialled.pop(connection, None)
         if link is not None and link.name in self.diallers:
             self.diallers[link.name].closed()
         self._now()
+        self.tally.gone(peer, connection, reason, self._loop.time())
         if isinstance(peer, Client):
-            log.debug("client %s of %s is gone: %s", peer.link, connection.peer, reason)
+            self.say(logging.DEBUG, "client gone", link=peer.link, peer=connection.peer, reason=reason)
             self.exchange.client_down(peer.link)
         elif isinstance(peer, Neighbour) and self._linked.get(peer.link) is connection:
             level = logging.INFO if self.is_draining else logging.WARNING
-            log.log(level, "broker %s lost the link to %s: %s", self.config.name, peer.link, reason)
+            self.say(level, "link down", link=peer.link, peer=connection.peer, reason=reason)
             self._neighbour_down(peer.link)
 
     def drained(self, connection: Connection) -> None:
@@ -225,7 +273,7 @@ class Broker:
             elif isinstance(peer, Neighbour):
                 self._from_neighbour(peer, frames)
         except CoveyError as error:
-            log.warning("broker %s ends the link to %s: %s", self.config.name, connection.peer, error)
+            self.say(logging.WARNING, "link ended", peer=connection.peer, reason=error)
             connection.end(str(error), retry=False)
         finally:
             self.pressure.source = None
@@ -241,10 +289,20 @@ class Broker:
     def _goodbye(self, connection: Connection, frames: Sequence[bytes]) -> Sequence[bytes]:
         said = decode_life(memoryview(frames[-1])[1:])
         if isinstance(said, Goodbye):
-            connection.finish(said.reason)  # it still listens to what we have for it
+            connection.finish(said.reason, heard_all=True)  # it still listens to what we have for it
         return frames[:-1]
 
     # -- greetings -------------------------------------------------------------------------------------------
+
+    def _greet_checked(self, connection: Connection, first: bytes) -> None:
+        try:
+            self._greet(connection, first)
+        except AccessError as error:
+            self._refuse(connection, error)
+
+    def _refuse(self, connection: Connection, error: AccessError) -> None:
+        self.say(logging.WARNING, "peer refused", peer=connection.peer, reason=error)
+        connection.end(str(error), retry=False)
 
     def _greet(self, connection: Connection, first: bytes) -> None:
         said = decode_life(memoryview(first)[1:])
@@ -261,10 +319,13 @@ class Broker:
                     )
                 self._neighbour_up(connection, said.broker, said.incarnation)
             case Hello(role="client") if link is None:
-                self._client_up(connection)
+                self._admit(connection, said)
             case Hello(role="broker") if link is None:
                 if len(said.name) > MAX_NAME or self.config.link(said.name) is None:
                     raise ProtocolError(f"{said.name!r:.40} is no neighbour of {self.config.name}")
+                self.security.check_neighbour(
+                    connection.extra("ssl_object"), said.name, said.token, connection.host, self._loop.time()
+                )
                 if self._is_second(said):
                     connection.end("there is a link already")
                     return
@@ -285,11 +346,46 @@ class Broker:
         config = self.config
         return Welcome(VERSION, config.name, number, self.incarnation, config.max_frame, config.lease_s)
 
-    def _client_up(self, connection: Connection) -> None:
+    def _admit(self, connection: Connection, said: Hello) -> None:
+        permissions = self.security.known(
+            user=said.user,
+            password=said.password,
+            token=said.token,
+            address=connection.host,
+            now_s=self._loop.time(),
+        )
+        if permissions is not None:
+            self._client_up(connection, permissions)
+            return
+        self._checking[connection] = []
+        connection.hold("password")
+        task = self._loop.create_task(self._prove(connection, said))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def _prove(self, connection: Connection, said: Hello) -> None:
+        try:
+            permissions = await self.security.prove(
+                user=said.user, password=said.password, address=connection.host, now_s=self._loop.time()
+            )
+        except AccessError as error:
+            self._checking.pop(connection, None)
+            self._refuse(connection, error)
+            return
+        frames = self._checking.pop(connection, None)
+        if frames is None or not connection.is_open:
+            return
+        self._now()
+        self._client_up(connection, permissions)
+        if frames:
+            self.inbox.put(connection, frames)
+        connection.go_on("password")
+
+    def _client_up(self, connection: Connection, permissions: Permissions) -> None:
         number = secrets.randbits(63)
         connection.send(Kind.WELCOME, encode(self._welcome(number)))
         connection.greeted(self.config.max_frame, self.config.lease_s)
-        client = Client(link_of(number), number, connection)
+        client = Client(link_of(number), number, connection, permissions)
         self.peers[connection] = client
         self.exchange.client_up(client)
 
@@ -300,6 +396,7 @@ class Broker:
         old = self._linked.get(name)
         if old is not None:
             self.inbox.finish(old)
+            self.tally.gone(self.peers[old], old, "the neighbour has dialled again", self._loop.time())
             self.peers[old] = None
             self._neighbour_down(name)
             old.abort("the neighbour has dialled again")
@@ -308,7 +405,7 @@ class Broker:
         neighbour = Neighbour(name, connection, incarnation)
         self.peers[connection] = neighbour
         self._linked[name] = connection
-        log.info("broker %s is linked to %s", self.config.name, name)
+        self.say(logging.INFO, "link up", link=name, peer=connection.peer)
         self.links.connected(neighbour)
 
     def _neighbour_down(self, name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 from pathlib import Path
@@ -13,7 +12,6 @@ import typer
 from covey.commands.output import print_json
 from covey.errors import ConfigError
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 READY_S = 30.0
 
 File = Annotated[Path, typer.Argument(help="A TOML file.", show_default=False)]
@@ -47,6 +45,7 @@ def broker(
     # Loaded here: it brings the compiler, which takes half a second.
     from covey.broker.config_reading import read_config
     from covey.broker.daemon import run
+    from covey.broker.logs import configure as configure_logs
 
     flags = {"name": name, "host": host, "port": port, "strategy": strategy, **_pairs(settings)}
     given = {path: value for path, value in flags.items() if value is not None}
@@ -54,8 +53,8 @@ def broker(
     def read() -> Any:
         return read_config(config, os.environ, given, link)
 
-    logging.basicConfig(format=LOG_FORMAT)
     known = read()
+    configure_logs(known.log_level, known.log_format)
 
     def report(news: str) -> None:
         what, _, rest = news.partition(" ")
@@ -94,7 +93,7 @@ def check_config(
         else:
             typer.echo(f"{file}: an overlay of {len(configs)} brokers and {len(topology.links)} links")
         return
-    config = config_of(values, str(file))
+    config = config_of(values, str(file), str(file.parent))
     if json:
         print_json(as_values(config))
     else:
@@ -117,11 +116,12 @@ def up(
     import time
 
     from covey.broker.forking import Family, listen
+    from covey.broker.logs import configure as configure_logs
     from covey.broker.topology import read_topology
 
     topology = read_topology(file)
-    logging.basicConfig(format=LOG_FORMAT)
-    logging.getLogger("covey").setLevel(str(topology.settings.get("log_level", "warning")).upper())
+    settings = topology.settings
+    configure_logs(str(settings.get("log_level", "warning")), str(settings.get("log_format", "logfmt")))
     sockets = {
         name: listen("127.0.0.1", topology.first_port + number if topology.first_port else 0)
         for number, name in enumerate(topology.brokers)

@@ -75,6 +75,12 @@ def number_text(value: object) -> str:
     return f"{value:.3g}"
 
 
+def wide_console() -> Console:
+    """Return a console that folds tables to a terminal's width, but not for files and pipes."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
 @contextmanager
 def progress(title: str) -> Iterator[Progress]:
     """Show on standard error what is going on, if that is a terminal."""

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from covey.commands.output import number_text, print_json, print_lists, print_pairs, progress
+from covey.commands.output import number_text, print_json, print_lists, print_pairs, progress, wide_console
 from covey.errors import ConfigError
 
 # What belongs to the simulator is loaded by the functions that use it: it brings the compiler.
@@ -170,12 +169,6 @@ def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         table.add_row(*(escape(number_text(value)) for value in row.values()))
     wide_console().print(table)
-
-
-def wide_console() -> Console:
-    """Return a console that folds tables to a terminal's width, but not for files and pipes."""
-    console = Console()
-    return console if console.is_terminal else Console(width=200)
 
 
 def print_list(json: bool) -> None:

@@ -89,7 +89,7 @@ def unpack(data: bytes) -> dict[str, Any]:
     """Return the event that these bytes are the packed form of; EventError if they are none."""
     try:
         return _decode(data)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise EventError(f"these bytes are no packed event: {error}") from None
 
 

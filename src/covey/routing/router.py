@@ -352,6 +352,19 @@ class Router:
         """Return how many entries the routing table has, for neighbours and clients."""
         return self.remote_size() + self.local_size()
 
+    @property
+    def telling(self) -> list[TreePart]:
+        """The parts of the trees on which a client's event starts out."""
+        return [part for _, part in self._telling]
+
+    def matching(self, event: object) -> list[Place]:
+        """Return the clients' subscriptions that match an event; nothing is delivered."""
+        return list(self._local.match(event))
+
+    def local_filter(self, link: Link, key: Key) -> Filter:
+        """Return what a client asked for under a key; KeyError if nothing."""
+        return self._clients[link][key][1]
+
     def local_subscriptions(self) -> dict[Link, dict[Key, Filter]]:
         """Return what clients asked for."""
         return {

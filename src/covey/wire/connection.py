@@ -71,11 +71,14 @@ class Connection(asyncio.Protocol):
         self._reason = "the peer closed the link"
         self._ending = False
         self._finishing = False
+        self._has_heard_all = False  # the peer has said goodbye
+        self._has_said_all = False
         self._greeted = False
         self._holds: set[str] = set()
         self.on_pressure: Callable[[Connection, Verdict], None] | None = None  # when a link's bounds are met
         self.lanes = Lanes(bounds)
         self.peer = ""  # its address, for people
+        self.host = ""  # of that, without the port
         self.received_bytes = self.sent_bytes = 0
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -86,6 +89,7 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(HIGH_WATER)
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "")
+        self.host = str(address[0]) if isinstance(address, tuple) else self.peer
         self._timer = self._loop.call_later(min(GREETING_S, self._lease_s), self._beat)
         self._owner.opened(self)
 
@@ -128,12 +132,17 @@ class Connection(asyncio.Protocol):
         # A peer that does not read keeps a closing transport open for ever.
         self._loop.call_later(5.0, self._transport.abort)
 
-    def finish(self, reason: str, *, retry: bool = True) -> None:
+    def finish(self, reason: str, *, retry: bool = True, heard_all: bool = False) -> None:
         """Take nothing more to be sent; once all that waits is, say goodbye, and end when the peer does.
 
-        What the peer says meanwhile is still heard.
+        What the peer says meanwhile is still heard; `heard_all` is that it has said goodbye.
         """
-        if self._ending or self._finishing or self._transport is None:
+        self._has_heard_all = self._has_heard_all or heard_all
+        if self._ending or self._transport is None:
+            return
+        if self._finishing:
+            if self._has_said_all:
+                self._last_words()
             return
         self._reason = reason
         self._put(frame(Kind.GOODBYE, encode(Goodbye(reason, retry))), barrier=True)
@@ -142,6 +151,9 @@ class Connection(asyncio.Protocol):
     def _last_words(self) -> None:
         transport = self._transport
         assert transport is not None
+        self._has_said_all = True
+        if not transport.can_write_eof() and self._has_heard_all:
+            transport.close()  # TLS cannot be half closed, and nobody has anything more to say
         # To close at once would be a reset, if the peer has said something that is not read yet, and what it has not
         # read would be lost.
         if transport.can_write_eof() and not transport.is_closing():

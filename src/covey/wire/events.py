@@ -94,7 +94,7 @@ def decode_content(family: int, data: bytes) -> Any:
         raise EventError(f"there is no family {family} of filters")
     try:
         return frozenset(_decode_words(data))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise EventError(f"these bytes are no words: {error}") from None
 
 
@@ -150,7 +150,7 @@ def publish_of(frame: bytes, envelope: Envelope) -> Publish:
     if envelope.notes_length:
         try:
             notes = _decode_notes(frame[first:last])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ProtocolError(f"an event's notes cannot be read: {error!s:.120}") from None
     return Publish(
         event=Event(decode_content(family_of(envelope), frame[ENVELOPE.size : first]), frame[last:]),

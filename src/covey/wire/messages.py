@@ -42,6 +42,9 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
     password: str = ""
     incarnation: int = 0
 
+    def __repr__(self) -> str:
+        return f"<hello of the {self.role!r:.20} {self.name!r:.40}>"  # without secrets, wherever it is shown
+
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome", array_like=True):
     """Who listens. `number` is what a client writes on its events as their publisher."""
@@ -184,5 +187,5 @@ def _checked(decoder: Any, body: bytes | memoryview) -> Any:
         return decoder(body)
     except FilterError as error:
         raise ProtocolError(f"a frame has a filter that is none: {error}") from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"a frame cannot be read: {error!s:.120}") from None

@@ -16,6 +16,8 @@ import msgspec
 
 from covey.errors import ProtocolError
 
+LAST_SEQUENCE: Final = 1 << 62  # whoever hears of itself speaks louder, and must find a number for that
+
 Peer: TypeAlias = tuple[int, bool]  # the link's priority, and whether it is up
 
 
@@ -55,6 +57,8 @@ def decode_overlaid(body: bytes | memoryview) -> Overlaid:
     """Return what an OVERLAY frame says; ProtocolError for any other bytes."""
     try:
         said: Any = _decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"a frame cannot be read: {error!s:.120}") from None
+    if isinstance(said, States) and not all(0 <= state.sequence < LAST_SEQUENCE for state in said.states):
+        raise ProtocolError("a link state has a sequence number after which there is none")
     return said  # type: ignore[no-any-return]

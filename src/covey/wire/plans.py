@@ -15,6 +15,7 @@ from covey.errors import ProtocolError
 
 MOST_EPOCHS: Final = 4  # at one time
 LAST_EPOCH: Final = (1 << 16) - 1
+LAST_VERSION: Final = 1 << 62
 
 
 class PlanState(msgspec.Struct, frozen=True, tag="state", array_like=True):
@@ -51,8 +52,10 @@ def decode_plan(body: bytes | memoryview) -> PlanMessage:
     """Return what a neighbour says of plans; ProtocolError for any other bytes."""
     try:
         said: PlanMessage = _decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"a frame about plans cannot be read: {error!s:.120}") from None
+    if not 0 <= said.version < LAST_VERSION:
+        raise ProtocolError("a state of plans has a version after which there is none")
     if isinstance(said, PlanState):
         epochs = said.plans
         if (

@@ -1,0 +1,174 @@
+"""The admin pages of a broker: JSON for people and programs, metrics for Prometheus. docs/admin.md lists them.
+
+They show and explain, and change nothing. Off unless configured; with a token, everything but the two checks of health
+wants it as `Authorization: Bearer …`. Answers are bounded: long lists come in pages.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from covey.broker.credentials import read_token_hash
+from covey.broker.explaining import Question, explain
+from covey.broker.http.config import AdminConfig
+from covey.broker.metrics import CONTENT_TYPE, exposition
+from covey.broker.sight import MAX_PAGE, Page, Row, Sight
+from covey.broker.tls import Contexts
+from covey.errors import ConfigError, CoveyError
+
+MAX_BODY: Final = 1 << 20
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Endpoint(NamedTuple):
+    """A page: where it is, what it takes, what it shows."""
+
+    method: str
+    path: str
+    takes: str
+    meaning: str
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", "/healthz", "", "200 while the process answers; needs no token"),
+    Endpoint("GET", "/readyz", "links", "200 if clients are served, else 503; needs no token"),
+    Endpoint("GET", "/varz", "", "the broker at a glance: settings, counts, queues, slow consumers"),
+    Endpoint("GET", "/linkz", "limit, offset, link", "neighbours and clients, and links that ended last"),
+    Endpoint("GET", "/subz", "limit, offset, link, key", "what clients subscribed to"),
+    Endpoint("GET", "/routez", "limit, offset, link, what", "the routing table: entries, advertisements"),
+    Endpoint("GET", "/planz", "", "epochs and dissemination trees that are installed"),
+    Endpoint("GET", "/metrics", "", "metrics in Prometheus' text format"),
+    Endpoint("POST", "/explainz", "a JSON body", "where an event would go from here, and why"),
+)
+OPEN: Final = frozenset({"/healthz", "/readyz"})
+
+
+class Admin:
+    """The admin pages of one broker, on a port of their own."""
+
+    def __init__(self, sight: Sight, config: AdminConfig, contexts: Contexts | None = None) -> None:
+        self._sight = sight
+        self._config = config
+        if config.tls and contexts is None:
+            raise ConfigError("admin.tls needs a section [tls]")
+        self._tls = contexts.listen if config.tls and contexts is not None else None
+        self._token = read_token_hash(config.token) if config.token else None
+        self._runner: web.AppRunner | None = None
+        self.application = web.Application(client_max_size=MAX_BODY, middlewares=[self._guard])
+        handlers: dict[str, Handler] = {
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/varz": self._varz,
+            "/linkz": self._linkz,
+            "/subz": self._subz,
+            "/routez": self._routez,
+            "/planz": self._planz,
+            "/metrics": self._metrics,
+            "/explainz": self._explainz,
+        }
+        for endpoint in ENDPOINTS:
+            self.application.router.add_route(endpoint.method, endpoint.path, handlers[endpoint.path])
+
+    async def start(self) -> None:
+        """Serve; ConfigError if the address cannot be had."""
+        config = self._config
+        self._runner = web.AppRunner(self.application, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, config.host, config.port, ssl_context=self._tls).start()
+        except OSError as error:
+            await self.stop()
+            raise ConfigError(f"the admin pages cannot be at {config.host}:{config.port}: {error}") from None
+
+    async def stop(self) -> None:
+        """Serve no more."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    @property
+    def port(self) -> int:
+        """Where they are."""
+        assert self._runner is not None
+        return int(self._runner.addresses[0][1])
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self._token is not None and request.path not in OPEN:
+            given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+            if not hmac.compare_digest(sha256(given.encode()).digest(), self._token):
+                return _answer({"error": "the admin pages of this broker want a token"}, 401)
+        try:
+            return await handler(request)
+        except CoveyError as error:
+            return _answer({"error": str(error)}, 400)
+        except web.HTTPException as error:
+            return _answer({"error": error.reason.lower()}, error.status)
+
+    # -- pages -----------------------------------------------------------------------------------------------
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        return _answer({"healthy": True, "broker": self._sight.name})
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        ready = self._sight.ready()
+        wants_links = request.query.get("links", "") not in ("", "0", "false")
+        good = ready["ready"] and not (wants_links and ready["links_missing"])
+        return _answer(ready, 200 if good else 503)
+
+    async def _varz(self, request: web.Request) -> web.Response:
+        return _answer(self._sight.varz())
+
+    async def _linkz(self, request: web.Request) -> web.Response:
+        return _answer(self._sight.linkz(_page(request)))
+
+    async def _subz(self, request: web.Request) -> web.Response:
+        return _answer(self._sight.subz(_page(request), request.query.get("key", "")))
+
+    async def _routez(self, request: web.Request) -> web.Response:
+        what = request.query.get("what", "entries")
+        if what not in ("entries", "advertisements"):
+            raise ConfigError(f"what={what!r:.40} is neither entries nor advertisements")
+        return _answer(self._sight.routez(_page(request), what))
+
+    async def _planz(self, request: web.Request) -> web.Response:
+        return _answer(self._sight.planz())
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=exposition(self._sight).encode(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _explainz(self, request: web.Request) -> web.Response:
+        try:
+            question = msgspec.json.decode(await request.read(), type=Question)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise ConfigError(f"the question cannot be read: {error!s:.200}") from None
+        return _answer(explain(self._sight, question))
+
+
+def _answer(row: Row, status: int = 200) -> web.Response:
+    headers = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+    return web.Response(body=msgspec.json.encode(row) + b"\n", status=status, headers=headers)
+
+
+def _page(request: web.Request) -> Page:
+    return Page(
+        _number(request, "limit", 100, MAX_PAGE),
+        _number(request, "offset", 0, 1 << 31),
+        request.query.get("link", ""),
+    )
+
+
+def _number(request: web.Request, name: str, usual: int, most: int) -> int:
+    text = request.query.get(name)
+    if text is None:
+        return usual
+    if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) <= most):
+        raise ConfigError(f"{name}={text!r:.40} is no number from 0 to {most:,}")
+    return int(text)

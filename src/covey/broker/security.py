@@ -1,0 +1,265 @@
+"""Security: who may come in, and with which permissions.
+
+    a client       by a token, or a user's name and password; anonymous as far as configured
+    a neighbour    by a certificate with its name (`tls`), or by the token that all neighbours share
+
+Where no credentials are configured, a broker that listens on this machine alone lets everybody in: it is for trying
+things. As soon as there are any, or it listens further, nobody comes in without, unless `[anonymous]` says so, and no
+neighbour without proof, unless `[neighbours]` says so.
+
+Whoever is refused is told one sentence that does not say which part was wrong, and who fails again and again is not
+looked at for a while (`throttle`). A check of a password takes long by design: `known` decides all that is quick, and
+`prove` runs the rest in a thread, a few at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from covey.broker.credentials import (
+    check_password,
+    find_token,
+    hash_password,
+    read_password_hash,
+    read_token_hash,
+)
+from covey.broker.permissions import EVERYTHING, Permissions, Rules, read_rules
+from covey.broker.throttle import Throttle
+from covey.broker.tls import Contexts, TlsConfig, check_name
+from covey.errors import AccessError, ConfigError
+
+CHECKS: Final = 2  # passwords that are checked at a time
+MAX_CHECKS: Final = 200  # that are checked or wait to be
+REMEMBERED: Final = 1_000  # passwords that were right need not be derived again
+
+
+class _Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of what has secrets in it: its text has none."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UserConfig(_Secret, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One of `[[users]]`; the password is hashed by `covey password`."""
+
+    name: str
+    password: str
+    subscribe: Rules | None = None
+    publish: Rules | None = None
+
+
+class TokenConfig(_Secret, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One of `[[tokens]]`; `hash` is what `covey token` prints."""
+
+    name: str
+    hash: str
+    subscribe: Rules | None = None
+    publish: Rules | None = None
+
+
+class AnonymousConfig(_Secret, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The section `[anonymous]`: what somebody may do who does not say who it is."""
+
+    allow: bool = True
+    subscribe: Rules | None = None
+    publish: Rules | None = None
+
+
+class NeighboursConfig(_Secret, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The section `[neighbours]`: how brokers prove who they are where they have no certificates."""
+
+    token: str = ""  # the same at all brokers
+    trusted: bool = False  # nobody has to prove anything: for networks that only brokers can reach
+
+
+class SecurityConfig(_Secret, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The sections about security, as they stand in the file."""
+
+    tls: TlsConfig | None = None
+    users: tuple[UserConfig, ...] = ()
+    tokens: tuple[TokenConfig, ...] = ()
+    anonymous: AnonymousConfig | None = None
+    neighbours: NeighboursConfig = NeighboursConfig()
+    folder: str = ""  # that files' names are relative to
+
+
+SECTIONS: Final = ("tls", "users", "tokens", "anonymous", "neighbours")
+
+
+def read_security(document: Mapping[str, Any], folder: str = "") -> SecurityConfig:
+    """Return the sections about security of a whole configuration; ConfigError that names the setting."""
+    sections = {name: document[name] for name in SECTIONS if name in document}
+    try:
+        if "tls" in sections:
+            sections["folder"] = folder
+        return msgspec.convert(sections, SecurityConfig)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$.")
+        raise ConfigError(f"{place.rstrip('`') or 'security'}: {problem}") from None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches who listens at the host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Security:
+    """What `SecurityConfig` means; ConfigError if it means nothing. `host` is where the broker listens."""
+
+    def __init__(self, config: SecurityConfig, host: str = "127.0.0.1") -> None:
+        self.contexts = None if config.tls is None else Contexts(config.tls, Path(config.folder))
+        self.has_credentials = bool(config.users or config.tokens)
+        self._open = is_loopback(host) and not self.has_credentials
+        self._neighbours = config.neighbours
+        self._anonymous = _anonymous(config.anonymous, self._open)
+        self._tokens = [read_token_hash(one.hash) for one in config.tokens]
+        self._token_permissions = [_permissions(one, f"the token {one.name}") for one in config.tokens]
+        self._passwords = {one.name: read_password_hash(one.password) for one in config.users}
+        self._users = {one.name: _permissions(one, one.name) for one in config.users}
+        for kind, listed in (("users", config.users), ("tokens", config.tokens)):
+            if len({one.name for one in listed}) < len(listed):
+                raise ConfigError(f"{kind}: two have the same name")
+        # Compared with when there is no such user, so that it takes as long as when there is.
+        self._nobody = hash_password(secrets.token_hex()) if config.users else None
+        self._throttle = Throttle()
+        self._executor: ThreadPoolExecutor | None = None
+        self._checks = 0
+        self._remembered_key = secrets.token_bytes(32)
+        self._remembered: OrderedDict[bytes, str] = OrderedDict()
+        self.refused = 0
+
+    def renewed(self, config: SecurityConfig, host: str) -> Security:
+        """Return what another configuration means, for a broker that listens already; ConfigError if it cannot."""
+        if (config.tls is None) != (self.contexts is None):
+            raise ConfigError("tls cannot begin or end while the broker runs: restart it for that")
+        new = Security(config, host)
+        if self.contexts is not None and config.tls is not None:
+            self.contexts.take(config.tls, Path(config.folder))
+            new.contexts = self.contexts
+        new.refused = self.refused
+        new._throttle = self._throttle
+        return new
+
+    # -- clients ---------------------------------------------------------------------------------------------
+
+    def known(
+        self, *, user: str, password: str, token: str, address: str, now_s: float
+    ) -> Permissions | None:
+        """Return a client's permissions; None if a password must be checked by `prove`; AccessError if refused."""
+        if user:
+            self._check_throttle(address, user, now_s)
+            return self._users[user] if self._remember(user, password) in self._remembered else None
+        if token:
+            self._check_throttle(address, "", now_s)
+            found = find_token(token, self._tokens)
+            if found is None:
+                raise self._refusal(address, "", now_s)
+            return self._token_permissions[found]
+        if self._anonymous is None:
+            self.refused += 1
+            raise AccessError("this broker wants a token, or a user's name and password")
+        return self._anonymous
+
+    async def prove(self, *, user: str, password: str, address: str, now_s: float) -> Permissions:
+        """Return the permissions of a user whose password is right; AccessError if it is not."""
+        if self._checks >= MAX_CHECKS:
+            raise AccessError("the broker checks too many passwords already: come back a little later")
+        if not self._users:
+            raise self._refusal(address, user, now_s)
+        self._checks += 1
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(CHECKS, "covey-password")
+        expected = self._passwords.get(user, self._nobody)
+        assert expected is not None, "there are users"
+        try:
+            loop = asyncio.get_running_loop()
+            right = await loop.run_in_executor(self._executor, check_password, password, expected)
+        finally:
+            self._checks -= 1
+        # Others may have failed meanwhile: a burst of guesses in parallel is no way around the throttle.
+        self._check_throttle(address, user, now_s)
+        if not right or user not in self._users:
+            raise self._refusal(address, user, now_s)
+        self._remembered[self._remember(user, password)] = user
+        while len(self._remembered) > REMEMBERED:
+            self._remembered.popitem(last=False)
+        return self._users[user]
+
+    def _remember(self, user: str, password: str) -> bytes:
+        text = f"{len(user)}:{user}{password}".encode()
+        return hmac.digest(self._remembered_key, text, sha256)
+
+    def _check_throttle(self, address: str, user: str, now_s: float) -> None:
+        wait_s = self._throttle.wait_s((address, user), now_s)
+        if wait_s > 0:
+            self.refused += 1
+            raise AccessError(f"too many failed attempts: come back in {wait_s:.0f} s")
+
+    def _refusal(self, address: str, user: str, now_s: float) -> AccessError:
+        self.refused += 1
+        self._throttle.failed((address, user), now_s)
+        return AccessError("the credentials are not those of anybody here")
+
+    # -- neighbours ------------------------------------------------------------------------------------------
+
+    @property
+    def neighbour_token(self) -> str:
+        """What this broker shows to neighbours."""
+        return self._neighbours.token
+
+    def check_dialled(self, tls: object, name: str) -> None:
+        """Raise AccessError unless who answers is the neighbour, as far as can be known before anything is said."""
+        if self.contexts is not None:
+            check_name(tls, name)
+
+    def check_neighbour(self, tls: object, name: str, token: str, address: str, now_s: float) -> None:
+        """Raise AccessError unless a peer has proved to be the neighbour it says it is."""
+        if self.contexts is not None:
+            try:
+                check_name(tls, name)
+            except AccessError:
+                self.refused += 1
+                raise
+        if self._neighbours.token:
+            self._check_throttle(address, "", now_s)
+            if not hmac.compare_digest(token.encode(), self._neighbours.token.encode()):
+                raise self._refusal(address, "", now_s)
+        elif self.contexts is None and not self._open and not self._neighbours.trusted:
+            self.refused += 1
+            raise AccessError(
+                "a neighbour has to prove who it is (hint: [tls], or a token in [neighbours] at both brokers)"
+            )
+
+    def close(self) -> None:
+        """Wait for nothing more."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _permissions(one: UserConfig | TokenConfig | AnonymousConfig, name: str) -> Permissions:
+    return Permissions(
+        name,
+        read_rules(one.subscribe, f"{name}, subscribe"),
+        read_rules(one.publish, f"{name}, publish"),
+    )
+
+
+def _anonymous(config: AnonymousConfig | None, is_open: bool) -> Permissions | None:
+    if config is None:
+        return EVERYTHING if is_open else None
+    return _permissions(config, "somebody anonymous") if config.allow else None

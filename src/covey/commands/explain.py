@@ -1,0 +1,245 @@
+"""`covey explain`: why an event matches a filter or not, and why it reached a subscription or did not, hop by hop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from covey.commands.inputs import read_argument, read_event
+from covey.commands.output import print_json
+from covey.commands.pages import Authority, Pages, Token
+from covey.core.explain import why_not
+from covey.core.families import DEFAULT_LANGUAGE, LANGUAGES, parse
+from covey.errors import ConfigError, CoveyError
+
+MAX_BROKERS: Final = 1_000
+
+Answers = dict[str, dict[str, Any]]
+
+
+def explain(
+    event: Annotated[
+        str,
+        typer.Argument(
+            help="A JSON object; XML for xpath; words for keywords. `-` reads standard input, `@FILE` a file.",
+            show_default=False,
+        ),
+    ],
+    filter: Annotated[
+        str | None, typer.Option("--filter", metavar="TEXT", help="Offline: what of this filter fails.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="KEY", help="A subscription's key, as in covey tables.")
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--at",
+            metavar="URL",
+            envvar="COVEY_ADMIN",
+            help="The admin pages of each broker, the publisher's first; repeatable.",
+        ),
+    ] = None,
+    publisher: Annotated[
+        str, typer.Option(metavar="LINK", help="The publishing client's link, as in /linkz.")
+    ] = "",
+    language: Annotated[
+        str, typer.Option("--language", "-l", help=f"The event's family: {', '.join(LANGUAGES)}.")
+    ] = DEFAULT_LANGUAGE,
+    token: Token = "",
+    authority: Authority = "",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say why an event is in a filter or not, or why it reaches a subscription or not. Exit code 1: it does not."""
+    if (filter is None) == (to is None):
+        raise ConfigError("give either --filter TEXT, or --to SUBSCRIPTION with --at URL…")
+    if filter is not None:
+        report = offline(event, filter, language)
+        lines = offline_lines(report)
+        good = report["matches"]
+    else:
+        if not at:
+            raise ConfigError("which brokers? (hint: --at http://127.0.0.1:7401, once for each broker)")
+        pages = [Pages(url, token, authority) for url in at[:MAX_BROKERS]]
+        assert to is not None
+        report = walk(pages, content(event, language), language, to, publisher)
+        lines = walk_lines(report)
+        good = report["arrives"]
+    if json:
+        print_json(report)
+    else:
+        typer.echo("\n".join(lines))
+    raise typer.Exit(0 if good else 1)
+
+
+# -- offline -------------------------------------------------------------------------------------------------
+
+
+def offline(event: str, text: str, language: str) -> dict[str, Any]:
+    """Return what `covey explain --filter` reports."""
+    asked = parse(text, language)
+    failed = why_not(asked, read_event(event, language))
+    alternatives = [[{"wanted": miss.wanted, "found": miss.found} for miss in misses] for misses in failed]
+    return {"filter": str(asked), "language": language, "matches": not failed, "fails": alternatives}
+
+
+def offline_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return the report for people."""
+    if report["matches"]:
+        return ["the event matches"]
+    lines = ["the event does not match"]
+    alternatives = report["fails"]
+    for number, misses in enumerate(alternatives, 1):
+        head = f"  alternative {number} of {len(alternatives)}, " if len(alternatives) > 1 else "  "
+        lines += [f"{head}{miss['wanted']}: {miss['found']}" for miss in misses]
+    return lines
+
+
+# -- on a live overlay ---------------------------------------------------------------------------------------
+
+
+def content(event: str, language: str) -> Any:
+    """Return the event as it is asked about: JSON values."""
+    read = read_event(event, language)  # judged here already, where the error is nearer
+    if language == "xpath":
+        return read_argument(event)
+    return sorted(read) if isinstance(read, frozenset) else read
+
+
+def walk(pages: Sequence[Pages], event: Any, language: str, key: str, publisher: str) -> dict[str, Any]:
+    """Follow an event from the first broker as far as it goes, and say whether and why it reaches the subscription."""
+    overlay = Overlay(pages)
+    start, home = overlay.first, overlay.locate(key)
+    question = {"content": event, "language": language, "target": key}
+    target = overlay.brokers[home].post("/explainz", question)["target"]
+    if not target["filter"].endswith("…"):
+        question["wanted"] = target["filter"]
+    answers: Answers = {}
+    came_from: dict[str, str | None] = {start: None}
+    waiting: deque[tuple[str, dict[str, Any]]] = deque([(start, {"source": publisher})])
+    while waiting:
+        name, envelope = waiting.popleft()
+        answer = answers[name] = overlay.brokers[name].post("/explainz", question | envelope)
+        if answer["allowed"] is False:
+            break
+        for hop in answer["hops"]:
+            if hop["goes"] and hop["link"] in overlay.brokers and hop["link"] not in came_from:
+                came_from[hop["link"]] = name
+                carried = {name: hop.get(name) for name in ("flooded", "destinations", "tree")}
+                waiting.append((hop["link"], {"source": name, **carried}))
+    path = _path(came_from, home) if home in answers else overlay.path(start, home)
+    return {
+        "arrives": home in answers and target["matches"] and answers[start]["allowed"] is not False,
+        "reason": _reason(answers, target, path, start, home),
+        "from": start,
+        "to": {"broker": home, **target},
+        "hops": [_hop(answers[name], following) for name, following in _pairs(path) if name in answers],
+        "visited": sorted(answers),
+        "unreachable": overlay.unreachable,
+    }
+
+
+class Overlay:
+    """The brokers that were named: their pages, and the links between them, up or down."""
+
+    def __init__(self, pages: Sequence[Pages]) -> None:
+        self.brokers: dict[str, Pages] = {}
+        self.unreachable: list[str] = []
+        self._links: dict[str, set[str]] = {}
+        for one in pages:
+            try:
+                varz = one.get("/varz")
+            except CoveyError as error:
+                if not self.brokers:
+                    raise  # without the publisher's broker nothing can be said
+                self.unreachable.append(str(error))
+                continue
+            self.brokers[varz["broker"]] = one
+            for other in varz["neighbours"]:
+                self._links.setdefault(varz["broker"], set()).add(other)
+                self._links.setdefault(other, set()).add(varz["broker"])
+        self.first = next(iter(self.brokers))
+
+    def locate(self, key: str) -> str:
+        """Return the broker that has the subscription; CoveyError if none of them does."""
+        for name, pages in self.brokers.items():
+            if pages.get("/subz", key=key)["rows"]:
+                return name
+        raise CoveyError(
+            f"none of the brokers {', '.join(self.brokers)!s:.200} has a subscription {key!r:.60} "
+            "(hint: covey tables URL lists them)"
+        )
+
+    def path(self, start: str, home: str) -> list[str]:
+        """Return the way over links, up or down, from one broker to another; nothing if there is none."""
+        came_from: dict[str, str | None] = {start: None}
+        waiting = deque([start])
+        while waiting:
+            name = waiting.popleft()
+            for other in sorted(self._links.get(name, ())):
+                if other not in came_from:
+                    came_from[other] = name
+                    waiting.append(other)
+        return _path(came_from, home) if home in came_from else []
+
+
+def _path(came_from: Mapping[str, str | None], home: str) -> list[str]:
+    path: list[str] = []
+    at: str | None = home
+    while at is not None:
+        path.append(at)
+        at = came_from[at]
+    return path[::-1]
+
+
+def _pairs(path: Sequence[str]) -> list[tuple[str, str | None]]:
+    return [(name, path[place + 1] if place + 1 < len(path) else None) for place, name in enumerate(path)]
+
+
+def _hop(answer: Mapping[str, Any], following: str | None) -> dict[str, Any]:
+    told = next((hop for hop in answer["hops"] if hop["link"] == following), None)
+    row = {
+        name: answer[name] for name in ("broker", "strategy", "advertised", "allowed", "subscriptions_total")
+    }
+    if following is None:
+        return row | {"next": None, "goes": None, "reason": "the subscription is here"}
+    if told is None:
+        return row | {"next": following, "goes": False, "reason": "it is no neighbour here"}
+    return row | {"next": following, "goes": told["goes"], "reason": told["reason"]}
+
+
+def _reason(answers: Answers, target: Mapping[str, Any], path: Sequence[str], start: str, home: str) -> str:
+    if answers[start]["allowed"] is False:
+        name = answers[start]["publisher"]["name"]
+        return f"its publisher, {name}, may not publish it: {answers[start]['publisher']['publish']}"
+    if not target["matches"]:
+        fails = "; or ".join(" and ".join(misses) for misses in target["fails"])
+        return f"the subscription's filter does not match: {fails}"
+    if home in answers:
+        return "it arrives"
+    if not path:
+        return f"no links lead from {start} to {home} among the brokers that were asked"
+    for name, following in _pairs(path):
+        if name in answers and following is not None and following not in answers:
+            return f"it stops at {name}: towards {following}, {_hop(answers[name], following)['reason']}"
+    return f"it does not get to {home}"
+
+
+def walk_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return the report for people."""
+    target = report["to"]
+    lines = [f"to {target['key']} at {target['broker']}: {target.get('filter', '')}"]
+    for hop in report["hops"]:
+        if hop["advertised"] is False:
+            lines.append(f"  {hop['broker']}: outside its publisher's advertisements")
+        if hop["next"] is None:
+            lines.append(f"  {hop['broker']}: {hop['reason']}")
+        else:
+            arrow = "→" if hop["goes"] else "↛"
+            lines.append(f"  {hop['broker']} {arrow} {hop['next']}: {hop['reason']}")
+    verdict = "arrives" if report["arrives"] else "does not arrive"
+    lines.append(verdict if report["arrives"] else f"{verdict}: {report['reason']}")
+    return lines

@@ -1,0 +1,41 @@
+"""Single brokers that dial each other, with settings of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.e2e.helpers.running import eventually, run
+
+from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.server import Broker
+
+__all__ = ["admin_url", "dialling", "is_linked", "run", "until", "url"]
+
+
+async def until(condition: Callable[[], object], limit_s: float = 10.0) -> None:
+    """Return once the condition holds."""
+    await eventually(condition, limit_s)
+
+
+def url(broker: Broker) -> str:
+    """Return where clients reach a broker."""
+    return f"covey://127.0.0.1:{broker.port}"
+
+
+def admin_url(broker: Broker) -> str:
+    """Return where a broker's pages are."""
+    assert broker.admin is not None
+    return f"http://127.0.0.1:{broker.admin.port}"
+
+
+def dialling(name: str, neighbour: Broker, **settings: Any) -> BrokerConfig:
+    """Return the settings of a broker that dials another."""
+    link = LinkConfig(neighbour.config.name, "127.0.0.1", neighbour.port)
+    return BrokerConfig(name, port=0, links=(link,), **settings)
+
+
+def is_linked(broker: Broker, name: str) -> bool:
+    """Return whether the link to a neighbour is used, and both know what they must."""
+    attached = name in broker.exchange.attached
+    return attached and any(name in part.neighbours() for part in broker.exchange.router.trees.values())
