@@ -9,11 +9,16 @@ reason, and harms nobody.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, get_args
 
+import numpy as np
+
+from covey.broker.copying import MOST_SIDS, epochs_of
 from covey.broker.epochs import Epochs, Outputs
+from covey.broker.flow import Flow
 from covey.broker.peers import Client, Neighbour
 from covey.broker.plans import OWN, Plans
 from covey.core.families import decode as decode_filter
@@ -55,6 +60,7 @@ from covey.wire.messages import (
     encode_routed,
 )
 from covey.wire.plans import PlanState
+from covey.wire.splitting import Frames, runs
 
 # What must not overtake events: a way that is given up, and what asks whether all before it has arrived.
 _BEHIND_EVENTS: Final = (Unadvertise, Probe, Echo)
@@ -69,6 +75,25 @@ class Limits:
 
 
 _LIMITS: Final = Limits()
+
+
+class Used(Mapping[Link, Neighbour]):
+    """The neighbours over whose links routers of one epoch talk."""
+
+    def __init__(self, exchange: Exchange, epoch: int) -> None:
+        self._exchange, self._epoch = exchange, epoch
+
+    def __getitem__(self, link: Link) -> Neighbour:
+        neighbour = self._exchange.neighbours[link]
+        if not self._exchange.is_used(neighbour, self._epoch):
+            raise KeyError(link)
+        return neighbour
+
+    def __iter__(self) -> Iterator[Link]:
+        return (link for link in self._exchange.neighbours if link in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Exchange:
@@ -93,6 +118,7 @@ class Exchange:
             tuple[Link, int], dict[Echo, None]
         ] = {}  # what neighbours have yet to echo, by epoch
         self._echoes: list[tuple[Link, int, Echo]] = []  # of probes for neighbours that are away
+        self._flows: dict[int, Flow] = {}
         self.plans = Plans(self, keep)
 
     @property
@@ -110,12 +136,16 @@ class Exchange:
     def client_up(self, client: Client) -> None:
         """A client has said who it is."""
         self.clients[client.link] = client
+        for flow in self._flows.values():
+            flow.client_up(client)
         self._drive(LinkUp(client=True), client.link)
 
     def client_down(self, link: Link) -> None:
         """A client is gone, and with it what it asked for."""
         del self.clients[link]
         self._drive(LinkDown(), link)
+        for flow in self._flows.values():
+            flow.client_down(link)
 
     def connected(self, neighbour: Neighbour) -> None:
         """A neighbour and this broker have greeted each other: plans use the link at once."""
@@ -169,7 +199,7 @@ class Exchange:
             for part in router.trees.values()
         )
 
-    def _is_used(self, neighbour: Neighbour, epoch: int) -> bool:
+    def is_used(self, neighbour: Neighbour, epoch: int) -> bool:
         """Return whether routers of that epoch talk over the link to a neighbour."""
         if self._neighbours.get(neighbour.link) is not neighbour or epoch not in self.epochs.routers:
             return False
@@ -183,9 +213,11 @@ class Exchange:
 
     def from_neighbour(self, neighbour: Neighbour, frames: Sequence[bytes]) -> None:
         """Handle what a neighbour sent."""
-        for one in frames:
-            if one[0] == Kind.EVENT:
-                self._event(one, neighbour.link, neighbour=neighbour)
+        for one in runs(frames):
+            if isinstance(one, Frames):
+                self._events(one, neighbour)
+            elif one[0] == Kind.EVENT:
+                self.event(one, neighbour.link, None)
             elif one[0] == Kind.ROUTE:
                 self._routed(neighbour, memoryview(one)[1:])
             elif one[0] == Kind.PLAN:
@@ -196,7 +228,7 @@ class Exchange:
     def _routed(self, neighbour: Neighbour, body: memoryview) -> None:
         message, epoch = decode_routed(body)
         self.counters[_IN[type(message)]] += 1
-        if not self._is_used(neighbour, epoch):
+        if not self.is_used(neighbour, epoch):
             self.counters["stale_frames"] += 1  # said before it knew that the link, or the epoch, is not used
             return
         if isinstance(message, Echo):
@@ -211,13 +243,11 @@ class Exchange:
         if self.plans.is_holding:
             self._held.append((client, frames))
             return
-        for place, one in enumerate(frames):
-            if self.plans.is_holding:
-                self._held.append((client, frames[place:]))
-                return
-            if one[0] == Kind.EVENT:
-                client.published += 1
-                self._event(one, client.link, client)
+        for one in runs(frames):
+            if isinstance(one, Frames):
+                self._flow(self.epochs.current).handle(one, client.link, client, self.now_s)
+            elif one[0] == Kind.EVENT:
+                self.event(one, client.link, client)
             elif one[0] == Kind.REQUEST:
                 self._request(client, decode_request(memoryview(one)[1:]))
             else:
@@ -233,12 +263,36 @@ class Exchange:
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def _event(
-        self, one: bytes, source: Link, client: Client | None = None, neighbour: Neighbour | None = None
-    ) -> None:
+    def _events(self, frames: Frames, neighbour: Neighbour) -> None:
+        """Handle events of a neighbour, those of each epoch in its router."""
+        epochs = epochs_of(frames)
+        bounds = [0, *(np.flatnonzero(np.diff(epochs)) + 1).tolist(), len(frames)]
+        for start, end in pairwise(bounds):
+            epoch = int(epochs[start])
+            if self.is_used(neighbour, epoch):
+                some = frames if end - start == len(frames) else frames.some(slice(start, end))
+                self._flow(epoch).handle(some, neighbour.link, None, self.now_s)
+            else:
+                self.counters["stale_frames"] += end - start
+
+    def _flow(self, epoch: int) -> Flow:
+        router, flow = self.epochs.routers[epoch], self._flows.get(epoch)
+        if flow is None or flow.router is not router:
+            flow = Flow(router, self.clients, Used(self, epoch), self, epoch)
+            for client in self.clients.values():
+                flow.client_up(client)
+            self._flows = {known: one for known, one in self._flows.items() if known in self.epochs.routers}
+            self._flows[epoch] = flow
+        return flow
+
+    def event(self, one: bytes, source: Link, client: Client | None) -> None:
+        """Handle one event; `flow` does the same with many at once, and leaves here what it cannot."""
         envelope = envelope_of(one)
-        if neighbour is not None:
-            if not self._is_used(neighbour, envelope.epoch):
+        if client is not None:
+            client.published += 1
+        else:
+            neighbour = self._neighbours.get(source)
+            if neighbour is None or not self.is_used(neighbour, envelope.epoch):
                 self.counters["stale_frames"] += 1
                 return
             neighbour.received += 1
@@ -279,7 +333,7 @@ class Exchange:
         if len(client.keys) >= self.limits.subscriptions:
             raise CoveyError(f"a client may have {self.limits.subscriptions:,} subscriptions here")
         filter = self._allowed(client, request.filter)
-        self._add(client, request.sid, f"{client.link}/{request.sid:x}", filter)
+        self._add(client, request.sid, filter)
         self._reply(client, request.request)
 
     def _allowed(self, client: Client, encoded: bytes) -> Filter:
@@ -290,9 +344,8 @@ class Exchange:
             raise AccessError(f"{client.permissions.name} may not subscribe to {filter!s:.80}")
         return filter
 
-    def _add(self, client: Client, sid: int, key: Key, filter: Filter) -> None:
-        client.keys[sid] = key
-        client.sids[key] = sid
+    def _add(self, client: Client, sid: int, filter: Filter) -> None:
+        key = client.keys[sid] = client.key_of(sid)
         self._drive(Subscribe(key, filter), client.link)
 
     def _replace(self, client: Client, request: ReplaceRequest) -> None:
@@ -301,19 +354,15 @@ class Exchange:
             raise ProtocolError(f"there is no subscription {request.sid}")
         filter = self._allowed(client, request.filter)
         client.replaced += 1
-        self._add(client, request.sid, f"{client.link}/{request.sid:x}-{client.replaced:x}", filter)
-        self._remove(client, old)
+        self._add(client, request.sid, filter)
+        self._drive(Unsubscribe(old), client.link)
         self._reply(client, request.request)
-
-    def _remove(self, client: Client, key: Key) -> None:
-        self._drive(Unsubscribe(key), client.link)
-        del client.sids[key]
 
     def _unsubscribe(self, client: Client, request: UnsubscribeRequest) -> None:
         key = client.keys.pop(request.sid, None)
         if key is None:
             raise ProtocolError(f"there is no subscription {request.sid}")
-        self._remove(client, key)
+        self._drive(Unsubscribe(key), client.link)
         self._reply(client, request.request)
 
     def _advertise(self, client: Client, request: AdvertiseRequest) -> None:
@@ -378,7 +427,7 @@ class Exchange:
     def _send(self, output: Send, epoch: int, one: bytes, envelope: Envelope | None) -> None:
         neighbour = self._neighbours.get(output.link)
         message = output.message
-        is_used = neighbour is not None and self._is_used(neighbour, epoch)
+        is_used = neighbour is not None and self.is_used(neighbour, epoch)
         if isinstance(message, Probe):
             echo = Echo(message.id, message.tree)
             if is_used:
@@ -398,10 +447,24 @@ class Exchange:
 
     def _deliver(self, output: Deliver, one: bytes) -> None:
         client = self.clients.get(output.link)
-        if client is not None:
+        sids: list[int] = []
+        others: list[Key] = []
+        for key in output.keys:
+            sid = None if client is None else client.sid_of(key)
+            if sid is None:
+                others.append(key)
+            else:
+                sids.append(sid)
+        if others:
+            self.elsewhere(output.link, tuple(others), one)
+        sids.sort()
+        for first in range(0, len(sids), MOST_SIDS):
+            assert client is not None, "whose subscriptions have numbers"
             client.delivered += 1
-            sids = [client.sids[key] for key in output.keys]
-            client.port.send_events(_framed(encode_delivery(one, sids)))
+            client.port.send_events(_framed(encode_delivery(one, sids[first : first + MOST_SIDS])))
+
+    def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
+        """An event is for subscriptions that no connected client has: nobody can be told."""
 
     def _answer(self, client: Client, output: Send) -> None:
         if isinstance(output.message, Echo):

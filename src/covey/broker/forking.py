@@ -20,8 +20,8 @@ from typing import NoReturn
 
 from covey.broker.config import BrokerConfig
 from covey.broker.daemon import Daemon, loop_factory
+from covey.broker.warming import warm_up
 from covey.errors import CoveyError
-from covey.matching.index import warm_up
 
 
 @dataclass

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from covey.wire.connection import Connection
+from covey.wire.splitting import size_of
 
 TURN: Final = 4_096  # frames that are handled before the loop runs again
 HELD_AT: Final = 20_000  # frames of one link, beyond which it is not read
@@ -67,7 +68,7 @@ class Inbox:
         waiting = self._links.get(connection)
         if waiting is None:
             waiting = self._links[connection] = _Waiting()
-        size = sum(map(len, frames))
+        size = size_of(frames)
         waiting.chunks.append((frames, size))
         waiting.count += len(frames)
         waiting.bytes += size

@@ -218,7 +218,7 @@ class Links:
                     if link.attached:
                         log.info("broker %s routes no longer over its link to %s", me, name)
                         self._route_down(link)
-            elif self._is_bypassed(name, link):
+            if self._is_bypassed(name, link):
                 log.info("broker %s reaches %s on another way", me, name)
                 self._route_down(link)
         self._news_s = self.exchange.now_s

@@ -29,7 +29,6 @@ class Client:
     port: Port
     permissions: Permissions = EVERYTHING
     keys: dict[int, Key] = field(default_factory=dict)  # of its subscriptions
-    sids: dict[Key, int] = field(default_factory=dict)
     advertised: dict[int, Key] = field(default_factory=dict)
     last_sid: int = 0
     replaced: int = 0
@@ -37,6 +36,20 @@ class Client:
     published: int = 0
     delivered: int = 0
     refused: int = 0
+
+    def key_of(self, sid: int) -> Key:
+        """Return a new key for a subscription; after its filter was replaced it has another one."""
+        again = f"-{self.replaced:x}" if sid in self.keys else ""
+        return f"{self.link}/{sid:x}{again}"
+
+    def sid_of(self, key: Key) -> int | None:
+        """Return the number of the subscription that has the key now, None if there is none."""
+        number = key[len(self.link) + 1 :].partition("-")[0]
+        try:
+            sid = int(number, 16)
+        except ValueError:
+            return None
+        return sid if self.keys.get(sid) == key else None
 
 
 @dataclass

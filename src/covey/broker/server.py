@@ -33,12 +33,13 @@ from covey.broker.security import Security
 from covey.broker.sight import Sight
 from covey.broker.tally import Tally
 from covey.broker.tls import HANDSHAKE_S
+from covey.broker.warming import warm_up
 from covey.errors import AccessError, CoveyError, ProtocolError
-from covey.matching.index import warm_up
 from covey.wire.connection import Connection
 from covey.wire.events import link_of
 from covey.wire.frames import VERSION, Kind
 from covey.wire.messages import MAX_NAME, Goodbye, Hello, Welcome, decode_life, encode
+from covey.wire.splitting import FastSplitter, places_of
 
 if TYPE_CHECKING:
     from covey.broker.http.admin import Admin
@@ -176,7 +177,7 @@ class Broker:
         return self._connection(self.config.lease_s)
 
     def _connection(self, lease_s: float) -> Connection:
-        connection = Connection(self, self.config.client_bounds, lease_s)
+        connection = Connection(self, self.config.client_bounds, lease_s, FastSplitter)
         connection.on_pressure = self.pressure.pressed
         return connection
 
@@ -226,11 +227,12 @@ class Broker:
         elif self.is_draining:
             connection.end("the broker is going away")
 
-    def received(self, connection: Connection, frames: list[bytes]) -> None:
+    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
         """Greet whoever is new; queue what others say."""
         if self.peers.get(connection) is None and connection not in self._checking:
             self._now()
-            self._greet_checked(connection, frames.pop(0))
+            self._greet_checked(connection, frames[0])
+            frames = frames[1:]
         if frames and connection in self._checking:
             self._checking[connection] += frames
         elif frames and self.peers.get(connection) is not None:
@@ -278,11 +280,10 @@ class Broker:
 
     def _from_neighbour(self, peer: Neighbour, frames: Sequence[bytes]) -> None:
         begin = 0
-        for at, one in enumerate(frames):
-            if one[0] == Kind.OVERLAY:
-                self.exchange.from_neighbour(peer, frames[begin:at])
-                self.links.received(peer.link, memoryview(one)[1:])
-                begin = at + 1
+        for at in places_of(frames, Kind.OVERLAY):
+            self.exchange.from_neighbour(peer, frames[begin:at])
+            self.links.received(peer.link, memoryview(frames[at])[1:])
+            begin = at + 1
         self.exchange.from_neighbour(peer, frames[begin:] if begin else frames)
 
     def _goodbye(self, connection: Connection, frames: Sequence[bytes]) -> Sequence[bytes]:

@@ -233,20 +233,20 @@ class Sight:
         """Return what clients asked for, or one subscription by its key."""
         clients = self._broker.exchange.clients
         if key:
-            found = ((client, key) for client in clients.values() if key in client.sids)
+            found = ((client, key) for client in clients.values() if client.sid_of(key) is not None)
         else:
             found = (
                 (client, one)
                 for client in list(clients.values())
                 if not page.link or client.link == page.link
-                for one in list(client.sids)
+                for one in list(client.keys.values())
             )
 
         def row(client: Client, one: str) -> Row:
             return {
                 "link": client.link,
                 "key": one,
-                "sid": client.sids[one],
+                "sid": client.sid_of(one),
                 "name": client.permissions.name,
                 **_filter(self.router.local_filter(client.link, one)),
             }

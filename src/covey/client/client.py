@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -186,7 +187,7 @@ class Client:
     def opened(self, connection: Connection) -> None:
         """Nothing to do: the broker is greeted by whoever dials."""
 
-    def received(self, connection: Connection, frames: list[bytes]) -> None:
+    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
         """Hand events to subscriptions and answers to those who wait."""
         for one in frames:
             kind = one[0]

@@ -2,6 +2,7 @@
 
     match(event)          keys of the filters that match an event; match_batch for many events
     links(event)          only where the event must go: the links of those filters, found without finding the filters
+    match_packed, links_packed     the same for many events in their packed form, answered by arrays
     covering(filter)      keys of the filters that cover a filter; `covers` says whether there is one
     covered(filter)       keys of the filters that a filter covers
     overlapping(filter)   keys of the filters that overlap a filter
@@ -26,11 +27,14 @@ from covey.core.event import content_of
 from covey.core.filter import Filter
 from covey.core.keywords.filter import KeywordFilter
 from covey.core.keywords.parser import parse_keywords
+from covey.core.packing import pack
 from covey.core.xpath.document import Document
 from covey.core.xpath.filter import XPathFilter, parse_xpath
 from covey.errors import FilterError
+from covey.matching.attributes.checking import are_packed
 from covey.matching.attributes.index import AttributeIndex
-from covey.matching.jit import Ints
+from covey.matching.attributes.packed import PackedEvents
+from covey.matching.jit import Ints, Longs
 from covey.matching.keyset import Keys, KeyTable
 from covey.matching.keywords import KeywordIndex
 from covey.matching.linkset import LinkTable
@@ -191,6 +195,31 @@ class Index:
                 result.append(self._links.of_keys(self._match_other(content)))
         return result
 
+    # -- packed events ---------------------------------------------------------------------------------------
+
+    def match_packed(self, events: PackedEvents) -> tuple[Ints, Longs]:
+        """Return the handles of filters that match each packed event in one array, and where those of each event end.
+
+        `keys_of` has the keys of handles. The array is a view, valid until the next question. EventError for bytes that
+        are no packed event (`checking.are_packed` tells before).
+        """
+        return self._attributes.match_encoded(self._attributes.encode_packed(events))
+
+    def keys_of(self, handles: Ints) -> NDArray[Any]:
+        """Return the keys of handles that `match_packed` found."""
+        return self._tables[ATTRIBUTES].take(handles)
+
+    def stamps(self) -> Longs:
+        """Return a number for each handle of `match_packed`, which changes when the handle gets another key."""
+        return self._tables[ATTRIBUTES].stamps
+
+    def links_packed(self, events: PackedEvents) -> tuple[list[Hashable], NDArray[np.bool_]]:
+        """Return links, and for each of them and each packed event whether it must go there: `links` for many."""
+        links = self._links.all()
+        if len(links) == 1:
+            return links, np.zeros((1, len(events)), np.bool_)
+        return links, self._attributes.link_hits(self._attributes.encode_packed(events), len(links))
+
     # -- filters ---------------------------------------------------------------------------------------------
 
     def covers(self, filter: Filter) -> bool:
@@ -245,6 +274,12 @@ def warm_up() -> None:
     events: list[Any] = [{"a": 2, "b": 1, "c": 0, "d": "x"}, "<a><b/></a>", frozenset("abc")]
     index.match_batch(events[:1])
     index.links_batch(events)
+    data = pack(events[0])
+    size = np.array([0, len(data)], np.int64)
+    packed = PackedEvents(np.frombuffer(data, np.uint8), size[:1], size[1:])
+    assert are_packed(packed).all(), "what is packed is a packed event"
+    index.match_packed(packed)
+    index.links_packed(packed)
     for event in events:
         index.match(event)
     for filter in filters:

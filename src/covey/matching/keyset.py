@@ -42,10 +42,16 @@ class Keys(Set[Any]):
 
 
 class KeyTable:
-    """The key of each handle: an array of integers as long as all keys are integers, of objects otherwise."""
+    """The key of each handle: an array of integers as long as all keys are integers, of objects otherwise.
+
+    `stamps` has a number for each handle that changes when the handle gets another key: whoever keeps something by
+    handle sees from it what to forget.
+    """
 
     def __init__(self) -> None:
         self._keys: NDArray[Any] = np.zeros(16, dtype=np.int64)
+        self.stamps: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
+        self._stamp = 0
         self._free: list[int] = []
         self._next = 0
 
@@ -58,9 +64,12 @@ class KeyTable:
             self._next += 1
             if handle == len(self._keys):
                 self._keys = np.concatenate([self._keys, np.zeros(len(self._keys), dtype=self._keys.dtype)])
+                self.stamps = np.concatenate([self.stamps, np.zeros(len(self.stamps), dtype=np.int64)])
         if self._keys.dtype != object and not (type(key) is int and -(2**63) <= key < 2**63):
             self._keys = self._keys.astype(object)
         self._keys[handle] = key
+        self._stamp += 1
+        self.stamps[handle] = self._stamp
         return handle
 
     def remove(self, handle: int) -> None:

@@ -56,6 +56,10 @@ class LinkTable:
                 self._labels[number] = None
                 self._free.append(number)
 
+    def all(self) -> list[Hashable]:
+        """Return the link of each number; None for one that is not in use."""
+        return self._labels
+
     def labels(self, numbers: Iterable[int]) -> set[Hashable]:
         """Return the links with these numbers."""
         return {self._labels[number] for number in numbers if number}

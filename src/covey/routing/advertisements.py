@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from covey.core.filter import Filter
+from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
 from covey.routing.messages import Key, Link
 
@@ -30,6 +34,9 @@ class Advertisements:
     def __init__(self) -> None:
         self._by_link: dict[Link, dict[Key, Advertisement]] = {}
         self._indexes: dict[Link, Index] = {}  # of the links that have had more than a few
+        self._packed: dict[
+            Link, Index
+        ] = {}  # of those that have few, and were asked about packed events since
 
     def add(self, link: Link, key: Key, filter: Filter, publisher: str) -> bool:
         """Add an advertisement; return whether it is new."""
@@ -37,6 +44,7 @@ class Advertisements:
         if key in known:
             return False
         known[key] = Advertisement(filter, publisher)
+        self._packed.pop(link, None)
         index = self._indexes.get(link)
         if index is not None:
             index.add(key, filter)
@@ -51,6 +59,7 @@ class Advertisements:
         removed = known.pop(key, None)
         if removed is None:
             return None
+        self._packed.pop(link, None)
         if not known:
             del self._by_link[link]
             self._indexes.pop(link, None)
@@ -86,3 +95,15 @@ class Advertisements:
         if index is not None:
             return bool(index.match(event))
         return any(ad.filter.matches(event) for ad in self.of_link(link).values())
+
+    def match_packed(self, link: Link, events: PackedEvents) -> NDArray[np.bool_]:
+        """Return for each packed event whether it is within an advertisement from the link."""
+        known = self.of_link(link)
+        if not known:
+            return np.zeros(len(events), np.bool_)
+        index = self._indexes.get(link) or self._packed.get(link)
+        if index is None:
+            index = self._packed[link] = Index()
+            index.add_batch(list(known), [ad.filter for ad in known.values()])
+        _, ends = index.match_packed(events)
+        return np.diff(ends, prepend=0) > 0

@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from covey.core.filter import Filter
+from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
+from covey.matching.jit import Ints, Longs
 from covey.matching.keyset import Keys
 
 MOST_WAITING: Final = 1_000
@@ -102,6 +105,21 @@ class LazyIndex(Index):
         """Return for each event the links of filters that match it."""
         self._take_in()
         return super().links_batch(events)
+
+    def match_packed(self, events: PackedEvents) -> tuple[Ints, Longs]:
+        """Return the handles of filters that match each packed event, and where those of each event end."""
+        self._take_in()
+        return super().match_packed(events)
+
+    def stamps(self) -> Longs:
+        """Return a number for each handle, which changes when the handle gets another key."""
+        self._take_in()
+        return super().stamps()
+
+    def links_packed(self, events: PackedEvents) -> tuple[list[Hashable], NDArray[np.bool_]]:
+        """Return links, and for each of them and each packed event whether it must go there."""
+        self._take_in()
+        return super().links_packed(events)
 
     def covers(self, filter: Filter) -> bool:
         """Return whether some filter here covers the given one; quicker than `covering`."""

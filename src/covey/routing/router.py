@@ -20,13 +20,16 @@ tree of its group. An event may arrive over several trees: clients get it when i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
+from covey.matching.index import Index
+from covey.routing.batch import BatchOutputs, EventBatch, carried_ways, first_times, only, own_ways
 from covey.routing.digest import Fact
 from covey.routing.lazy import LazyIndex
 from covey.routing.messages import (
@@ -131,6 +134,35 @@ class Router:
         outputs = list(self._outputs)
         self._outputs.clear()
         return outputs
+
+    def takes_batch(self, source: Link, trees: Iterable[Tree]) -> bool:
+        """Return whether `handle_batch` takes events of the source that have these trees on them."""
+        if not all(part.strategy.is_plain for part in self._trees.values()):
+            return False
+        return source in self._clients or all(
+            tree in self._trees and source in self._trees[tree].links_up() for tree in trees
+        )
+
+    def handle_batch(self, batch: EventBatch, source: Link, now_s: float = 0.0) -> BatchOutputs:
+        """Take many events of one source, as `handle` would one by one; only where `takes_batch` says so."""
+        for part in self._trees.values():
+            part.now_s = now_s
+        handles, ends = self._local.match_packed(batch.events)
+        if source in self._clients:
+            if self._seen is not None:
+                first_times(batch, self._seen)
+            return BatchOutputs(handles, ends, own_ways(batch, source, self._telling, self.counters))
+        if self._seen is not None:
+            new = first_times(batch, self._seen)
+            if not new.all():
+                self.counters["duplicates_suppressed"] += int(len(new) - new.sum())
+                handles, ends = only(handles, ends, new)
+                if len(self._trees) == 1:
+                    onward = carried_ways(batch.some(new), source, self._trees)
+                    numbers = np.flatnonzero(new)
+                    onward = [one._replace(events=numbers[one.events]) for one in onward]
+                    return BatchOutputs(handles, ends, onward)
+        return BatchOutputs(handles, ends, carried_ways(batch, source, self._trees))
 
     # -- links -----------------------------------------------------------------------------------------------
 
@@ -280,6 +312,11 @@ class Router:
         self._probes.echo(source, message, self._outputs.append)
 
     # -- what is known, for checks and reports ---------------------------------------------------------------
+
+    @property
+    def local(self) -> Index:
+        """The index of what clients asked for, by place: link and key."""
+        return self._local
 
     @property
     def trees(self) -> Mapping[Tree, TreePart]:

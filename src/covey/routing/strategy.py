@@ -20,8 +20,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from covey.core.filter import Filter
 from covey.errors import ConfigError, ProtocolError
+from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Publish, Tree
@@ -123,6 +127,20 @@ class Strategy(ABC):
     @abstractmethod
     def next_hops(self, event: object) -> Iterable[Link]:
         """Return the neighbours behind which, as far as is known here, the event is wanted."""
+
+    def next_hops_packed(self, events: PackedEvents) -> tuple[Sequence[Link | None], NDArray[np.bool_]]:
+        """Return links, and for each of them and each packed event whether it is among the event's `next_hops`."""
+        raise NotImplementedError(f"{self.name} answers for one event at a time")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether many events may be asked about at once: they go on as they came, and nothing is learnt from them."""
+        kind = type(self)
+        return (
+            kind.forward is Strategy.forward
+            and kind.address is Strategy.address
+            and kind.next_hops_packed is not Strategy.next_hops_packed
+        )
 
     def address(self, publish: Publish, local: Sequence[Place]) -> Publish:
         """Return the envelope of an event that a client here has published; `forward` on the tree it names is next."""

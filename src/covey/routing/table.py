@@ -6,10 +6,14 @@ to the router, because several trees share its clients; the table asks it and ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from covey.core.filter import Filter
+from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
 from covey.routing.lazy import LazyIndex
 from covey.routing.messages import Key, Link
@@ -140,6 +144,12 @@ class Table:
     def links(self, event: object) -> set[Link]:
         """Return the neighbours to which the event must go, or the brokers behind them, as the entries were added."""
         return self._remote.links(event) if len(self._remote) else set()  # type: ignore[return-value]
+
+    def links_packed(self, events: PackedEvents) -> tuple[Sequence[Link | None], NDArray[np.bool_]]:
+        """Return links, and for each of them and each packed event whether it is among the event's `links`."""
+        if not len(self._remote):
+            return (), np.zeros((0, len(events)), np.bool_)
+        return self._remote.links_packed(events)  # type: ignore[return-value]
 
     def matching(self, event: object) -> list[Place]:
         """Return the places of the remote entries that match the event."""

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from covey.core.filter import Filter
+from covey.matching.attributes.packed import PackedEvents
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message
 from covey.routing.strategy import Strategy, register, unexpected
@@ -54,6 +58,11 @@ class Flooding(Strategy):
     def next_hops(self, event: object) -> Iterable[Link]:
         """Return everyone."""
         return self.site.neighbours()
+
+    def next_hops_packed(self, events: PackedEvents) -> tuple[Sequence[Link | None], NDArray[np.bool_]]:
+        """Return everyone for everything."""
+        links = self.site.neighbours()
+        return links, np.ones((len(links), len(events)), np.bool_)
 
     def heard(self, link: Link) -> list[Fact]:
         """Return nothing."""

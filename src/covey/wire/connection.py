@@ -13,7 +13,7 @@ event loop's thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
@@ -41,7 +41,7 @@ class Owner(Protocol):
     def opened(self, connection: Connection) -> None:
         """The stream is there."""
 
-    def received(self, connection: Connection, frames: list[bytes]) -> None:
+    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
         """Some frames have come; a CoveyError that is raised ends the link with it as the reason."""
 
     def closed(self, connection: Connection, reason: str) -> None:
@@ -54,10 +54,12 @@ class Owner(Protocol):
 class Connection(asyncio.Protocol):
     """One stream of frames; see the module's text."""
 
-    def __init__(self, owner: Owner, bounds: Bounds, lease_s: float = 30.0) -> None:
+    def __init__(
+        self, owner: Owner, bounds: Bounds, lease_s: float = 30.0, splitter: type[Splitter] = Splitter
+    ) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._splitter = Splitter(MAX_GREETING)
+        self._splitter = splitter(MAX_GREETING)
         self._transport: asyncio.Transport | None = None
         self._lease_s = lease_s
         self._heard_s = self._loop.time()
@@ -201,18 +203,13 @@ class Connection(asyncio.Protocol):
         try:
             frames = self._splitter.feed(data)
             if frames:
-                frames = self._alive(frames)
+                frames, is_pinged = self._splitter.without_heartbeats(frames)
+                if is_pinged:
+                    self._put(_PONG)
             if frames:
                 self._owner.received(self, frames)
         except CoveyError as error:
             self.end(str(error), retry=not isinstance(error, ProtocolError))
-
-    def _alive(self, frames: list[bytes]) -> list[bytes]:
-        """Answer pings; return the other frames."""
-        others = [one for one in frames if one[0] != Kind.PING and one[0] != Kind.PONG]
-        if len(others) != len(frames) and any(one[0] == Kind.PING for one in frames):
-            self._put(_PONG)
-        return others
 
     def hold(self, why: str = "") -> None:
         """Read nothing more for now; there may be several reasons."""

@@ -9,6 +9,7 @@ and the length is judged before anything is kept for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from struct import Struct
 from typing import Final
@@ -53,12 +54,30 @@ class Splitter:
 
     def __init__(self, limit: int = MAX_GREETING) -> None:
         self.limit = limit
-        self._rest = b""
+        self._pieces: list[bytes] = []  # of a frame that is not complete
+        self._have = 0
+        self._need = 0  # bytes, before which nothing can be complete
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> Sequence[bytes]:
         """Return the frames that are complete with these bytes, each with its kind first."""
-        if self._rest:
-            data = self._rest + data
+        if self._pieces:
+            # A long frame comes in many pieces: they are joined once, when it is there.
+            self._pieces.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return ()
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+        frames, at = self._cut(data)
+        if at < len(data):
+            self._pieces.append(data[at:] if at else data)
+            self._have, self._need = len(data) - at, LENGTH.size
+            if self._have >= LENGTH.size:
+                self._need += LENGTH.unpack_from(data, at)[0]
+        return frames
+
+    def _cut(self, data: bytes) -> tuple[Sequence[bytes], int]:
+        """Return the complete frames, and where the first one that is not begins."""
         frames: list[bytes] = []
         at, end = 0, len(data)
         while end - at >= LENGTH.size:
@@ -70,10 +89,14 @@ class Splitter:
                 break
             frames.append(data[at + LENGTH.size : last])
             at = last
-        self._rest = data[at:]
-        return frames
+        return frames, at
+
+    def without_heartbeats(self, frames: Sequence[bytes]) -> tuple[Sequence[bytes], bool]:
+        """Return the other frames, and whether there was a ping."""
+        others = [one for one in frames if one[0] != Kind.PING and one[0] != Kind.PONG]
+        return others, len(others) < len(frames) and any(one[0] == Kind.PING for one in frames)
 
     @property
     def waiting(self) -> int:
         """How many bytes of an incomplete frame are kept."""
-        return len(self._rest)
+        return self._have if self._pieces else 0

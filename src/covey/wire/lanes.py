@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from covey.wire.frames import LENGTH
+
 DISCONNECT, DROP_OLDEST, DROP_NEW, BLOCK = POLICIES = ("disconnect", "drop-oldest", "drop-new", "block")
 
 
@@ -89,6 +91,8 @@ class Lanes:
         bounds = self.bounds
         verdict = Verdict.TAKEN
         if self._event_count + count > bounds.messages or self._event_bytes + len(chunk) > bounds.bytes:
+            if count > 1 and bounds.policy in (DROP_OLDEST, DROP_NEW):
+                return self._put_each(chunk)
             verdict = self._make_room(chunk, count)
             if verdict in (Verdict.LOST, Verdict.DROPPED) and bounds.policy != DROP_OLDEST:
                 return verdict
@@ -96,6 +100,16 @@ class Lanes:
         self._event_bytes += len(chunk)
         self._event_count += count
         self._put += 1
+        return verdict
+
+    def _put_each(self, chunk: bytes) -> Verdict:
+        """Take the events of a chunk that is too large one by one; what became of the last of them that had to go."""
+        verdict, at = Verdict.TAKEN, 0
+        while at < len(chunk):
+            last = at + LENGTH.size + LENGTH.unpack_from(chunk, at)[0]
+            one = self.put_events(chunk[at:last])
+            verdict = verdict if one is Verdict.TAKEN else one
+            at = last
         return verdict
 
     def _make_room(self, chunk: bytes, count: int) -> Verdict:

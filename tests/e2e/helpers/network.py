@@ -6,8 +6,8 @@ async with Live([("a", "b"), ("b", "c")], lease_s=1.0) as net:
     await net.stop("b")
     await net.start("b")
 
-The second broker of a link dials the first; a link in `proxied` goes through a proxy, `net.proxies["a", "b"]`. Brokers
-keep their ports when they are started again.
+It begins when all links are open, or those of `waits_for`. The second broker of a link dials the first; a link in
+`proxied` goes through a proxy, `net.proxies["a", "b"]`. Brokers keep their ports when they are started again.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Live:
         proxied: Iterable[Pair] = (),
         priorities: Mapping[Pair, int] | None = None,
         per_broker: Mapping[str, Mapping[str, Any]] | None = None,
+        waits_for: Iterable[Pair] | None = None,
         **settings: Any,
     ) -> None:
         self.links = list(links)
@@ -76,6 +77,7 @@ class Live:
         self.proxies: dict[Pair, Proxy] = {pair: Proxy(self.ports[pair[0]]) for pair in proxied}
         self.configs: dict[str, BrokerConfig] = {}
         self._priorities = priorities
+        self._waits_for = waits_for
         self._per_broker = per_broker or {}
         self._settings = settings
         self._stack = AsyncExitStack()
@@ -92,7 +94,7 @@ class Live:
         try:
             for name in self.names:
                 await self.start(name)
-            await self.linked()
+            await self.linked(self._waits_for)
         except BaseException:
             await self.__aexit__()
             raise

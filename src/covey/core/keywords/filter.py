@@ -12,7 +12,6 @@ A document is a set of words. A filter is a positive formula over words in minim
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from covey.core.event import content_of
@@ -30,16 +29,26 @@ from covey.core.keywords.wire import encode_formula
 from covey.errors import FilterError
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class KeywordFilter(Filter):
-    """A formula of words; made by `parse_keywords`, `decode_keywords` or `any_of`.
+    """A formula of words; made by `parse_keywords`, `decode_keywords` or `any_of`; immutable.
 
-    `conjunctions` must be in normal form and within the limits: the constructor trusts its caller.
+    `conjunctions` must be in normal form and within the limits: the constructor trusts its caller. It is no dataclass,
+    because serialisers take those apart, and a filter travels in its own wire form.
     """
 
-    family: ClassVar[str] = "keywords"
+    __slots__ = ("conjunctions",)
 
+    family: ClassVar[str] = "keywords"
     conjunctions: Formula
+
+    def __init__(self, conjunctions: Formula) -> None:
+        object.__setattr__(self, "conjunctions", conjunctions)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a filter is immutable: {name}")
+
+    def __reduce__(self) -> tuple[type[KeywordFilter], tuple[Formula]]:
+        return KeywordFilter, (self.conjunctions,)
 
     @classmethod
     def any_of(cls, conjunctions: Iterable[Iterable[str]]) -> KeywordFilter:

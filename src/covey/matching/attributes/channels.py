@@ -37,6 +37,11 @@ _NULL: Final = null()
 _FALSE, _TRUE, _FIRST_SYMBOL = 0, 1, 2
 
 Interval = tuple[int, float, float]
+Batch = tuple[Longs, Ints, Floats]
+# What has changed: of an attribute its channels (None), or a text that has a number now, or none any more (-1).
+Journal = list[tuple[str, str | None, int]]
+
+LONGEST_JOURNAL: Final = 1 << 16
 
 
 class Attribute:
@@ -83,6 +88,13 @@ class Channels:
         self._make = make
         self._owners: list[tuple[Attribute, Any] | None] = [None]  # channel 0 is no attribute's
         self._free: list[int] = []
+        self.journal: Journal | None = None  # for one who follows; None again when it has become too long
+
+    def _note(self, name: str, value: Any, number: int) -> None:
+        if self.journal is not None and (value is None or isinstance(value, str)):
+            self.journal.append((name, value, number))
+            if len(self.journal) > LONGEST_JOURNAL:
+                self.journal = None
 
     # -- constraints to intervals ----------------------------------------------------------------------------
 
@@ -122,14 +134,14 @@ class Channels:
             self._owners.append(None)
         self._owners[channel] = (attribute, role)
         attribute.is_special |= role not in (_NUMBER, _SYMBOL)
+        self._note(attribute.name, None, 0)
         absence = role == _ABSENCE or (isinstance(role, Constraint) and role.absent)
         if absence:
             self.absences.add(channel)
         self._make(channel, absence)
         return channel
 
-    @staticmethod
-    def _symbol(attribute: Attribute, value: Any) -> int:
+    def _symbol(self, attribute: Attribute, value: Any) -> int:
         if value is True or value is False:
             return _TRUE if value else _FALSE
         number = attribute.symbols.get(value)
@@ -141,6 +153,7 @@ class Channels:
             )
             attribute.symbols[value] = number
             attribute.values_of_symbols[number] = value
+            self._note(attribute.name, value, number)
         return number
 
     def release(self, freed: Iterable[tuple[int, float]]) -> None:
@@ -152,8 +165,10 @@ class Channels:
             if value == value:
                 if role == _SYMBOL and value >= _FIRST_SYMBOL:
                     number = int(value)
-                    del attribute.symbols[attribute.values_of_symbols.pop(number)]
+                    text = attribute.values_of_symbols.pop(number)
+                    del attribute.symbols[text]
                     attribute.free_symbols.append(number)
+                    self._note(attribute.name, text, -1)
                 continue
             self._owners[channel] = None
             self._free.append(channel)
@@ -161,6 +176,7 @@ class Channels:
 
     def _forget(self, attribute: Attribute, role: Any, channel: int) -> None:
         self.absences.discard(channel)
+        self._note(attribute.name, None, 0)
         if role == _NUMBER:
             attribute.number = 0
         elif role == _SYMBOL:
@@ -220,7 +236,7 @@ class Channels:
             if attribute.is_special and value is not None:
                 self._atom_points(attribute, value, names, values)
 
-    def encode(self, events: Iterable[Mapping[str, Any]]) -> tuple[Longs, Ints, Floats]:
+    def encode(self, events: Iterable[Mapping[str, Any]]) -> Batch:
         """Return the channels and values of events: those of event n from starts[n] to starts[n + 1].
 
         It holds until a filter is added or removed.

@@ -15,16 +15,17 @@ from struct import Struct
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.filter import AttributeFilter, trusted
-from covey.matching.attributes.channels import Channels, Interval
+from covey.matching.attributes.channels import Batch, Channels, Interval
 from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE, SHARED_BIT
+from covey.matching.attributes.packed import PackedEvents
 from covey.matching.attributes.splitting import MOST_ROWS, Sides, pieces_needed, pieces_of
 from covey.matching.attributes.store import Store
-from covey.matching.jit import Floats, Ints, Longs
-
-Batch = tuple[Longs, Ints, Floats]
+from covey.matching.attributes.unpacking import Unpacker
+from covey.matching.jit import Ints, Longs
 
 MOST_PIECES: Final = 256  # into which a filter that is asked about is split
 
@@ -47,13 +48,15 @@ class AttributeIndex:
         self._packed: Ints | None = None
         self._views: tuple[memoryview, memoryview, memoryview]
         self._count = 0
+        self._unpacker: Unpacker | None = None
 
     def __len__(self) -> int:
         return self._count
 
     def __getstate__(self) -> dict[str, object]:
-        """Return all but the views of the store's arrays, which are made again when they are needed."""
-        return {name: value for name, value in vars(self).items() if name != "_views"} | {"_packed": None}
+        """Return all but what is made again when it is needed: views of the store's arrays, and the unpacker."""
+        state = {name: value for name, value in vars(self).items() if name != "_views"}
+        return state | {"_packed": None, "_unpacker": None}
 
     # -- changes ---------------------------------------------------------------------------------------------
 
@@ -177,6 +180,17 @@ class AttributeIndex:
         """Return events in the form that batches take; it holds until a filter is added or removed."""
         return self.channels.encode(events)
 
+    def encode_packed(self, events: PackedEvents) -> Batch:
+        """Return packed events in that form; a view, valid until the next call. EventError if one is none."""
+        journal = self.channels.journal
+        if self._unpacker is None or journal is None:
+            self._unpacker = Unpacker(self)
+            self.channels.journal = []
+        elif journal:
+            self._unpacker.follow(journal)
+            journal.clear()
+        return self._unpacker.encode_packed(events)
+
     def match_encoded(self, batch: Batch) -> tuple[Ints, Longs]:
         """Return the handles matching each event of a batch in one array, and where those of each event end."""
         return self.store.query_batch(*batch)
@@ -184,6 +198,10 @@ class AttributeIndex:
     def links(self, batch: Batch, count: int) -> list[list[int]]:
         """Return the links, of which there are `count`, that each event of an encoded batch must go to."""
         return self.store.links_batch(*batch, count)
+
+    def link_hits(self, batch: Batch, count: int) -> NDArray[np.bool_]:
+        """Return for each of the `count` links, and each event of an encoded batch, whether it must go there."""
+        return self.store.link_hits(*batch, count)
 
     # -- filters ---------------------------------------------------------------------------------------------
 

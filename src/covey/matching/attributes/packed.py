@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,22 @@ Bytes = NDArray[np.uint8]
 NOTHING, FLOAT, TEXT, TRUTH, OTHER, LARGE, WRONG = 0, 1, 2, 3, 4, 5, 6
 
 _EXACT: Final = 2.0**53
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedEvents:
+    """Packed events in one buffer: event n is its bytes from firsts[n] to lasts[n]. Others may lie in between."""
+
+    data: Bytes
+    firsts: Longs
+    lasts: Longs
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def some(self, which: Any) -> PackedEvents:
+        """Return some of the events, by their numbers, a mask or a slice."""
+        return PackedEvents(self.data, self.firsts[which], self.lasts[which])
 
 
 @part

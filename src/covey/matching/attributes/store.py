@@ -8,6 +8,7 @@ strings or filters; channels.py does.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from covey.matching.attributes.constraints import foresee_record, foresee_slot, rehash
 from covey.matching.attributes.forwarding import links_batch
@@ -411,6 +412,19 @@ class Store:
             for number, row in enumerate(seen):
                 result[number] += np.flatnonzero(row[:links]).tolist()
         return result
+
+    def link_hits(self, starts: Longs, names: Ints, points: Floats, links: int) -> NDArray[np.bool_]:
+        """Return for each of the `links` links, and each event, whether the event must go there."""
+        count = len(starts) - 1
+        width = links + 1 if links > SHARED_BIT else 0
+        seen = np.zeros((count, width) if width else (1, 1), dtype=np.int32)
+        masks = self.link_masks(starts, names, points, links, seen)
+        own = min(links, SHARED_BIT)
+        hits = np.zeros((links, count), np.bool_)
+        hits[:own] = masks >> np.arange(own)[:, None] & 1
+        if width:
+            hits[own:] = seen[:, own:links].T != 0
+        return hits
 
     def links_one(self, count: int, links: int) -> int:
         """Return the mask of links, fewer than SHARED_BIT, for one event: the first `count` of `names` and `lows`."""

@@ -6,21 +6,21 @@ texts that filters ask for by name. Values that this cannot judge (numbers from 
 with atoms: IN, LIKE, <>) are left to `Channels`, once for each distinct value of an attribute in a batch.
 `Unpacker.encode_columns` makes the same from a block of events (`columns.py`), in which names and texts are numbers.
 
-An unpacker is made from an index, and holds until a filter is added or removed there.
+An unpacker is made from an index, and holds until a filter is added or removed there. The index's own one follows it
+(`follow`): what has changed since is in the journal of `Channels`, and only that is changed here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from covey.core.packing import unpack_value
 from covey.errors import EventError
-from covey.matching.attributes.channels import Attribute, Channels
+from covey.matching.attributes.channels import Attribute, Batch, Channels, Journal
 from covey.matching.attributes.columns import Columns, Kinds
-from covey.matching.attributes.index import AttributeIndex, Batch
 from covey.matching.attributes.packed import (
     FLOAT,
     LARGE,
@@ -29,11 +29,15 @@ from covey.matching.attributes.packed import (
     TRUTH,
     WRONG,
     Bytes,
-    hash_of,
+    PackedEvents,
     map_at,
     point_at,
 )
+from covey.matching.attributes.texts import Texts, find
 from covey.matching.jit import Floats, Ints, Longs, kernel, part
+
+if TYPE_CHECKING:
+    from covey.matching.attributes.index import AttributeIndex
 
 # Columns of the table of attributes.
 _NUMBER, _SYMBOL, _ABSENCE, _ATOMS, _COLUMNS = 0, 1, 2, 3, 4
@@ -43,37 +47,6 @@ _PLACE, _OWNER, _FIRST, _LAST, _ODD_COLUMNS = 0, 1, 2, 3, 4
 _ODD: Final = -1  # instead of a channel: this value is in the list
 
 Key = TypeVar("Key", bound=Hashable)
-
-
-@part
-def _find(
-    data: Bytes, first: int, last: int, owner: int, table: Ints, owners: Ints, starts: Longs, texts: Bytes
-) -> int:
-    """Return the number of an owner's text, or -1."""
-    slot = hash_of(data, first, last, owner) & (len(table) - 1)
-    while table[slot] >= 0:
-        number = table[slot]
-        begin = starts[number]
-        if owners[number] == owner and starts[number + 1] - begin == last - first:
-            same = True
-            for k in range(last - first):
-                if texts[begin + k] != data[first + k]:
-                    same = False
-                    break
-            if same:
-                return number
-        slot = (slot + 1) & (len(table) - 1)
-    return -1
-
-
-@kernel
-def fill_table(table: Ints, owners: Ints, starts: Longs, texts: Bytes) -> None:
-    """Put all texts, which are distinct for each owner, into an empty hash table."""
-    for number in range(len(owners)):
-        slot = hash_of(texts, starts[number], starts[number + 1], owners[number]) & (len(table) - 1)
-        while table[slot] >= 0:
-            slot = (slot + 1) & (len(table) - 1)
-        table[slot] = number
 
 
 @part
@@ -93,12 +66,15 @@ def _put(channel: int, number: float, absence: int, channels: Ints, values: Floa
 @kernel
 def unpack_events(
     data: Bytes,
-    offsets: Longs,
+    firsts: Longs,
+    lasts: Longs,
     attributes: Ints,
+    stamps: Longs,
     name_table: Ints,
     name_owners: Ints,
     name_starts: Longs,
     name_texts: Bytes,
+    name_values: Ints,
     table: Ints,
     owners: Ints,
     starts: Longs,
@@ -114,22 +90,27 @@ def unpack_events(
     """Write the channels and values of packed events; return how many values are left to Python.
 
     If an event's bytes are not a packed event, -1 - its number. `channels`, `values` and `odd` have room for as
-    many as there are bytes.
+    many as there are bytes. `stamps` has one number an attribute, -1 at first: an event with an attribute twice would
+    be matched twice, for which nobody has room.
     """
     found, left = 0, 0
-    for event in range(len(offsets) - 1):
+    for event in range(len(firsts)):
         event_starts[event] = found
-        end = offsets[event + 1]
-        count, at = map_at(data, offsets[event], end)
+        end = lasts[event]
+        count, at = map_at(data, firsts[event], end)
         if count < 0:
             return -1 - event
         for _ in range(count):
             kind, number, first, last, value_first, value_last, at = point_at(data, at, end, word, numbers)
             if kind == WRONG:
                 return -1 - event
-            owner = _find(data, first, last, 0, name_table, name_owners, name_starts, name_texts)
-            if owner < 0 or kind == NOTHING:
+            name = find(data, first, last, 0, name_table, name_owners, name_starts, name_texts)
+            if name < 0 or kind == NOTHING:
                 continue
+            owner = name_values[name]
+            if stamps[owner] == event:
+                return -1 - event
+            stamps[owner] = event
             if attributes[_COLUMNS * owner + _ATOMS] != 0 or kind == LARGE:
                 odd[_ODD_COLUMNS * left + _PLACE] = found
                 odd[_ODD_COLUMNS * left + _OWNER] = owner
@@ -143,7 +124,7 @@ def unpack_events(
             if kind == FLOAT:
                 channel = attributes[_COLUMNS * owner + _NUMBER]
             elif kind == TEXT:
-                text = _find(data, value_first, value_last, owner, table, owners, starts, texts)
+                text = find(data, value_first, value_last, owner, table, owners, starts, texts)
                 if text >= 0:
                     channel, number = attributes[_COLUMNS * owner + _SYMBOL], float(symbols[text])
             elif kind == TRUTH:
@@ -152,7 +133,7 @@ def unpack_events(
             found = _put(channel, number, absence, channels, values, found)
         if at != end:
             return -1 - event
-    event_starts[len(offsets) - 1] = found
+    event_starts[len(firsts)] = found
     return left
 
 
@@ -208,50 +189,64 @@ def place_columns(
     return left
 
 
-class Texts:
-    """Texts, each with an owner's number, in a hash table of flat arrays."""
-
-    def __init__(self, items: Sequence[tuple[int, bytes]]) -> None:
-        self.owners: Ints = np.array([owner for owner, _ in items], np.int32)
-        self.starts: Longs = np.zeros(len(items) + 1, np.int64)
-        np.cumsum([len(text) for _, text in items], out=self.starts[1:])
-        self.texts: Bytes = np.frombuffer(b"".join(text for _, text in items) + b"\0", np.uint8)
-        self.table: Ints = np.full(1 << max(2, (2 * len(items)).bit_length()), -1, np.int32)
-        fill_table(self.table, self.owners, self.starts, self.texts)
-
-    @property
-    def arrays(self) -> tuple[Ints, Ints, Longs, Bytes]:
-        """What the kernel takes."""
-        return self.table, self.owners, self.starts, self.texts
-
-
 class Unpacker:
     """Encodes packed events for an index; see the module's text."""
 
     def __init__(self, index: AttributeIndex) -> None:
         self._channels: Channels = index.channels
-        self._owners: list[Attribute] = list(index.channels.attributes.values())
-        self._owner_of = {attribute.name: owner for owner, attribute in enumerate(self._owners)}
-        rows = [(a.number, a.symbol, a.absence, int(a.atoms is not None)) for a in self._owners]
-        self._attributes: Ints = np.array(rows, np.int32).reshape(-1)
-        self._names = Texts([(0, attribute.name.encode()) for attribute in self._owners])
-        symbols = [
-            (owner, value.encode(), number)
-            for owner, attribute in enumerate(self._owners)
-            for value, number in attribute.symbols.items()
-            if isinstance(value, str)
-        ]
-        self._symbols: Ints = np.array([number for _, _, number in symbols], np.int32)
-        self._texts = Texts([(owner, text) for owner, text, _ in symbols])
         self._word: Longs = np.zeros(1, np.int64)
         self._room: tuple[Ints, Floats, Longs] = (np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64))
+        self._build()
+
+    def _build(self) -> None:
+        attributes = list(self._channels.attributes.values())
+        self._owners: list[str] = [attribute.name for attribute in attributes]
+        self._owner_of = {name: owner for owner, name in enumerate(self._owners)}
+        self._attributes: Ints = np.array([_row(a) for a in attributes], np.int32).reshape(-1)
+        self._names = Texts([(0, name.encode(), owner) for owner, name in enumerate(self._owners)])
+        self._texts = Texts(
+            [
+                (owner, value.encode(), number)
+                for owner, attribute in enumerate(attributes)
+                for value, number in attribute.symbols.items()
+                if isinstance(value, str)
+            ]
+        )
+
+    def follow(self, journal: Journal) -> None:
+        """Take over the changes of the channels since the last time."""
+        for name, value, number in journal:
+            owner = self._owner_of.get(name)
+            if owner is None:
+                owner = self._owner_of[name] = len(self._owners)
+                self._owners.append(name)
+                self._names.add(0, name.encode(), owner)
+                if _COLUMNS * owner == len(self._attributes):
+                    room = np.zeros(_COLUMNS * max(8, owner), np.int32)
+                    self._attributes = np.concatenate([self._attributes, room])
+            if value is None:
+                now = self._channels.attributes.get(name)
+                row = (0, 0, 0, 0) if now is None else _row(now)
+                self._attributes[_COLUMNS * owner : _COLUMNS * (owner + 1)] = row
+            elif number < 0:
+                self._texts.remove(owner, value.encode())
+            else:
+                self._texts.add(owner, value.encode(), number)
+        # A name that is in use no more stays, without channels; when most are such, all is made anew.
+        if len(self._owners) > 64 + 2 * len(self._channels.attributes):
+            self._build()
 
     def encode(self, data: Bytes, offsets: Longs) -> Batch:
         """Return events in the form that batches take: event n is the bytes from offsets[n] to offsets[n + 1].
 
         It is a view, valid until the next call. EventError, with the event's number, for bytes that are no event.
         """
-        size = int(offsets[-1] - offsets[0])
+        return self.encode_packed(PackedEvents(data, offsets[:-1], offsets[1:]))
+
+    def encode_packed(self, events: PackedEvents) -> Batch:
+        """Return events in the form that batches take, under the terms of `encode`."""
+        data, firsts, lasts = events.data, events.firsts, events.lasts
+        size = int((lasts - firsts).sum())
         if size > len(self._room[0]):
             self._room = (
                 np.empty(size, np.int32),
@@ -259,14 +254,17 @@ class Unpacker:
                 np.empty(_ODD_COLUMNS * size, np.int64),
             )
         channels, values, odd = self._room
-        starts: Longs = np.zeros(len(offsets), np.int64)
+        starts: Longs = np.zeros(len(firsts) + 1, np.int64)
         left = unpack_events(
             data,
-            offsets,
+            firsts,
+            lasts,
             self._attributes,
+            np.full(len(self._owners), -1, np.int64),
             *self._names.arrays,
+            self._names.values,
             *self._texts.arrays,
-            self._symbols,
+            self._texts.values,
             self._word,
             self._word.view(np.float64),
             starts,
@@ -295,7 +293,7 @@ class Unpacker:
             zip(owner_of[columns.owners].tolist(), columns.texts, strict=True)
         ):
             if owner >= 0:
-                symbol_of[number] = self._owners[owner].symbols.get(text, -1)
+                symbol_of[number] = self._channels.attributes[self._owners[owner]].symbols.get(text, -1)
         points = len(columns.name)
         starts: Longs = np.zeros(len(columns) + 1, np.int64)
         channels, values = np.empty(2 * points, np.int32), np.empty(2 * points)
@@ -364,5 +362,9 @@ class Unpacker:
     def _points(self, owner: int, value: Any) -> tuple[list[int], list[float]]:
         names: list[int] = []
         values: list[float] = []
-        self._channels.points({self._owners[owner].name: value}, names, values)
+        self._channels.points({self._owners[owner]: value}, names, values)
         return names, values
+
+
+def _row(attribute: Attribute) -> tuple[int, int, int, int]:
+    return attribute.number, attribute.symbol, attribute.absence, int(attribute.atoms is not None)

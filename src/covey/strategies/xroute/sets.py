@@ -15,7 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from covey.core.filter import Filter
+from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
 from covey.routing.digest import Fact
 from covey.routing.messages import Change, Key, Link, Message
@@ -211,6 +215,10 @@ class XRouteSets(Strategy):
     def next_hops(self, event: object) -> Iterable[Link]:
         """Return the neighbours that have a matching entry."""
         return self.table.links(event)
+
+    def next_hops_packed(self, events: PackedEvents) -> tuple[Sequence[Link | None], NDArray[np.bool_]]:
+        """Return the neighbours, and for each of them which events match an entry of it."""
+        return self.table.links_packed(events)
 
     # -- what is known ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,134 @@
+"""Texts by owner, in a hash table of flat arrays that kernels search and that follows changes.
+
+Each text belongs to an owner (a number) and has a value (a number). They lie one behind the other in the order of their
+arrival; one that is removed leaves a hole, and when holes outnumber texts the others move together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from covey.matching.attributes.packed import Bytes, hash_of
+from covey.matching.jit import Ints, Longs, kernel, part
+
+FREE: Final = -1  # of a slot: nothing was ever here
+HOLE: Final = -2  # of a slot: what was here is gone
+
+
+@part
+def find(
+    data: Bytes, first: int, last: int, owner: int, table: Ints, owners: Ints, starts: Longs, texts: Bytes
+) -> int:
+    """Return the number of an owner's text, or -1."""
+    slot = hash_of(data, first, last, owner) & (len(table) - 1)
+    while table[slot] != FREE:
+        number = table[slot]
+        slot = (slot + 1) & (len(table) - 1)
+        if number == HOLE:
+            continue
+        begin = starts[number]
+        if owners[number] == owner and starts[number + 1] - begin == last - first:
+            same = True
+            for k in range(last - first):
+                if texts[begin + k] != data[first + k]:
+                    same = False
+                    break
+            if same:
+                return number
+    return -1
+
+
+@kernel
+def find_one(data: Bytes, owner: int, table: Ints, owners: Ints, starts: Longs, texts: Bytes) -> int:
+    """Return the number of an owner's text, or -1."""
+    return find(data, 0, len(data), owner, table, owners, starts, texts)
+
+
+@kernel
+def put_texts(table: Ints, owners: Ints, starts: Longs, texts: Bytes, first: int, last: int) -> None:
+    """Put the texts from number `first` to `last`, which are not there yet, into the table."""
+    for number in range(first, last):
+        slot = hash_of(texts, starts[number], starts[number + 1], owners[number]) & (len(table) - 1)
+        while table[slot] >= 0:
+            slot = (slot + 1) & (len(table) - 1)
+        table[slot] = number
+
+
+@kernel
+def drop_text(table: Ints, owners: Ints, starts: Longs, texts: Bytes, number: int) -> None:
+    """Make a hole of the slot of a text that is there."""
+    slot = hash_of(texts, starts[number], starts[number + 1], owners[number]) & (len(table) - 1)
+    while table[slot] != number:
+        slot = (slot + 1) & (len(table) - 1)
+    table[slot] = HOLE
+
+
+class Texts:
+    """Texts of owners, with values; see the module's text. An owner has a text once."""
+
+    def __init__(self, items: Sequence[tuple[int, bytes, int]] = ()) -> None:
+        self._count = len(items)  # holes too
+        self._holes = 0
+        self.owners: Ints = np.array([owner for owner, _, _ in items], np.int32)
+        self.values: Ints = np.array([value for _, _, value in items], np.int32)
+        self.starts: Longs = np.zeros(len(items) + 1, np.int64)
+        np.cumsum([len(text) for _, text, _ in items], out=self.starts[1:])
+        self.texts: Bytes = np.frombuffer(b"".join(text for _, text, _ in items) + b"\0", np.uint8).copy()
+        self.table: Ints
+        self._fill()
+
+    def __len__(self) -> int:
+        return self._count - self._holes
+
+    @property
+    def arrays(self) -> tuple[Ints, Ints, Longs, Bytes]:
+        """What `find` takes."""
+        return self.table, self.owners, self.starts, self.texts
+
+    def _fill(self) -> None:
+        self.table = np.full(1 << max(4, (2 * self._count).bit_length()), FREE, np.int32)
+        put_texts(*self.arrays, 0, self._count)
+
+    def add(self, owner: int, text: bytes, value: int) -> None:
+        """Add a text that the owner does not have."""
+        number, begin = self._count, int(self.starts[self._count])
+        if 2 * (number + 1) > len(self.table):
+            self._move_together()
+            number, begin = self._count, int(self.starts[self._count])
+        if number == len(self.owners):
+            more = max(16, number)
+            self.owners = np.concatenate([self.owners, np.zeros(more, np.int32)])
+            self.values = np.concatenate([self.values, np.zeros(more, np.int32)])
+            self.starts = np.concatenate([self.starts, np.zeros(more, np.int64)])
+        end = begin + len(text)
+        if end >= len(self.texts):
+            self.texts = np.concatenate([self.texts, np.zeros(max(64, end), np.uint8)])
+        self.texts[begin:end] = np.frombuffer(text, np.uint8)
+        self.owners[number], self.values[number], self.starts[number + 1] = owner, value, end
+        self._count += 1
+        put_texts(*self.arrays, number, self._count)
+
+    def remove(self, owner: int, text: bytes) -> None:
+        """Remove a text that the owner has."""
+        number = find_one(np.frombuffer(text, np.uint8), owner, *self.arrays)
+        assert number >= 0, "what is removed is there"
+        drop_text(*self.arrays, number)
+        self.owners[number] = -1
+        self._holes += 1
+
+    def _move_together(self) -> None:
+        """Make room: without the holes, in a table that is large enough for as many texts again."""
+        count = self._count
+        stays = self.owners[:count] >= 0
+        sizes = np.diff(self.starts[: count + 1])
+        self.texts = np.concatenate(
+            [self.texts[: self.starts[count]][np.repeat(stays, sizes)], np.zeros(64, np.uint8)]
+        )
+        self.owners, self.values = self.owners[:count][stays], self.values[:count][stays]
+        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes[stays])])
+        self._count, self._holes = len(self.owners), 0
+        self.table = np.full(1 << max(4, (4 * self._count).bit_length()), FREE, np.int32)
+        put_texts(*self.arrays, 0, self._count)

@@ -1,0 +1,318 @@
+"""Events in batches have the outputs that they have one by one: the same bytes, over every link, in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import covey.strategies  # noqa: F401 (registers them)
+from covey.broker import flow as flow_module
+from covey.broker.epochs import Epochs
+from covey.broker.exchange import Exchange
+from covey.broker.peers import Client, Neighbour
+from covey.broker.permissions import Allowed, Permissions
+from covey.core.families import parse
+from covey.core.packing import pack
+from covey.errors import ProtocolError
+from covey.routing.plan import ONE_TREE, OneCopy, TreePlan
+from covey.routing.router import Router
+from covey.routing.strategy import Strategy, names, registered
+from covey.wire.events import ATTRIBUTES, KEPT, KEYWORDS, XPATH, encode_content, encode_event, link_of
+from covey.wire.frames import Kind, Splitter, frame
+from covey.wire.lanes import Verdict
+from covey.wire.messages import AdvertiseRequest, SubscribeRequest, encode
+from covey.wire.splitting import FastSplitter
+
+# A star with a long arm, and a link that only planned trees use.
+LINKS = [("a", "b"), ("b", "c"), ("b", "d")]
+TREES = [LINKS, [("a", "b"), ("a", "c"), ("c", "d")]]
+LIMIT = 1 << 24
+
+FILTERS = [
+    "n > 3",
+    "n > 1 and n < 5",
+    "s = 'x'",
+    "s = 'y' and n >= 2",
+    "s <> 'x'",
+    "m is null",
+    "s in ('x', 'z') or n = 7",
+    "n is not null",
+    "big > 2e19",
+]
+CONTENTS: list[Any] = [
+    *({"n": n, "s": s} for n in (1, 2, 4, 7) for s in "xyz"),
+    {"m": True},
+    {},
+    {"s": "é"},
+    {"n": 3.5, "m": None},
+    {"big": 2**70},
+    {"nested": {"n": 4}},
+    frozenset({"n", "word"}),
+    "<n><word/></n>",
+]
+
+
+class Wire:
+    """The sending end of a link in memory."""
+
+    def __init__(self) -> None:
+        self.waiting = bytearray()
+        self.sent: list[bytes] = []
+        self.counts: list[int] = []
+
+    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
+        self.waiting += frame(kind, body)
+
+    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
+        self.waiting += chunk
+        self.counts.append(count)
+        return Verdict.TAKEN
+
+    def take(self) -> bytes:
+        data = bytes(self.waiting)
+        self.waiting.clear()
+        return data
+
+
+class Network:
+    """Exchanges linked in memory, all of whose input is cut by one kind of splitter."""
+
+    def __init__(self, strategy: str, splitter: type[Splitter]) -> None:
+        kind, self.splitter = registered(strategy), splitter
+        plan = ONE_TREE
+        if kind.trees:
+            plan = (
+                TreePlan(TREES, one_copy=OneCopy("nearest", ["b", "c"])) if kind.one_copy else TreePlan(TREES)
+            )
+        links = sorted({link for tree in TREES for link in tree}) if kind.trees else LINKS
+        self.exchanges = {
+            name: Exchange(Epochs(lambda _, name=name: Router(name, strategy, plan=plan))) for name in "abcd"
+        }
+        self.wires: dict[tuple[str, str], Wire] = {}
+        self.clients: dict[int, tuple[str, Client, Wire]] = {}
+        for pair in links:
+            for here, there in (pair, pair[::-1]):
+                wire = self.wires[here, there] = Wire()
+                neighbour = Neighbour(there, wire)
+                self.exchanges[here].connected(neighbour)
+                self.exchanges[here].neighbour_up(neighbour)
+        self.settle()
+
+    def feed(self, data: bytes) -> Sequence[bytes]:
+        return self.splitter(LIMIT).feed(data)
+
+    def settle(self) -> None:
+        while any(wire.waiting for wire in self.wires.values()):
+            for (here, there), wire in self.wires.items():
+                if wire.waiting:
+                    exchange = self.exchanges[there]
+                    exchange.from_neighbour(exchange.neighbours[here], self.feed(wire.take()))
+
+    def join(self, broker: str, number: int, permissions: Permissions) -> None:
+        wire = Wire()
+        client = Client(link_of(number), number, wire, permissions)
+        self.clients[number] = broker, client, wire
+        self.exchanges[broker].client_up(client)
+
+    def say(self, number: int, data: bytes) -> None:
+        broker, client, _ = self.clients[number]
+        try:
+            self.exchanges[broker].from_client(client, self.feed(data))
+        finally:
+            self.settle()
+
+    def heard(self) -> dict[str, Any]:
+        """Return all that clients were sent, and what was counted."""
+        return {
+            "clients": {number: bytes(wire.waiting) for number, (_, _, wire) in self.clients.items()},
+            "counted": {
+                number: (client.published, client.delivered, client.refused)
+                for number, (_, client, _) in self.clients.items()
+            },
+            "links": {
+                (name, link): (neighbour.received, neighbour.sent)
+                for name, exchange in self.exchanges.items()
+                for link, neighbour in exchange.neighbours.items()
+            },
+            "routers": {name: dict(exchange.router.counters) for name, exchange in self.exchanges.items()},
+        }
+
+
+def request(kind: Any, *values: Any) -> bytes:
+    return frame(Kind.REQUEST, encode(kind(1, *values)))
+
+
+def event(content: Any, publisher: int, number: int, payload: bytes = b"", flags: int = 0) -> bytes:
+    family, packed = encode_content(content)
+    if isinstance(content, dict) and "nested" in content:
+        packed = msgspec.msgpack.encode(content)
+    one = encode_event(packed, payload, family=family, publisher=publisher, number=number, flags=flags)
+    return frame(one[0], one[1:])
+
+
+def prepared(strategy: str, splitter: type[Splitter], plan: list[tuple[str, int, str]]) -> Network:
+    network = Network(strategy, splitter)
+    for place, number in (("a", 1), ("a", 2), ("c", 3), ("d", 4)):
+        allowed = Allowed([parse("n > 1 or s = 'z'"), parse("word", "keywords")]) if number == 4 else None
+        network.join(place, number, Permissions("somebody", publish=allowed))
+    for what, number, filter in plan:
+        sid = 1 + sum(1 for other in plan[: plan.index((what, number, filter))] if other[1] == number)
+        kind = AdvertiseRequest if what == "advertise" else SubscribeRequest
+        language = "keywords" if filter == "word" else "attributes"
+        network.say(number, request(kind, sid, parse(filter, language).encode()))
+    return network
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["advertise", "subscribe", "subscribe"]),
+        st.integers(1, 4),
+        st.sampled_from([*FILTERS, "word"]),
+    ),
+    max_size=14,
+    unique=True,
+)
+bursts = st.lists(
+    st.tuples(
+        st.integers(1, 4),
+        st.lists(st.tuples(st.sampled_from(CONTENTS), st.binary(max_size=5)), min_size=1, max_size=24),
+    ),
+    max_size=4,
+)
+
+
+@pytest.mark.parametrize("strategy", names())
+@settings(max_examples=25)
+@given(plan=steps, published=bursts, kept=st.booleans())
+def test_batches_do_what_is_done_one_by_one(strategy: str, plan: Any, published: Any, kept: bool) -> None:
+    fast, slow = (prepared(strategy, splitter, plan) for splitter in (FastSplitter, Splitter))
+    number = 0
+    for publisher, contents in published:
+        data = b""
+        for content, payload in contents:
+            number += 1
+            flags = KEPT if kept and number % 5 == 0 else 0
+            data += event(content, publisher, number, payload, flags)
+        for network in (fast, slow):
+            network.say(publisher, data)
+        assert fast.heard() == slow.heard()
+
+
+@pytest.mark.parametrize("strategy", ["covering", "trees"])
+def test_events_that_come_again_are_known(strategy: str) -> None:
+    plan = [("advertise", 1, "n is not null"), ("subscribe", 3, "n > 3"), ("subscribe", 4, "s = 'x'")]
+    networks = [prepared(strategy, splitter, plan) for splitter in (FastSplitter, Splitter)]
+    for network in networks:
+        for exchange in network.exchanges.values():
+            exchange.router.remember_events()
+        for numbers in (range(20), range(10, 30), (1, 40, 2, 41, 40, 40)):
+            network.say(1, b"".join(event({"n": n % 9, "s": "xyz"[n % 3]}, 1, n) for n in numbers))
+    fast, slow = (network.heard() for network in networks)
+    assert fast == slow
+    assert sum(counters.get("duplicates_suppressed", 0) for counters in fast["routers"].values()) > 5
+
+
+@pytest.mark.parametrize("strategy", ["covering", "trees"])
+def test_much_is_handled_in_batches_and_something_is_delivered(strategy: str) -> None:
+    plan = [("advertise", 1, "n is not null"), ("subscribe", 3, "n > 3"), ("subscribe", 4, "s = 'x'")]
+    plan += [("subscribe", 2, "n > 1 and n < 5"), ("subscribe", 2, "s <> 'x'")]
+    fast, slow = (prepared(strategy, splitter, plan) for splitter in (FastSplitter, Splitter))
+    data = b"".join(event({"n": n % 9, "s": "xyz"[n % 3]}, 1, n, b"payload") for n in range(1000))
+    for network in (fast, slow):
+        network.say(1, data)
+    assert fast.heard() == slow.heard()
+    for number in (2, 3, 4):
+        wire = fast.clients[number][2]
+        assert sum(wire.counts) > 300
+        assert max(wire.counts) == flow_module.MOST_IN_CHUNK
+
+
+def test_an_event_for_more_subscriptions_than_a_frame_can_name() -> None:
+    networks = [prepared("covering", splitter, []) for splitter in (FastSplitter, Splitter)]
+    filter = parse("n > 3").encode()
+    subscribing = b"".join(request(SubscribeRequest, sid, filter) for sid in range(1, 66_001))
+    for network in networks:
+        network.say(2, subscribing)
+        network.clients[2][2].take()
+        network.say(1, b"".join(event({"n": n}, 1, n) for n in (9, 2, 5, 1, 7)))
+    fast, slow = networks
+    assert fast.heard() == slow.heard()
+    assert fast.clients[2][1].delivered == 6
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        encode_event(b"\x81\xa1n\xc1", b"", family=ATTRIBUTES, publisher=1, number=9),
+        encode_event(b"\x81\xa1\xff\x01", b"", family=ATTRIBUTES, publisher=1, number=9),
+        encode_event(b"\xc1", b"", family=KEYWORDS, publisher=1, number=9),
+        encode_event(b"<n", b"", family=XPATH, publisher=1, number=9),
+        encode_event(b"", b"", family=3, publisher=1, number=9),
+        encode_event(pack({"n": 5}), b"", family=ATTRIBUTES, publisher=2, number=9),
+        encode_event(pack({"n": 5}), b"", family=ATTRIBUTES, publisher=1, number=9)[:-1],
+        encode_event(pack({"n": 5}), b"", family=ATTRIBUTES, publisher=1, number=9, notes=b"\xc1"),
+        b"\x20\0\0",
+    ],
+)
+def test_what_comes_before_a_bad_event_is_delivered(bad: bytes) -> None:
+    plan = [("advertise", 1, "n > 1"), ("subscribe", 3, "n > 3"), ("subscribe", 2, "n > 3")]
+    data = b"".join(event({"n": 5}, 1, n) for n in range(8)) + frame(bad[0], bad[1:]) + event({"n": 6}, 1, 10)
+    heard = []
+    for splitter in (FastSplitter, Splitter):
+        network = prepared("covering", splitter, plan)
+        with pytest.raises(ProtocolError):
+            network.say(1, data)
+        heard.append(network.heard())
+    assert heard[0] == heard[1]
+    assert heard[0]["counted"][3][1] == 8
+
+
+def test_a_strategy_that_answers_many_events_answers_each_of_them() -> None:
+    """Whoever says anew where one event goes says it of many too."""
+    plain = 0
+    for name in names():
+        kind = registered(name).make
+        assert isinstance(kind, type)
+        assert issubclass(kind, Strategy)
+        if kind.forward is Strategy.forward and kind.next_hops_packed is not Strategy.next_hops_packed:
+            plain += 1
+            order = [one for one in kind.__mro__ if {"next_hops", "next_hops_packed"} & set(vars(one))]
+            assert {"next_hops", "next_hops_packed"} <= set(vars(order[0])), name
+    assert plain >= 5
+
+
+@given(st.lists(st.binary(min_size=1, max_size=40), max_size=30), st.lists(st.integers(1, 60), min_size=1))
+def test_frames_are_cut_alike(bodies: list[bytes], steps: list[int]) -> None:
+    data = b"".join(frame(body[0], body[1:]) for body in bodies)
+    plain, fast, at, turn = Splitter(64), FastSplitter(64), 0, 0
+    found: list[bytes] = []
+    while at < len(data):
+        piece = data[at : at + steps[turn % len(steps)]]
+        at += len(piece)
+        turn += 1
+        ours, theirs = fast.feed(piece), plain.feed(piece)
+        assert list(ours) == list(theirs)
+        assert fast.waiting == plain.waiting
+        if ours:
+            others, pinged = fast.without_heartbeats(ours)
+            others_, pinged_ = plain.without_heartbeats(theirs)
+            assert (list(others), pinged) == (list(others_), pinged_)
+        found += ours
+    assert found == bodies
+
+
+@pytest.mark.parametrize("splitter", [Splitter, FastSplitter])
+def test_a_frame_too_long_or_empty_is_refused(splitter: type[Splitter]) -> None:
+    with pytest.raises(ProtocolError, match="a frame of 65 bytes"):
+        splitter(64).feed(frame(1, b"") + frame(1, b"x" * 64))
+    with pytest.raises(ProtocolError, match="a frame of 0 bytes"):
+        splitter(64).feed(b"\0\0\0\0")
+    half = splitter(64)
+    assert list(half.feed(b"\x40\0")) == []
+    with pytest.raises(ProtocolError, match="16,777,280 bytes"):
+        half.feed(b"\0\x01\0")
