@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from covey.client.client import Client as Client
     from covey.client.client import connect as connect
+    from covey.client.received import Received as Received
+    from covey.client.subscription import Subscription as Subscription
+    from covey.client.sync import connect_sync as connect_sync
     from covey.core.attributes.filter import conjunction as conjunction
     from covey.core.attributes.merging import merge_many as merge_many
     from covey.core.event import Event as Event
@@ -24,8 +27,12 @@ if TYPE_CHECKING:
     from covey.errors import CoveyError as CoveyError
     from covey.errors import EventError as EventError
     from covey.errors import FilterError as FilterError
+    from covey.errors import LinkError as LinkError
     from covey.errors import PlanError as PlanError
     from covey.errors import ProtocolError as ProtocolError
+    from covey.errors import RefusedError as RefusedError
+    from covey.errors import SlowError as SlowError
+    from covey.errors import TimedOutError as TimedOutError
     from covey.matching.index import Index as Index
 
 __version__ = "0.1.0"
@@ -40,10 +47,17 @@ _HOMES = {
     "Filter": "covey.core.filter",
     "FilterError": "covey.errors",
     "Index": "covey.matching.index",
+    "LinkError": "covey.errors",
     "Merge": "covey.core.filter",
     "PlanError": "covey.errors",
     "ProtocolError": "covey.errors",
+    "Received": "covey.client.received",
+    "RefusedError": "covey.errors",
+    "SlowError": "covey.errors",
+    "Subscription": "covey.client.subscription",
+    "TimedOutError": "covey.errors",
     "connect": "covey.client.client",
+    "connect_sync": "covey.client.sync",
     "conjunction": "covey.core.attributes.filter",
     "decode": "covey.core.families",
     "merge_many": "covey.core.attributes.merging",

@@ -14,7 +14,22 @@ from typing import Annotated
 import typer
 
 from covey import __version__
-from covey.commands import bench, broker, data, explain, filters, lab, plan, secrets, sim, tables, top, trial
+from covey.commands import (
+    bench,
+    broker,
+    data,
+    explain,
+    filters,
+    lab,
+    plan,
+    pub,
+    secrets,
+    sim,
+    sub,
+    tables,
+    top,
+    trial,
+)
 from covey.errors import CoveyError
 
 EXIT_ERROR = 2
@@ -37,6 +52,8 @@ app.command()(plan.plan)
 app.command()(broker.broker)
 app.command("check-config")(broker.check_config)
 app.command()(broker.up)
+app.command()(pub.pub)
+app.command()(sub.sub)
 app.command()(secrets.password)
 app.command()(secrets.token)
 app.command()(tables.tables)

@@ -6,7 +6,11 @@
     ├── ProtocolError    a peer sent what the protocol does not allow
     ├── AccessError      somebody may not do what they ask for, or has not proved who they are
     ├── ConfigError      a setting, file or command line is wrong
-    └── PlanError        a plan cannot be used
+    ├── PlanError        a plan cannot be used
+    ├── LinkError        no broker can be reached, or the link to it is gone
+    ├── RefusedError     a broker understood a wish and does not grant it
+    ├── TimedOutError    no answer came within the time that was given (also a TimeoutError)
+    └── SlowError        a subscription got events faster than its program took them
 
 Each is the caller's or a peer's fault and its text is one line for people: what is wrong, where, and a
 hint. A broken invariant of our own is an assertion, never one of these.
@@ -75,6 +79,22 @@ class ConfigError(CoveyError):
 
 class PlanError(CoveyError):
     """A plan cannot be used."""
+
+
+class LinkError(CoveyError):
+    """No broker can be reached, or the link to it is gone."""
+
+
+class RefusedError(CoveyError):
+    """A broker understood a wish and does not grant it."""
+
+
+class TimedOutError(CoveyError, TimeoutError):
+    """No answer came within the time that was given."""
+
+
+class SlowError(CoveyError):
+    """A subscription got events faster than its program took them, and some are lost."""
 
 
 def excerpt(text: str, position: int) -> str:

@@ -16,7 +16,7 @@ from tests.oracles.filter_texts import events_for, texts, trees
 
 from covey.core.attributes.filter import AttributeFilter
 from covey.core.attributes.parser import parse_attributes
-from covey.core.packing import pack, unpack
+from covey.core.packing import _pack, pack, unpack
 from covey.errors import EventError, FilterError
 from covey.matching.attributes.columns import columns_of
 from covey.matching.attributes.index import AttributeIndex, Batch
@@ -176,3 +176,24 @@ def test_what_cannot_be_packed_is_told() -> None:
         pack({"a": 10**5000})
     with pytest.raises(EventError, match="no packed event"):
         unpack(msgspec.msgpack.encode({"a": msgspec.msgpack.Ext(7, b"1")}))
+
+
+SCALARS = (
+    st.text(max_size=3)
+    | st.integers()
+    | st.floats()
+    | st.booleans()
+    | st.none()
+    | st.sampled_from([2**64, -(2**63) - 1, "\ud800", [1], {"a": 1}, 2**63])
+)
+
+
+@given(st.dictionaries(st.text(max_size=3) | st.just("\udfff") | st.integers(0, 3), SCALARS, max_size=5))
+def test_plain_events_are_packed_as_any_other(event: dict[Any, Any]) -> None:
+    def answer(packing: Any) -> object:
+        try:
+            return packing(event)
+        except EventError as error:
+            return str(error)
+
+    assert answer(pack) == answer(_pack)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import covey.strategies
 from covey.broker.config import LinkConfig
+from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
 from covey.broker.links import Links
 from covey.broker.overlay import Overlay, Pair, pair, spanning_tree
@@ -49,7 +50,7 @@ class Node:
 
     def __init__(self, world: World, name: str, neighbours: dict[str, int], strategy: str) -> None:
         self.name = name
-        self.exchange = Exchange(Router(name, strategy))
+        self.exchange = Exchange(Epochs(lambda plan: Router(name, strategy)))
         self.overlay = Overlay(name, world.random.randint(1, 1000))
         configs = [LinkConfig(other, priority=priority) for other, priority in neighbours.items()]
         self.links = Links(self.exchange, self.overlay, configs, lambda _, call: world.timers.append(call))
@@ -113,7 +114,7 @@ class World:
         node, peer = self.nodes[receiver], self.peers[receiver, sender]
         if one[0] == Kind.OVERLAY:
             node.links.received(sender, memoryview(one)[1:])
-        elif node.exchange.neighbours.get(sender) is peer:
+        else:
             node.exchange.from_neighbour(peer, [one])
         return True
 
@@ -161,7 +162,7 @@ def test_at_rest_everyone_routes_over_the_tree(strategy: str, seed: int, links: 
     tree = spanning_tree(links)
     for name, node in world.nodes.items():
         near = {b if name == a else a for a, b in tree if name in (a, b)}
-        assert set(node.exchange.neighbours) == near
+        assert set(node.exchange.attached) == near
         assert set(node.exchange.router.trees[0].neighbours()) == near
         assert {other for other, link in node.links.links.items() if link.is_routed} == near
     sim = Network(sorted(tree) or [("a", "b")], strategy)

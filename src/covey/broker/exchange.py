@@ -306,7 +306,9 @@ class Exchange:
             allowed = client.permissions.publish
             if allowed is not None and not allowed.matches(publish.event):
                 client.refused += 1
-                self._reply(client, 0, f"{client.permissions.name} may not publish this event")
+                self._reply(
+                    client, 0, f"{client.permissions.name} may not publish this event", envelope.number
+                )
                 return
         epoch = envelope.epoch if client is None else self.epochs.current
         outputs = self.epochs.routers[epoch].handle(publish, source, self.now_s)
@@ -323,8 +325,9 @@ class Exchange:
         except CoveyError as error:
             self._reply(client, request.request, str(error))
 
-    def _reply(self, client: Client, request: int, error: str = "") -> None:
-        client.port.send(Kind.REPLY, encode(Reply(request, error)))
+    def _reply(self, client: Client, request: int, error: str = "", event: int = 0) -> None:
+        # Behind the events that were delivered before: after the answer, what was asked for holds for all that come.
+        client.port.send(Kind.REPLY, encode(Reply(request, error, event)), barrier=True)
 
     def _subscribe(self, client: Client, request: SubscribeRequest) -> None:
         if request.sid <= client.last_sid:

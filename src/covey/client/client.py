@@ -5,244 +5,261 @@ async with covey.connect("covey://127.0.0.1:7400") as client:
     async with client.subscribe("price > 10") as events:
         async for event in events:
             print(event["symbol"], event.data)
+
+What a program wants is remembered (`interests`) and said again on every new link (`session`, `keeping`); what it
+publishes goes through `publishing`. Every wait ends: with its answer, when the client is closed or gives up, or after a
+time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterable
+from math import inf
 from types import TracebackType
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, Final
 
-from covey.client.received import Received
-from covey.core.families import parse
+from covey.client.address import DEFAULT_URL, Address, addresses_of
+from covey.client.interests import Interests, known
+from covey.client.options import DROP_NEW, Hook, Limits, Options
+from covey.client.publishing import Batch
+from covey.client.session import Session
+from covey.client.subscription import Callback, Subscription
+from covey.core.families import DEFAULT_LANGUAGE
 from covey.core.filter import Filter
-from covey.errors import ConfigError, CoveyError, ProtocolError
-from covey.wire.connection import Connection
-from covey.wire.events import delivery_of, encode_content, encode_event
-from covey.wire.frames import VERSION, Kind, frame
-from covey.wire.lanes import BLOCK, Bounds
-from covey.wire.messages import (
-    AdvertiseRequest,
-    FlushRequest,
-    Goodbye,
-    Hello,
-    SubscribeRequest,
-    UnsubscribeRequest,
-    Welcome,
-    decode_life,
-    decode_reply,
-    encode,
-)
+from covey.errors import ConfigError, LinkError, TimedOutError
+from covey.wire.messages import MAX_NAME, FlushRequest
 
-
-class Subscription:
-    """Events that match a filter: an async context manager and an async iterator."""
-
-    def __init__(self, client: Client, filter: Filter) -> None:
-        self._client = client
-        self.filter = filter
-        self.sid = 0
-        self._pending: deque[Received] = deque()
-        self._waiter: asyncio.Future[None] | None = None
-        self._ended = False
-
-    async def __aenter__(self) -> Subscription:
-        self.sid = self._client._next_sid()
-        self._client._subscriptions[self.sid] = self
-        await self._client._request(SubscribeRequest, self.sid, self.filter.encode())
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        self._end()
-        if self._client._subscriptions.pop(self.sid, None) is not None and self._client.is_open:
-            await self._client._request(UnsubscribeRequest, self.sid)
-
-    def __aiter__(self) -> Subscription:
-        return self
-
-    async def __anext__(self) -> Received:
-        while not self._pending:
-            if self._ended:
-                raise StopAsyncIteration
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        return self._pending.popleft()
-
-    def _put(self, event: Received) -> None:
-        self._pending.append(event)
-        self._wake()
-
-    def _end(self) -> None:
-        self._ended = True
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+MOST_UNCONFIRMED: Final = 10_000  # events of one `publish_many` that wait for the broker's disk at a time
 
 
 class Client:
-    """A program's connection to the network; see the module's text."""
+    """A program's connection to the network; see `covey.connect`, which makes one."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        token: str = "",
-        user: str = "",
-        password: str = "",
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "covey" or not parts.hostname:
-            raise ConfigError(f"{url!r:.80} is no address of a broker (hint: covey://127.0.0.1:7400)")
-        self._host, self._port = parts.hostname, parts.port or 7400
-        self._hello = Hello(VERSION, "client", token=token, user=user, password=password)
-        self._tls = tls
-        self._connection: Connection | None = None
-        self._welcome: asyncio.Future[Welcome]
-        self._number = 0
-        self._published = 0
-        self._sid = 0
-        self._requests: dict[int, asyncio.Future[None]] = {}
-        self._last_request = 0
-        self._subscriptions: dict[int, Subscription] = {}
-        self._room: asyncio.Future[None] | None = None
+    def __init__(self, addresses: tuple[Address, ...], options: Options) -> None:
+        self._session = Session(addresses, options)
+        self._interests = Interests(self._session)
+        self._outgoing = self._session.outgoing
+        self._closing: asyncio.Future[None] | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._connect().__await__()
 
     async def __aenter__(self) -> Client:
-        loop = asyncio.get_running_loop()
-        self._welcome = loop.create_future()
-        try:
-            _, self._connection = await loop.create_connection(
-                lambda: Connection(self, Bounds(100_000, 8 << 20, BLOCK)),
-                self._host,
-                self._port,
-                ssl=self._tls,
-            )
-        except OSError as error:
-            raise CoveyError(f"no broker answers at {self._host}:{self._port}: {error}") from None
-        self._connection.send(Kind.HELLO, encode(self._hello))
-        welcome = await self._welcome
-        self._number = welcome.number
-        self._connection.greeted(max(welcome.max_frame, 1 << 20) + 4096, welcome.lease_s)
-        return self
+        return await self._connect()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._connection is not None:
-            self._connection.end("the client is done")
+        await self.close()
+
+    async def _connect(self) -> Client:
+        await self._session.open()
+        return self
 
     @property
     def is_open(self) -> bool:
-        """Whether the broker can be talked to."""
-        return self._connection is not None and self._connection.is_open
+        """Whether the client is in use: it has connected, is not closed, and has not given up."""
+        return self._session.refusal is None
 
-    # -- what a program asks for -----------------------------------------------------------------------------
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a link to a broker at this moment."""
+        return self._session.link is not None and self._session.link.is_open
 
-    async def publish(self, content: Any, data: bytes = b"") -> None:
-        """Publish an event."""
-        family, encoded = encode_content(content)
-        self._published += 1
-        one = encode_event(encoded, data, family=family, publisher=self._number, number=self._published)
-        if self._room is not None:
-            await self._room
-        assert self._connection is not None
-        verdict = self._connection.send_events(frame(one[0], one[1:]))
-        if verdict.name == "FULL":
-            self._room = asyncio.get_running_loop().create_future()
+    @property
+    def broker(self) -> str:
+        """The name of the broker to which there is, or was last, a link."""
+        return self._session.broker
 
-    def subscribe(self, filter: Filter | str, language: str = "attributes") -> Subscription:
-        """Return a subscription, which begins when it is entered."""
-        return Subscription(self, parse(filter, language) if isinstance(filter, str) else filter)
+    @property
+    def reconnects(self) -> int:
+        """How many links there were after the first."""
+        return self._session.reconnects
 
-    async def advertise(self, filter: Filter | str, language: str = "attributes") -> None:
-        """Say what this client may publish."""
-        known = parse(filter, language) if isinstance(filter, str) else filter
-        await self._request(AdvertiseRequest, self._next_sid(), known.encode())
+    @property
+    def waiting(self) -> int:
+        """How many published events wait for a link."""
+        return self._outgoing.waiting
 
-    async def flush(self) -> None:
-        """Return once everything said before is in force in the whole network."""
-        await self._request(FlushRequest)
+    async def close(self) -> None:
+        """End everything; what was published is sent first, and what has come can still be taken."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._session.close())
+        await asyncio.shield(self._closing)
 
-    def _next_sid(self) -> int:
-        self._sid += 1
-        return self._sid
+    async def drain(self, timeout_s: float | None = None) -> None:
+        """Take nothing more, finish what is pending, and close.
 
-    async def _request(self, kind: Any, *values: Any) -> None:
-        assert self._connection is not None
-        self._last_request += 1
-        number = self._last_request
-        answer = self._requests[number] = asyncio.get_running_loop().create_future()
-        # Behind the events that were published before it: what a client says, it says in order.
-        self._connection.send(Kind.REQUEST, encode(kind(number, *values)), barrier=True)
-        await answer
+        Subscriptions end, and their programs take what has come; what was published is sent, and confirmed where that
+        was asked for. TimedOutError if that is not done in time; the client is closed then too.
+        """
+        self._session.check()
+        self._outgoing.refusal = LinkError("the client is being drained")
+        subscriptions = self._interests.subscriptions
+        try:
+            await asyncio.gather(*(one.unsubscribe() for one in subscriptions))
 
-    # -- what the connection reports -------------------------------------------------------------------------
+            def is_done() -> bool:
+                return self._outgoing.is_empty and all(one.is_taken for one in subscriptions)
 
-    def opened(self, connection: Connection) -> None:
-        """Nothing to do: the broker is greeted by whoever dials."""
+            await self._until(is_done, timeout_s, "everything that was pending was done")
+        finally:
+            await self.close()
 
-    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
-        """Hand events to subscriptions and answers to those who wait."""
-        for one in frames:
-            kind = one[0]
-            if kind == Kind.DELIVERY:
-                delivery = delivery_of(one)
-                for sid in delivery.sids:
-                    subscription = self._subscriptions.get(sid)
-                    if subscription is not None:
-                        subscription._put(Received(delivery.event, delivery.position))
-            elif kind == Kind.REPLY:
-                self._answered(one)
-            else:
-                said = decode_life(memoryview(one)[1:])
-                if isinstance(said, Welcome):
-                    self._welcome.set_result(said)
-                elif isinstance(said, Goodbye):
-                    connection.abort(said.reason)
-                else:
-                    raise ProtocolError("a broker does not say hello to a client")
+    # -- publishing ------------------------------------------------------------------------------------------
 
-    def _answered(self, one: bytes) -> None:
-        reply = decode_reply(memoryview(one)[1:])
-        waiting = self._requests.pop(reply.request, None)
-        if waiting is not None and not waiting.done():
-            if reply.error:
-                waiting.set_exception(CoveyError(reply.error))
-            else:
-                waiting.set_result(None)
+    async def publish(
+        self, content: Any, data: bytes = b"", *, confirm: bool = False, timeout_s: float | None = None
+    ) -> None:
+        """Publish an event: a mapping of attributes, a set of words or the text of an XML document, and a payload.
 
-    def closed(self, connection: Connection, reason: str) -> None:
-        """Nobody waits any longer."""
-        error = CoveyError(f"the link to the broker is gone: {reason}")
-        if not self._welcome.done():
-            self._welcome.set_exception(error)
-        for waiting in self._requests.values():
-            if not waiting.done():
-                waiting.set_exception(error)
-        for subscription in self._subscriptions.values():
-            subscription._end()
-        self.drained(connection)
+        Without `confirm` it is on its way when this returns, and arrives at most once. With it the first broker has it
+        on disk: it is sent until then, and arrives at least once. TimedOutError if that takes too long: it may arrive
+        nevertheless. EventError for what is no event or too large, LinkError if there is no link and no room to wait.
+        """
+        if confirm:
+            await self._confirmed([(content, data)], timeout_s)
+        elif self._outgoing.put(content, data):
+            await self._outgoing.room()
 
-    def drained(self, connection: Connection) -> None:
-        """There is room for more events."""
-        if self._room is not None:
-            self._room.set_result(None)
-            self._room = None
+    async def publish_many(
+        self, events: Iterable[Any], *, confirm: bool = False, timeout_s: float | None = None
+    ) -> int:
+        """Publish events, each content, (content, data) or a covey.Event; return how many. As `publish`, but faster.
+
+        The first that is no event ends it; those before it are published.
+        """
+        if not confirm:
+            count = _Counter(events)
+            for _ in self._outgoing.put_all(count, None):
+                await self._outgoing.room()
+            return count.count
+        total, some = 0, []
+        for event in events:
+            some.append(event)
+            if len(some) == MOST_UNCONFIRMED:
+                total += await self._confirmed(some, timeout_s)
+                some = []
+        return total + (await self._confirmed(some, timeout_s) if some else 0)
+
+    async def _confirmed(self, events: list[Any], timeout_s: float | None) -> int:
+        batch = Batch()
+        limit_s = self._session.options.timeout_s if timeout_s is None else timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                for _ in self._outgoing.put_all(events, batch):
+                    await self._outgoing.room()
+                await batch.done
+        except TimeoutError:
+            raise TimedOutError(f"{batch.left:,} events are not confirmed within {limit_s:g} s") from None
+        finally:
+            self._outgoing.forget(batch)
+        return len(events)
+
+    async def advertise(self, filter: Filter | str, language: str = DEFAULT_LANGUAGE) -> int:
+        """Say what this client may publish; return a number for `unadvertise`.
+
+        Events that no advertisement covers arrive too, but cost the network more.
+        """
+        return await self._interests.advertise(known(filter, language))
+
+    async def unadvertise(self, advertisement: int) -> None:
+        """Take back an advertisement."""
+        await self._interests.unadvertise(advertisement)
+
+    # -- subscribing -----------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        filter: Filter | str,
+        language: str = DEFAULT_LANGUAGE,
+        *,
+        callback: Callback | None = None,
+        durable: str = "",
+        pending_events: int = Limits.events,
+        pending_bytes: int = Limits.bytes,
+        policy: str = DROP_NEW,
+    ) -> Subscription:
+        """Return a subscription, which begins when it is entered or awaited; then it is in force at the broker.
+
+        `callback` gets each event, instead of an iteration. `durable` is a name under which the broker keeps what
+        matches until it is acknowledged, also while this client is away; the client needs a name for that, too.
+        What comes while `pending_events` or `pending_bytes` wait for the program is dealt with by `policy`:
+        "drop-new", "drop-oldest" or "error"; `on_error` is told.
+        """
+        if durable and not self._session.options.name:
+            raise ConfigError(
+                "a durable subscription needs a client with a name (hint: connect(..., name=...))"
+            )
+        if len(durable) > MAX_NAME:
+            raise ConfigError(f"a durable subscription's name has at most {MAX_NAME} characters")
+        limits = Limits(pending_events, pending_bytes, policy)
+        return Subscription(
+            self._interests, known(filter, language), durable=durable, callback=callback, limits=limits
+        )
+
+    # -- waiting ---------------------------------------------------------------------------------------------
+
+    async def flush(self, timeout_s: float | None = None) -> None:
+        """Return once everything said before is in force in the whole network, and everything published is on its way.
+
+        TimedOutError if that takes too long, as it does while a broker on the way is down.
+        """
+        await self._session.ask(FlushRequest, timeout_s)
+
+    async def _until(self, is_true: Callable[[], bool], timeout_s: float | None, what: str) -> None:
+        await self._session.until(is_true, timeout_s, what)
+
+
+class _Counter:
+    """Counts what is taken from an iterable."""
+
+    def __init__(self, events: Iterable[Any]) -> None:
+        self._events = events
+        self.count = 0
+
+    def __iter__(self) -> Generator[Any, None, None]:
+        for event in self._events:
+            yield event
+            self.count += 1
 
 
 def connect(
-    url: str = "covey://127.0.0.1:7400",
+    urls: str | Iterable[str] = DEFAULT_URL,
     *,
+    name: str = "",
     token: str = "",
     user: str = "",
     password: str = "",
-    tls: ssl.SSLContext | None = None,
+    tls: ssl.SSLContext | bool = False,
+    connect_timeout_s: float = 10.0,
+    timeout_s: float = 30.0,
+    reconnect_for_s: float = inf,
+    longest_pause_s: float = 5.0,
+    buffer_events: int = 100_000,
+    buffer_bytes: int = 16 << 20,
+    on_disconnect: Hook | None = None,
+    on_reconnect: Hook | None = None,
+    on_error: Hook | None = None,
 ) -> Client:
-    """Return a client for the broker at the address; it connects when it is entered."""
-    return Client(url, token=token, user=user, password=password, tls=tls)
+    """Return a client for one of the brokers at the addresses; it connects when it is entered or awaited.
+
+    async with covey.connect("covey://127.0.0.1:7400") as client: ...
+    client = await covey.connect(["covey://one:7400", "covey://two:7400"], token="...")
+
+    When the link breaks it connects again, to any of them, for `reconnect_for_s` (0: not at all), and restores
+    advertisements and subscriptions; meanwhile `buffer_events` and `buffer_bytes` of what is published wait.
+    `tls` is True, or an ssl.SSLContext with a certificate of ours. `timeout_s` is for every answer of a broker.
+
+    The hooks are functions or coroutine functions: `on_disconnect(reason)`, `on_reconnect(broker)`, and
+    `on_error(error)` for what nobody waits for: a callback's exception, dropped events, a refused event, the end.
+    """
+    options = Options(
+        name, token, user, password, tls, connect_timeout_s, timeout_s, reconnect_for_s, longest_pause_s,
+        buffer_events, buffer_bytes, on_disconnect, on_reconnect, on_error,
+    )  # fmt: skip
+    return Client(addresses_of(urls), options)

@@ -38,14 +38,35 @@ def read_argument(argument: str) -> str:
 
 def read_event(argument: str, language: str) -> object:
     """Return the event that an argument gives for filters of `language`; raise EventError for none."""
-    text = read_argument(argument)
+    event = parse_event(read_argument(argument), language)
+    return Document.parse(event) if language == "xpath" else event
+
+
+def parse_event(text: str, language: str) -> Any:
+    """Return the event that a text gives, as it is published: attributes, words, or the text of a document."""
     if language == "attributes":
         return _attributes(text)
     if language == "xpath":
-        return Document.parse(text)
+        Document.parse(text)
+        return text
     if language == "keywords":
         return _words(text)
     raise FilterError(f"there is no filter language {language!r:.40}")
+
+
+def read_bytes(argument: str) -> bytes:
+    """Return an argument as bytes: its text, or a file's content for `@file`."""
+    if not argument.startswith("@"):
+        return argument.encode(errors="surrogateescape")
+    try:
+        with Path(argument[1:]).open("rb") as file:
+            data = file.read(MAX_INPUT_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"cannot read {argument[1:]!r}: {reason}") from None
+    if len(data) > MAX_INPUT_BYTES:
+        raise EventError(f"{argument[1:]} has more than {MAX_INPUT_BYTES:,} bytes")
+    return data
 
 
 def _bounded(stream: BinaryIO, name: str) -> str:

@@ -10,7 +10,8 @@ Names are the flattened ones, each once; what is absent is not there. The form c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from operator import eq
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +34,9 @@ def _big_integer(code: int, data: memoryview) -> int:
     return int(bytes(data))
 
 
+_PLAIN: Final = frozenset((str, int, float, bool))
+_NAMES: Final = frozenset((str,))
+
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=_big_integer).decode
 _decode_value: Final = msgspec.msgpack.Decoder(Any, ext_hook=_big_integer).decode
@@ -40,6 +44,21 @@ _decode_value: Final = msgspec.msgpack.Decoder(Any, ext_hook=_big_integer).decod
 
 def pack(event: Mapping[str, Any]) -> bytes:
     """Return the packed form of an event; EventError if it nests too deep or a text is not well-formed."""
+    # Most events are flat and of plain values: then they are packed as they are.
+    if type(event) is dict and _NAMES.issuperset(map(type, event)) and _are_plain(event.values()):
+        try:
+            return _encode(event)
+        except (OverflowError, UnicodeEncodeError):
+            pass  # an integer beyond 64 bits, or an unpaired surrogate
+    return _pack(event)
+
+
+def _are_plain(values: Collection[Any]) -> bool:
+    # A value that is not equal to itself is NaN, which is packed as something that is equal to nothing.
+    return _PLAIN.issuperset(map(type, values)) and all(map(eq, values, values))
+
+
+def _pack(event: Mapping[str, Any]) -> bytes:
     plain: dict[str, Any] = {}
     for name, value in flatten(event).items():
         kind, simple = classify(value)

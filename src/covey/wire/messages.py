@@ -114,10 +114,11 @@ class FlushRequest(msgspec.Struct, frozen=True, tag="flush", array_like=True):
 
 
 class Reply(msgspec.Struct, frozen=True, tag="reply", array_like=True):
-    """What became of a request; no error is success."""
+    """What became of a request; no error is success. Request 0 is none: an event, `event`, was refused."""
 
     request: int
     error: str = ""
+    event: int = 0
 
 
 Request: TypeAlias = (
