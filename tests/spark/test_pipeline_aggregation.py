@@ -110,10 +110,9 @@ def tables(spark: SparkSession) -> dict[str, DataFrame]:
         for interest, group in enumerate(GROUP)
     ]
     trees = [
-        (name, group, root, a, b)
+        (name, group, root, [sorted(LINKS).index(link) for link in links])
         for name in ("groups", "nearest")
         for group, (root, links) in enumerate(TREES)
-        for a, b in links
     ]
     interests = [(number, host, b"", 1) for number, host in enumerate(HOSTS)]
     documents = "event string, broker string, part string, interests array<int>"
@@ -126,7 +125,7 @@ def tables(spark: SparkSession) -> dict[str, DataFrame]:
             groups, "alternative string, interest int, `group` int, root string, rule string"
         ),
         "trees": spark.createDataFrame(
-            trees, "alternative string, `group` int, root string, a string, b string"
+            trees, "alternative string, `group` int, root string, links array<int>"
         ),
         "topology": spark.createDataFrame(LINKS, "a string, b string"),
     }

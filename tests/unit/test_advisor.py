@@ -230,6 +230,7 @@ def test_fresh_events_are_taken_where_there_are_enough(tmp_path: Path) -> None:
 def test_plans_of_all_alternatives_are_read(tmp_path: Path) -> None:
     chain, ring = (("a", "b"), ("b", "c"), ("c", "d")), (("a", "b"), ("a", "d"), ("c", "d"))
     chosen = plan(("a", chain))
+    ends = [(a, b) for a, b, _ in chosen.links]
     interests = sorted(chosen.groups)
     write(
         tmp_path,
@@ -253,10 +254,9 @@ def test_plans_of_all_alternatives_are_read(tmp_path: Path) -> None:
         tmp_path,
         "trees",
         [
-            {"alternative": name, "group": group, "root": "d", "a": b, "b": a}
+            {"alternative": name, "group": group, "root": "d", "links": [ends.index(link) for link in links]}
             for name in rules
             for group, links in enumerate((chain, ring) if name in ("two", "regions") else (chain,))
-            for a, b in links
         ],
     )
     plans = read_plans(tmp_path, chosen)

@@ -35,6 +35,7 @@ from covey.pipeline.documents import HELD_OUT, TRAINING, hosts_of
 from covey.pipeline.groups import BY_GROUPS, NEAREST
 from covey.pipeline.packed import Overlay, attach, attached, overlay_of, pack, unpacked
 from covey.pipeline.schemas import AGGREGATION
+from covey.pipeline.trees import trees_in
 from covey.planning.aggregation.many import Merge, merges
 from covey.planning.aggregation.model import NONE
 from covey.planning.aggregation.sample import Bools, Sample
@@ -71,7 +72,7 @@ def aggregation(
         "topology": topology,
         "interests": interests.select("interest", "broker"),
         "groups": mine.select("interest", "group", "rule"),
-        "trees": ours.select("group", "root", "a", "b"),
+        "trees": ours.select("group", "root", "links"),
     }
     packed = pack(tables, build=planned_in)
     known = documents.where(F.col("part").isin(TRAINING, HELD_OUT)).select(
@@ -93,12 +94,10 @@ def aggregation(
 
 
 class Planned:
-    """The overlay, where interests are and their trees; for each tree its root and links, as pairs of brokers."""
+    """The overlay, where interests are and their groups, and the trees' links and roots."""
 
-    def __init__(
-        self, parts: tuple[Overlay, Ints, Ints, str, list[int], list[list[tuple[int, int]]]]
-    ) -> None:
-        self.overlay, self.hosts, self.group, self.rule, self.roots, self.links = parts
+    def __init__(self, parts: tuple[Overlay, Ints, Ints, str, Ints, Ints]) -> None:
+        self.overlay, self.hosts, self.group, self.rule, self.links, self.roots = parts
 
     def trees_of(self, documents: Ints, found: Ints, count: int) -> Ints:
         """Return the tree on which each of `count` documents goes to each of these interests; one entry a pair."""
@@ -111,12 +110,12 @@ class Planned:
     @cached_property
     def trees(self) -> list[Tree]:
         """The trees, as brokers that choose among them know them."""
-        graph = self.overlay.graph
-        number = {(a, b): link for link, (a, b) in enumerate(graph.ends.tolist())}
-        return [
-            Tree(graph, np.array([number[min(pair), max(pair)] for pair in links], np.int32), root)
-            for root, links in zip(self.roots, self.links, strict=True)
-        ]
+        pairs = zip(self.links, self.roots.tolist(), strict=True)
+        return [Tree(self.overlay.graph, links, root) for links, root in pairs]
+
+    def ends_of(self, tree: int) -> list[tuple[int, int]]:
+        """Return the links of a tree, as pairs of brokers."""
+        return [(a, b) for a, b in self.overlay.graph.ends[self.links[tree]].tolist()]
 
 
 def planned_in(tables: dict[str, pa.Table]) -> tuple[Any, ...]:
@@ -127,13 +126,8 @@ def planned_in(tables: dict[str, pa.Table]) -> tuple[Any, ...]:
     group = np.zeros(len(hosts), np.int32)
     group[known.column("interest").to_numpy()] = known.column("group").to_numpy()
     rules = pc.unique(tables["groups"].column("rule")).to_pylist()
-    links: dict[int, list[tuple[int, int]]] = {}
-    roots: dict[int, int] = {}
-    for row in tables["trees"].to_pylist():
-        links.setdefault(row["group"], []).append((overlay.number[row["a"]], overlay.number[row["b"]]))
-        roots[row["group"]] = overlay.number[row["root"]]
     rule = rules[0] if rules else BY_GROUPS
-    return overlay, hosts, group, rule, [roots[k] for k in sorted(roots)], [links[k] for k in sorted(links)]
+    return overlay, hosts, group, rule, *trees_in(tables["trees"], overlay)
 
 
 def carried_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -175,7 +169,7 @@ def merge_tree(key: tuple[Any, ...], rows: pa.Table, *, alternative: str, share:
     if len(members) > 1:
         entry = int(np.argmax(np.bincount(training.column("publisher").to_numpy())))
         found = merges(
-            parents_of(planned.links[tree], len(names), entry),
+            parents_of(planned.ends_of(tree), len(names), entry),
             planned.hosts[members].tolist(),
             _sample(training, members),
             share,

@@ -201,13 +201,12 @@ GROUPS = Table(
 )
 TREES = Table(
     "trees",
-    "a link of a group's tree",
+    "a group's tree",
     (
         _ALTERNATIVE,
         _GROUP,
         Column("root", "string", "the broker at the tree's root"),
-        Column("a", "string", "the broker at one end"),
-        Column("b", "string", "the broker at the other end"),
+        Column("links", "array<int>", "its links, numbered in the order of their ends"),
     ),
 )
 COSTS = Table(

@@ -1,7 +1,7 @@
 """Trees: the dissemination tree of every group, one task a group.
 
     documents ─ training only, to each group its own hosts ─┐
-                                                            ├─ by group ─ COMPUTETREE ─ (alternative, group, root, a, b)
+                                                            ├─ by group ─ COMPUTETREE ─ one row a tree
     groups ─ one row a group, with the overlay ─────────────┘
 
 A tree that is given is taken. Otherwise COMPUTETREE chooses for the group's training documents, as
@@ -38,7 +38,7 @@ _OF_GROUPS = "root string, roots int, digest string, packed binary"
 
 
 def trees(groups: DataFrame, documents: DataFrame, interests: DataFrame, topology: DataFrame) -> DataFrame:
-    """Return the table `trees`: the links of the tree of each group."""
+    """Return the table `trees`: the tree of each group."""
     sizes = groups.groupBy("alternative").agg((F.max("group") + 1).alias("_groups"))
     roots = F.when(F.col("_groups") <= MOST_FINAL, FINAL_ROOTS).otherwise(QUICK_ROOTS)
     overlay = pack({"topology": topology}, build=overlay_in).drop("_first")
@@ -113,7 +113,7 @@ def _grouped_rows(name: str, number: int, events: pa.Array, found: Documents) ->
 
 
 def tree_of_group(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-    """Return the links of one group's tree."""
+    """Return one group's tree."""
     alternative, number = key[0].as_py(), key[1].as_py()
     known = rows.filter(pc.is_null(rows.column("event")))
     assert known.num_rows == 1, "each group is there once"
@@ -123,19 +123,22 @@ def tree_of_group(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
         tree = Tree(overlay.graph, np.array(told["links"], np.int32), overlay.number[told["root"]])
     else:
         tree = _chosen(overlay, _documents(rows), told["roots"])
-    ends = overlay.graph.ends[tree.links]
-    names = pa.array(overlay.names, pa.string())
-    count = len(ends)
     return pa.Table.from_arrays(
         [
-            pa.array([alternative] * count, pa.string()),
-            pa.array(np.full(count, number, np.int32)),
-            pa.array([overlay.names[tree.root]] * count, pa.string()),
-            names.take(pa.array(ends[:, 0])),
-            names.take(pa.array(ends[:, 1])),
+            pa.array([alternative], pa.string()),
+            pa.array([number], pa.int32()),
+            pa.array([overlay.names[tree.root]], pa.string()),
+            pa.array([np.sort(tree.links)], pa.list_(pa.int32())),
         ],
         [column.name for column in TREES.columns],
     )
+
+
+def trees_in(table: pa.Table, overlay: Overlay) -> tuple[Ints, Ints]:
+    """Return the links of each tree of one alternative, a row for each, and the roots."""
+    ordered = table.sort_by("group")
+    links = pc.list_flatten(ordered.column("links")).to_numpy().astype(np.int32)
+    return links.reshape(-1, overlay.graph.nodes - 1), overlay.numbers(ordered.column("root"))
 
 
 def _overlay(overlay: Overlay) -> Overlay:
