@@ -1,8 +1,9 @@
 """Groups: which interests share a tree, by every method that is asked for.
 
 The decisions of a method build on each other, so each method runs in one task, which gets the training documents and
-those held out, and uses `covey.planning.groups`; methods run side by side. What comes back says who is with whom. Trees
-that are not for a group's documents are given with it; all others, and all costs, are computed apart, on many tasks.
+those held out, and uses `covey.planning.groups`; methods run side by side. What comes back says who is with whom, and
+on which trees, as a method that looks at documents has computed these on its way. Trees of other methods that are for
+documents, and all costs, are computed apart, on many tasks.
 
 **Bound.** A task refuses more than MOST_PAIRS pairs of a document and an interest that it matches: at 40 bytes a pair
 at worst, 4 GB.
@@ -38,7 +39,7 @@ MOST_PAIRS = 100_000_000
 # How an event travels; the first two can be installed.
 BY_GROUPS, NEAREST, FLOODING = "groups", "nearest", "flooding"
 UNFITTED = ("single", "spt", "flooding", "unicast")  # whose groups do not depend on documents
-_OWN_TREES = ("spt", "flooding")  # whose trees are not for documents; nor are those for one copy
+_LATER = ("single", "unicast")  # whose trees are for documents that their groups do not depend on
 
 
 def groups(
@@ -116,7 +117,7 @@ def group_documents(key: tuple[Any, ...], left: pa.Table, right: pa.Table, *, se
     if found.group is None:
         raise PlanError(f"{method} has no groups of subscriptions, so it cannot be installed")
     rule = FLOODING if method == "flooding" else found.one_copy or BY_GROUPS
-    given = found.trees if method in _OWN_TREES or found.one_copy is not None else ()
+    given = () if method in _LATER else found.trees
     count, more = len(found.group), len(given)
     numbers = np.concatenate([found.group, np.arange(more)]).astype(np.int32)
     columns = [

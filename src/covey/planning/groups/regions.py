@@ -95,14 +95,18 @@ def roots_of(paths: AllPaths, hosts: Ints, most: int) -> Ints:
     The best is the broker with which the distances of all subscriptions from the nearest root add up to least.
     """
     hosting, weights = _hosting(hosts)
-    far = paths.distance[:, hosting].astype(np.float64)
+    far = paths.distance[hosting].astype(np.float64)  # from each that hosts, a row
+    total = weights @ far
     nearest = np.full(len(hosting), np.inf)
     found: list[int] = []
     while len(found) < min(most, len(hosting)) and nearest.any():
-        total = np.minimum(far, nearest) @ weights
         total[found] = np.inf
         found.append(int(total.argmin()))
-        nearest = np.minimum(nearest, far[found[-1]])
+        # Only what the new root is nearer to changes the sums, and that is less and less.
+        nearer = np.flatnonzero(far[:, found[-1]] < nearest)
+        before, after = nearest[nearer, None], far[nearer, found[-1], None]
+        total -= weights[nearer] @ (np.minimum(far[nearer], before) - np.minimum(far[nearer], after))
+        nearest[nearer] = after[:, 0]
     return np.array(found, np.int32)
 
 
