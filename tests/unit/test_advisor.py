@@ -240,7 +240,14 @@ def test_plans_of_all_alternatives_are_read(tmp_path: Path) -> None:
             for place, (broker, encoded) in enumerate(interests)
         ],
     )
-    rules = {"mine": "groups", "regions": "nearest", "flooding": "flooding", "spt": "groups", "two": "groups"}
+    rules = {
+        "mine": "groups",
+        "regions": "nearest",
+        "flooding": "flooding",
+        "spt": "groups",
+        "two": "groups",
+        "cut": "cheapest",
+    }
     write(
         tmp_path,
         "groups",
@@ -254,13 +261,19 @@ def test_plans_of_all_alternatives_are_read(tmp_path: Path) -> None:
         tmp_path,
         "trees",
         [
-            {"alternative": name, "group": group, "root": "d", "links": [ends.index(link) for link in links]}
+            {
+                "alternative": name,
+                "group": group,
+                "root": "d",
+                "links": bytes([sum(1 << ends.index(link) for link in links)]),
+            }
             for name in rules
-            for group, links in enumerate((chain, ring) if name in ("two", "regions") else (chain,))
+            for group, links in enumerate((chain, ring) if name in ("two", "regions", "cut") else (chain,))
         ],
     )
     plans = read_plans(tmp_path, chosen)
-    assert list(plans) == ["mine", "regions", "two"]
+    assert list(plans) == ["mine", "cut", "regions", "two"]
+    assert plans["cut"].one_copy == "cheapest"
     assert plans["mine"] is chosen
     assert plans["regions"].one_copy == "nearest"
     assert [tree.links for tree in plans["two"].trees] == [chain, ring]

@@ -28,11 +28,13 @@ from covey.core.packing import pack
 from covey.core.xpath.document import Document
 from covey.core.xpath.filter import parse_xpath
 from covey.errors import ConfigError, CoveyError, EventError
+from covey.planning.link_bits import links_of
 from covey.planning.plan import Plan, PlannedTree
 
 BATCH_ROWS = 20_000
 MEASURES = ("spt", "unicast")  # what plans are measured against, and nobody would install
-INSTALLABLE = {"groups": None, "nearest": "nearest"}  # rules of planning, as a plan's file says them
+# Rules of planning, as a plan's file says them.
+INSTALLABLE = {"groups": None, "nearest": "nearest", "cheapest": "cheapest"}
 
 
 def read_traffic(directory: Path, seed: int = 1) -> Traffic:
@@ -113,7 +115,7 @@ def read_plans(
     trees: dict[str, dict[int, PlannedTree]] = {}
     for batch in _batches(directory, "trees"):
         for row in batch.to_pylist():
-            links = tuple(ends[number] for number in row["links"])
+            links = tuple(ends[number] for number in links_of(row["links"]).tolist())
             trees.setdefault(row["alternative"], {})[row["group"]] = PlannedTree(row["root"], links)
     for name in sorted(trees):
         if name not in plans and name not in MEASURES and rules.get(name) in INSTALLABLE:

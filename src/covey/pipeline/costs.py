@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey.matching.jit import Floats, Ints
 from covey.pipeline.documents import hosts_of, matches_of
-from covey.pipeline.groups import FLOODING, NEAREST
+from covey.pipeline.groups import FLOODING
 from covey.pipeline.packed import Overlay, attach, attached, overlay_of, pack
 from covey.pipeline.schemas import COSTS
 from covey.pipeline.trees import groups_by_alternative, trees_in
@@ -37,6 +37,7 @@ from covey.planning.groups.regions import carriers
 from covey.planning.steiner import steiner_costs
 from covey.planning.subscriptions import Matches
 from covey.planning.tree import Tree
+from covey.routing.carrying import RULES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -202,8 +203,8 @@ def add(sums: Sums, alternatives: Alternatives, alternative: Alternative, matche
         sums.wasted += sent * round(whole / unit) - in_units(tree.costs(documents), unit)
         sums.copies += sent
         sums.deliveries += len(documents.hosts)
-    elif alternative.rule == NEAREST:
-        chosen = carriers(documents, alternative.trees, NEAREST)
+    elif alternative.rule in RULES:
+        chosen = carriers(documents, alternative.trees, alternative.rule)
         for number, tree in enumerate(alternative.trees):
             _carry(sums, tree, documents.take(chosen == number), unit)
     else:

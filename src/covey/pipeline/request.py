@@ -10,7 +10,7 @@ from covey.planning.groups.registry import METHODS
 from covey.planning.plan import Plan
 
 BEST = "best"
-NOT_INSTALLABLE = ("flooding", "opt", "regions cheapest")
+NOT_INSTALLABLE = ("flooding", "opt")
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from covey.planning.compute_tree import compute_tree
 from covey.planning.documents import Documents
 from covey.planning.groups.costing import FINAL_ROOTS, MOST_FINAL, QUICK_ROOTS, path_tree, single_host
 from covey.planning.groups.model import members_of
+from covey.planning.link_bits import bits_of, links_of
 from covey.planning.tree import Tree
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def tree_of_group(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
             pa.array([alternative], pa.string()),
             pa.array([number], pa.int32()),
             pa.array([overlay.names[tree.root]], pa.string()),
-            pa.array([np.sort(tree.links)], pa.list_(pa.int32())),
+            pa.array([bits_of(tree.links, len(overlay.graph.ends))], pa.binary()),
         ],
         [column.name for column in TREES.columns],
     )
@@ -134,8 +135,9 @@ def tree_of_group(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
 def trees_in(table: pa.Table, overlay: Overlay) -> tuple[Ints, Ints]:
     """Return the links of each tree of one alternative, a row for each, and the roots."""
     ordered = table.sort_by("group")
-    links = pc.list_flatten(ordered.column("links")).to_numpy().astype(np.int32)
-    return links.reshape(-1, overlay.graph.nodes - 1), overlay.numbers(ordered.column("root"))
+    links = [links_of(bits) for bits in ordered.column("links").to_pylist()]
+    rows = np.array(links, np.int32).reshape(-1, overlay.graph.nodes - 1)
+    return rows, overlay.numbers(ordered.column("root"))
 
 
 def _overlay(overlay: Overlay) -> Overlay:
