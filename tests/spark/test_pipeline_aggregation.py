@@ -86,6 +86,8 @@ def cheapest(broker: str, wanted: list[int]) -> int:
 def expected(tree: int, rule: str, share: float) -> set[tuple[Any, ...]]:
     """What planning says of one tree."""
     training, held_out = (on_tree(tree, rule, part) for part in ("training", "held-out"))
+    if not training:
+        return set()  # nothing is known of it
     members = sorted({one for _, wanted in training for one in wanted})
     published = [broker for broker, _ in training]
     entry = max(NAMES, key=lambda name: (published.count(name), -NAMES.index(name)))
