@@ -147,7 +147,7 @@ def tables(spark: SparkSession) -> dict[str, DataFrame]:
     }
 
 
-@pytest.mark.parametrize(("rule", "share"), [("groups", 0.5), ("nearest", 0.8), ("cheapest", 0.5)])
+@pytest.mark.parametrize(("rule", "share"), [("groups", 0.5), ("nearest", 0.8), ("cheapest", 0.8)])
 def test_merges_are_those_of_planning(tables: dict[str, DataFrame], rule: str, share: float) -> None:
     rows = pipeline.aggregation(*tables.values(), alternative=rule, share=share).collect()
     found = [
