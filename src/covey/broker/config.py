@@ -14,7 +14,7 @@ from covey.broker.durable_limits import QueueLimits
 from covey.broker.http.config import AdminConfig
 from covey.broker.logs import FORMATS, LEVELS, LOGFMT
 from covey.broker.security import SecurityConfig
-from covey.broker.settings import choice, flag, free_table, integer, number, setting, table, text
+from covey.broker.settings import choice, flag, free_table, integer, number, setting, share, table, text
 from covey.wire.frames import MAX_FRAME
 from covey.wire.lanes import DISCONNECT, POLICIES, Bounds
 
@@ -127,6 +127,14 @@ class BrokerConfig:
     )
     data_dir: str = setting(
         text(), "the directory where what is durable is kept; nothing is without it", default=""
+    )
+    sample: float = setting(
+        share(),
+        "the share of events that is sampled, to samples/ in data_dir, as planning reads it",
+        default=0.0,
+    )
+    sample_every_s: float = setting(
+        number(), "seconds after which what was sampled is written", default=60.0, reload=True
     )
     max_store_bytes: int = setting(
         integer(1 << 16),

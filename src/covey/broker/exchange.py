@@ -25,6 +25,7 @@ from covey.broker.epochs import Epochs, Outputs
 from covey.broker.flow import Flow
 from covey.broker.peers import Client, Neighbour
 from covey.broker.plans import OWN, Plans
+from covey.broker.sampling import Sampler
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import AccessError, CoveyError, EventError, ProtocolError
@@ -46,7 +47,16 @@ from covey.routing.messages import (
 )
 from covey.routing.outputs import Deliver, Output, Send
 from covey.routing.router import Router
-from covey.wire.events import KEPT, Envelope, encode_delivery, envelope_of, forwarded, publish_of
+from covey.wire.events import (
+    ENVELOPE,
+    KEPT,
+    Envelope,
+    encode_delivery,
+    envelope_of,
+    family_of,
+    forwarded,
+    publish_of,
+)
 from covey.wire.frames import Kind, frame
 from covey.wire.messages import (
     AdvertiseRequest,
@@ -125,6 +135,8 @@ class Exchange:
         self._flows: dict[int, Flow] = {}
         self.plans = Plans(self, keep)
         self.durable: Durable | None = None  # set before any link is up, where there is a store
+        self.sampler: Sampler | None = None
+        self.time_s = 0.0  # of day, for samples
 
     @property
     def neighbours(self) -> Mapping[Link, Neighbour]:
@@ -335,6 +347,10 @@ class Exchange:
                     client, 0, f"{client.permissions.name} may not publish this event", envelope.number
                 )
                 return
+            if self.sampler is not None and self.sampler.takes(envelope.publisher, envelope.number):
+                content = one[ENVELOPE.size : ENVELOPE.size + envelope.content_length]
+                name = (envelope.publisher, envelope.number)
+                self.sampler.record(*name, family_of(envelope), content, self.time_s)
         if envelope.flags & KEPT:
             if self.durable is not None:
                 self.durable.arrived(one, envelope, publish, source)
@@ -501,6 +517,8 @@ class Exchange:
 
     def deliver(self, output: Deliver, one: bytes) -> None:
         """Hand an event to whoever subscribed to it here."""
+        if self.sampler is not None:
+            self._sample(output, one)
         client = self.clients.get(output.link)
         sids: list[int] = []
         others: list[Key] = []
@@ -517,6 +535,13 @@ class Exchange:
             assert client is not None, "whose subscriptions have numbers"
             client.delivered += 1
             client.port.send_events(_framed(encode_delivery(one, sids[first : first + MOST_SIDS])))
+
+    def _sample(self, output: Deliver, one: bytes) -> None:
+        assert self.sampler is not None
+        envelope = envelope_of(one)
+        if self.sampler.takes(envelope.publisher, envelope.number):
+            name = (envelope.publisher, envelope.number)
+            self.sampler.delivered(*name, output.keys, output.publish.distance, self.time_s)
 
     def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
         """An event is for subscriptions that no connected client has: for durable ones, or nobody can be told."""

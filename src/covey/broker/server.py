@@ -13,6 +13,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import covey.strategies  # noqa: F401 (registers them)
@@ -24,12 +25,14 @@ from covey.broker.durable_requests import open_durable
 from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange, Limits
 from covey.broker.inbox import Inbox
+from covey.broker.keeping import keep_state, load_state
 from covey.broker.links import Links
 from covey.broker.logs import say
 from covey.broker.overlay import Overlay
 from covey.broker.peers import Client, Neighbour
 from covey.broker.permissions import Permissions
 from covey.broker.pressure import Pressure
+from covey.broker.samples import Samples
 from covey.broker.security import Security
 from covey.broker.sight import Sight
 from covey.broker.tally import Tally
@@ -40,6 +43,7 @@ from covey.wire.connection import Connection
 from covey.wire.events import link_of
 from covey.wire.frames import VERSION, Kind
 from covey.wire.messages import MAX_NAME, Goodbye, Hello, Welcome, decode_life, encode
+from covey.wire.plans import BARE, PlanState
 from covey.wire.splitting import FastSplitter, places_of
 
 if TYPE_CHECKING:
@@ -65,8 +69,11 @@ class Broker:
         self.reports: dict[str, Callable[[], Mapping[str, float]]] = {}  # of parts, for `Sight.components`
         self.sight = Sight(self)
         self.admin: Admin | None = None
-        epochs = Epochs(router_maker(config))
-        self.exchange = Exchange(epochs, Limits(config.max_subscriptions, config.max_advertisements))
+        directory = Path(config.data_dir) if config.data_dir else None
+        epochs = Epochs(router_maker(config), BARE if directory is None else load_state(directory))
+        limits = Limits(config.max_subscriptions, config.max_advertisements)
+        self.exchange = Exchange(epochs, limits, self._keep_plans)
+        self.samples = Samples(self.exchange, config) if config.sample else None
         self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
         self.overlay = Overlay(config.name, time.time_ns() // 1000, config.max_brokers)
         self.pressure = Pressure(self.inbox, self.name_of, self.exchange.counters)
@@ -147,6 +154,8 @@ class Broker:
         for task in self._checks:
             task.cancel()
         await asyncio.gather(*self._checks, return_exceptions=True)
+        if self.samples is not None:
+            await self.samples.close(self._loop)  # while clients are here, with what they ask for
         await lifecycle.drain(self, within_s)
         self.security.close()
         if self.admin is not None:
@@ -163,10 +172,20 @@ class Broker:
         if self.exchange.durable is not None:
             self.exchange.durable.tick()
         self.pressure.tick(self.config.stalled_s)
+        if self.samples is not None:
+            self.samples.tick(self._loop, self.config.sample_every_s)
         self._timer = self._loop.call_later(max(0.01, self.config.lease_s / TICKS), self._tick)
 
     def _now(self) -> None:
         self.exchange.now_s = self.pressure.now_s = self._loop.time()
+
+    def _keep_plans(self, state: PlanState) -> None:
+        if not self.config.data_dir:
+            return
+        try:
+            keep_state(Path(self.config.data_dir), state)
+        except OSError as error:
+            self.say(logging.ERROR, "plans not kept", reason=error.strerror or error)
 
     def _later(self, after_s: float, call: Callable[[], None]) -> None:
         def run() -> None:

@@ -5,6 +5,7 @@ Everything that can be long is given in pages, and only the page is made into te
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covey import __version__
 from covey.broker.peers import Client, Neighbour
+from covey.broker.plans import Plans
 from covey.broker.tally import CLIENT_COUNTS, CONNECTION_COUNTS, NEIGHBOUR_COUNTS, counts_of
 from covey.core.filter import Filter
 from covey.routing.router import Router
@@ -285,8 +287,19 @@ class Sight:
     def planz(self) -> Row:
         """Return the trees that are installed, with this broker's neighbours on each."""
         epochs = self._broker.exchange.epochs
+        installation = self._broker.exchange.plans.installation
         return {
             "broker": self.name,
+            "version": epochs.state.version,
+            "installation": None
+            if installation is None
+            else {
+                "epoch": installation.epoch,
+                "step": installation.step.name.lower(),
+                "says": installation.step.value,
+                "missing": sorted(installation.missing)[:MAX_PAGE],
+                "reason": installation.reason,
+            },
             "epochs": [
                 {
                     "epoch": epoch,
@@ -300,6 +313,11 @@ class Sight:
                 for epoch, router in epochs.routers.items()
             ],
         }
+
+    def plans(self) -> Plans:
+        """Return what installs plans, at the time of now."""
+        self._broker.exchange.now_s = asyncio.get_running_loop().time()
+        return self._broker.exchange.plans
 
     def components(self) -> Mapping[str, Mapping[str, float]]:
         """Return what parts of the broker report of themselves, such as the store."""
