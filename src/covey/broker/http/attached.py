@@ -9,7 +9,8 @@ from struct import Struct
 from typing import Final, Protocol
 
 from covey.broker.exchange import Exchange
-from covey.broker.peers import Client, Permissions
+from covey.broker.peers import Client
+from covey.broker.permissions import Permissions
 from covey.errors import LinkError, ProtocolError, RefusedError
 from covey.wire.events import KEPT, encode_content, encode_event, link_of
 from covey.wire.frames import Kind, Splitter

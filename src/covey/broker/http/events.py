@@ -23,7 +23,7 @@ from aiohttp import web
 
 from covey.broker.http import cloudevents
 from covey.broker.http.attached import Attached, Hub
-from covey.broker.peers import EVERYTHING, Permissions
+from covey.broker.permissions import EVERYTHING, Permissions
 from covey.core.families import DEFAULT_LANGUAGE, parse
 from covey.errors import CoveyError, EventError, FilterError, LinkError, ProtocolError, RefusedError
 from covey.wire.events import (
