@@ -7,6 +7,14 @@ from collections.abc import Iterator
 import pytest
 from tests.e2e.helpers.nursery import Nursery
 
+from covey.broker.warming import warm_up
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm() -> None:
+    """Compile before the first test begins, whose time is limited."""
+    warm_up()
+
 
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:

@@ -134,7 +134,7 @@ def test_explain_hop_by_hop(capsys: Capture) -> None:
             await stack.enter_async_context(two.subscribe("price > 10"))
             await two.flush()
             (publisher,) = a.exchange.clients
-            (key,) = next(iter(c.exchange.clients.values())).sids
+            (key,) = next(iter(c.exchange.clients.values())).keys.values()
 
             report = await explained(capsys, brokers, {"price": 20}, key)
             assert report["arrives"]
@@ -185,7 +185,7 @@ def test_explain_that_nobody_asked_for_it(capsys: Capture) -> None:
     async def work() -> None:
         async with chain() as brokers, connect(url(brokers[2])) as two, two.subscribe("price > 10"):
             await two.flush()
-            (key,) = next(iter(brokers[2].exchange.clients.values())).sids
+            (key,) = next(iter(brokers[2].exchange.clients.values())).keys.values()
             report = await explained(capsys, brokers, {"price": 20}, key)
             assert "it stops at a: towards b, none of its 0 entries" in report["reason"]
             assert "nobody on this side has advertised" in report["reason"]
@@ -213,7 +213,7 @@ def test_what_is_explained_is_what_happens(capsys: Capture, strategy: str) -> No
             for client in (one, two, three):
                 await client.flush()
             (publisher,) = a.exchange.clients
-            (key,) = next(iter(c.exchange.clients.values())).sids
+            (key,) = next(iter(c.exchange.clients.values())).keys.values()
             arriving = []
             for price in (1, 7, 15, 25):
                 report = await explained(capsys, brokers, {"price": price}, key, "--publisher", publisher)

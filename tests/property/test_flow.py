@@ -14,7 +14,8 @@ import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import flow as flow_module
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
-from covey.broker.peers import Client, Neighbour, Permissions
+from covey.broker.peers import Client, Neighbour
+from covey.broker.permissions import Allowed, Permissions
 from covey.core.families import parse
 from covey.core.packing import pack
 from covey.errors import ProtocolError
@@ -157,7 +158,7 @@ def event(content: Any, publisher: int, number: int, payload: bytes = b"", flags
 def prepared(strategy: str, splitter: type[Splitter], plan: list[tuple[str, int, str]]) -> Network:
     network = Network(strategy, splitter)
     for place, number in (("a", 1), ("a", 2), ("c", 3), ("d", 4)):
-        allowed = parse("n > 1 or s = 'z'") if number == 4 else None
+        allowed = Allowed([parse("n > 1 or s = 'z'"), parse("word", "keywords")]) if number == 4 else None
         network.join(place, number, Permissions("somebody", publish=allowed))
     for what, number, filter in plan:
         sid = 1 + sum(1 for other in plan[: plan.index((what, number, filter))] if other[1] == number)

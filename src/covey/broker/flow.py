@@ -22,7 +22,7 @@ from covey.broker.copying import Bytes, Mask, copy_deliveries, copy_onward, enve
 from covey.broker.labels import NOBODY, Label, Labels
 from covey.broker.peers import Client, Neighbour, Port
 from covey.broker.permissions import Allowed
-from covey.core.attributes.filter import AttributeFilter
+from covey.core.filter import Filter
 from covey.matching.attributes.checking import are_packed
 from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
@@ -67,7 +67,7 @@ class Flow:
         self._in_slot: list[Client | None] = [None]  # slot 0 is nobody's
         self._free: list[int] = []
         self._labels = Labels(router.local, self._label_of)
-        self._guards: dict[Allowed, Index] = {}
+        self._guards: dict[Filter, Index] = {}
 
     # -- clients ---------------------------------------------------------------------------------------------
 
@@ -136,13 +136,14 @@ class Flow:
             self._neighbours[source].received += events
 
     def _may(self, allowed: Allowed, events: PackedEvents) -> Mask:
-        """Return which events are allowed; those that only other families could allow go one by one, and are not."""
-        guard = self._guards.get(allowed)
+        """Return which events, of attributes, a permission lets through."""
+        filter = allowed.attributes
+        if filter is None:
+            return np.zeros(len(events), np.bool_)
+        guard = self._guards.get(filter)
         if guard is None:
-            guard = self._guards[allowed] = Index()
-            for number, filter in enumerate(allowed.filters):
-                if isinstance(filter, AttributeFilter):
-                    guard.add(number, filter)
+            guard = self._guards[filter] = Index()
+            guard.add(0, filter)
         _, ends = guard.match_packed(events)
         return np.diff(ends, prepend=0) > 0
 

@@ -38,7 +38,8 @@ class Allowed:
         listed = list(filters)
         attributes = [one for one in listed if isinstance(one, AttributeFilter)]
         # A union covers what none of its parts covers alone.
-        union: list[Filter] = [AttributeFilter.any_of(attributes)] if attributes else []
+        self.attributes = AttributeFilter.any_of(attributes) if attributes else None
+        union: list[Filter] = [] if self.attributes is None else [self.attributes]
         self.filters = tuple(union + [one for one in listed if not isinstance(one, AttributeFilter)])
 
     def covers(self, filter: Filter) -> bool:
