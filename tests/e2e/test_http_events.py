@@ -17,7 +17,8 @@ from tests.e2e.near import broker, eventually, run, url
 import covey
 from covey.broker.credentials import hash_password, hash_token
 from covey.broker.http.config import AdminConfig
-from covey.broker.http.events import Gateway, GatewayLimits
+from covey.broker.http.events import Gateway
+from covey.broker.http.streaming import GatewayLimits
 from covey.broker.permissions import Permissions, read_rules
 from covey.broker.security import read_security
 from covey.broker.server import Broker

@@ -200,6 +200,8 @@ class Outgoing:
 
     def forget(self, batch: Batch) -> None:
         """Nobody waits for these any longer: they are not sent again."""
+        if not batch.left:
+            return
         for number in [number for number, (_, one) in self._unconfirmed.items() if one is batch]:
             del self._unconfirmed[number]
 

@@ -34,7 +34,9 @@ _FIRST: Final = DELIVERED.size + 4 + ENVELOPE.size
 
 assert _LENGTHS.size == _FIRST
 
-Acknowledge = Callable[[int, bool], None]  # a position, and whether all before it too
+Acknowledge = Callable[
+    [int, bool], bool
+]  # a position, and whether all before it too; False if it is too late
 
 
 class Delivered:
@@ -151,4 +153,5 @@ class Kept(Received):
     async def ack(self, *, all_before: bool = False) -> None:
         """Say that this event is done with; see `Received.ack`."""
         assert self.position is not None, "a durable delivery has a position"
-        self._acknowledge(self.position, all_before)
+        if not self._acknowledge(self.position, all_before):
+            raise CoveyError("the subscription has ended: what was not acknowledged before comes again")

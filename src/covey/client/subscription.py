@@ -171,8 +171,8 @@ class Subscription:
     def _end(self, error: Exception | None = None) -> None:
         self.pending.end(error)
 
-    def _acknowledge(self, position: int, all_before: bool) -> None:
-        self._interests.acknowledge(self.sid, position, all_before)
+    def _acknowledge(self, position: int, all_before: bool) -> bool:
+        return self._interests.acknowledge(self.sid, position, all_before)
 
     # -- counters --------------------------------------------------------------------------------------------
 
