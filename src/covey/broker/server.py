@@ -20,6 +20,7 @@ from covey import __version__
 from covey.broker import lifecycle
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, LinkConfig
 from covey.broker.dialling import Dialler
+from covey.broker.durable_requests import open_durable
 from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange, Limits
 from covey.broker.inbox import Inbox
@@ -99,6 +100,9 @@ class Broker:
         await self._loop.run_in_executor(None, warm_up)
         self._now()
         config = self.config
+        if config.data_dir:
+            self.exchange.durable = open_durable(self.exchange, config, self.incarnation)
+            self.reports["store"] = self.exchange.durable.report
         self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
         try:
             contexts = self.security.contexts
@@ -150,11 +154,15 @@ class Broker:
             await self.admin.stop()
         if self._timer is not None:
             self._timer.cancel()
+        if self.exchange.durable is not None:
+            await self.exchange.durable.store.close()
 
     def _tick(self) -> None:
         self._now()
         self.links.tick()
         self.exchange.plans.tick()
+        if self.exchange.durable is not None:
+            self.exchange.durable.tick()
         self.pressure.tick(self.config.stalled_s)
         self._timer = self._loop.call_later(max(0.01, self.config.lease_s / TICKS), self._tick)
 
@@ -273,6 +281,8 @@ class Broker:
                 self.exchange.from_client(peer, frames)
             elif isinstance(peer, Neighbour):
                 self._from_neighbour(peer, frames)
+            if self.exchange.durable is not None:
+                self.exchange.durable.flush()
         except CoveyError as error:
             self.say(logging.WARNING, "link ended", peer=connection.peer, reason=error)
             connection.end(str(error), retry=False)
@@ -351,6 +361,8 @@ class Broker:
         return Welcome(VERSION, config.name, number, self.incarnation, config.max_frame, config.lease_s)
 
     def _admit(self, connection: Connection, said: Hello) -> None:
+        if len(said.name) > MAX_NAME:
+            raise ProtocolError(f"a client's name has at most {MAX_NAME} characters")
         permissions = self.security.known(
             user=said.user,
             password=said.password,
@@ -359,7 +371,7 @@ class Broker:
             now_s=self._loop.time(),
         )
         if permissions is not None:
-            self._client_up(connection, permissions)
+            self._client_up(connection, permissions, said.name)
             return
         self._checking[connection] = []
         connection.hold("password")
@@ -380,16 +392,16 @@ class Broker:
         if frames is None or not connection.is_open:
             return
         self._now()
-        self._client_up(connection, permissions)
+        self._client_up(connection, permissions, said.name)
         if frames:
             self.inbox.put(connection, frames)
         connection.go_on("password")
 
-    def _client_up(self, connection: Connection, permissions: Permissions) -> None:
+    def _client_up(self, connection: Connection, permissions: Permissions, name: str) -> None:
         number = secrets.randbits(63)
         connection.send(Kind.WELCOME, encode(self._welcome(number)))
         connection.greeted(self.config.max_frame, self.config.lease_s)
-        client = Client(link_of(number), number, connection, permissions)
+        client = Client(link_of(number), number, connection, permissions, name)
         self.peers[connection] = client
         self.exchange.client_up(client)
 
