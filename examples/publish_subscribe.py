@@ -38,5 +38,7 @@ async def trade(here: str, there: str) -> None:
                     break
 
 
-logging.getLogger("covey").setLevel(logging.ERROR)  # the broker that ends last would say that it misses the other
+logging.getLogger("covey").setLevel(
+    logging.ERROR
+)  # the broker that ends last would say that it misses the other
 asyncio.run(main())
