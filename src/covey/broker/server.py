@@ -128,8 +128,9 @@ class Broker:
         self.say(logging.INFO, "listening", host=config.host, port=self.port, strategy=config.strategy)
         if config.admin is not None:
             from covey.broker.http.admin import Admin  # aiohttp takes its time
+            from covey.broker.http.mounting import gateway_of
 
-            self.admin = Admin(self.sight, config.admin, contexts)
+            self.admin = Admin(self.sight, config.admin, contexts, gateway_of(self))
             await self.admin.start()
         for link in config.links:
             self.dial(link)

@@ -54,10 +54,23 @@ ENDPOINTS: Final = (
 OPEN: Final = frozenset({"/healthz", "/readyz"})
 
 
+EVENTS: Final = "/events"  # it has clients of its own, with credentials of their own
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN or path == EVENTS or path.startswith(f"{EVENTS}/")
+
+
 class Admin:
     """The admin pages of one broker, on a port of their own."""
 
-    def __init__(self, sight: Sight, config: AdminConfig, contexts: Contexts | None = None) -> None:
+    def __init__(
+        self,
+        sight: Sight,
+        config: AdminConfig,
+        contexts: Contexts | None = None,
+        events: web.Application | None = None,
+    ) -> None:
         self._sight = sight
         self._config = config
         if config.tls and contexts is None:
@@ -82,6 +95,8 @@ class Admin:
         for endpoint in ENDPOINTS:
             handler = handlers[endpoint.method, endpoint.path]
             self.application.router.add_route(endpoint.method, endpoint.path, handler)
+        if events is not None:
+            self.application.add_subapp(EVENTS, events)
 
     async def start(self) -> None:
         """Serve; ConfigError if the address cannot be had."""
@@ -108,7 +123,7 @@ class Admin:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._token is not None and request.path not in OPEN:
+        if self._token is not None and not _is_open(request.path):
             given = request.headers.get("Authorization", "").removeprefix("Bearer ")
             if not hmac.compare_digest(sha256(given.encode()).digest(), self._token):
                 return _answer({"error": "the admin pages of this broker want a token"}, 401)
