@@ -16,7 +16,7 @@ import contextlib
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -30,10 +30,15 @@ OVERHEAD: Final = 160  # bytes that an event costs on disk beside its own; about
 _TRIM_EVERY: Final = 4_096
 
 AGAIN_S: Final = 1.0  # after which something that failed is tried again
-_DELETE: Final = (
-    "DELETE FROM queue WHERE owner = ? AND position = ? RETURNING "
-    "coalesce(length(frame), (SELECT length(event.frame) FROM event WHERE id = position), 0)"
+AT_ONCE: Final = 64  # rows in a statement
+_SOME: Final = f"({', '.join('?' * AT_ONCE)})"
+_FOUND: Final = (
+    "SELECT position, coalesce(length(queue.frame), length(event.frame), 0) FROM queue "
+    f"LEFT JOIN event ON event.id = position WHERE owner = ? AND position IN {_SOME}"
 )
+_DELETE: Final = f"DELETE FROM queue WHERE owner = ? AND position IN {_SOME}"
+_LESS: Final = f"UPDATE event SET refs = refs - 1 WHERE id IN {_SOME}"
+_UNWANTED: Final = f"DELETE FROM event WHERE id IN {_SOME} AND refs <= 0"
 
 Done = Callable[[CoveyError | None], None]
 
@@ -329,24 +334,21 @@ class Store:
             results.extend((*item, None) for item in group)
 
     def _apply(self, operations: Sequence[Operation]) -> None:
+        # Events first, all at once: nobody is done with one before it is there, and who goes takes the last along.
         keeps = [one for one in operations if isinstance(one, Keep)]
-        if len(keeps) == len(operations):
+        if keeps:
             self._keep(keeps)
-            return
         for one in operations:
-            if isinstance(one, Keep):
-                self._keep([one])
-            elif isinstance(one, Release):
+            if isinstance(one, Release):
                 self._release(one.owner, one.positions)
             elif isinstance(one, Owner):
                 self._writer.execute("INSERT OR REPLACE INTO owner VALUES (?, ?, ?, ?, ?, ?, ?, ?)", one)
-            else:
+            elif isinstance(one, Forget):
                 self._forget(one.owner)
 
     def _keep(self, keeps: Sequence[Keep]) -> None:
-        write = self._writer
-        write.executemany(
-            "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)",
+        self._insert(
+            "event",
             [
                 (
                     one.position,
@@ -361,42 +363,56 @@ class Store:
                 if one.entries
             ],
         )
-        write.executemany(
-            "INSERT INTO queue VALUES (?, ?, ?, ?)",
+        self._insert(
+            "queue",
             [
                 (entry.owner, one.position, None if entry.frame is None else crc32(entry.frame), entry.frame)
                 for one in keeps
                 for entry in one.entries
             ],
         )
+        self._insert(
+            "seen",
+            [(one.position, _signed(one.publisher), _signed(one.number)) for one in keeps if one.seen],
+        )
         self._deltas.extend(
             (entry.owner, 1, len(one.frame if entry.frame is None else entry.frame))
             for one in keeps
             for entry in one.entries
         )
-        write.executemany(
-            "INSERT INTO seen VALUES (?, ?, ?)",
-            [(one.position, _signed(one.publisher), _signed(one.number)) for one in keeps if one.seen],
-        )
         last = keeps[-1].position
-        write.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'last'", (last,))
+        self._writer.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'last'", (last,))
         if last - self._trimmed >= _TRIM_EVERY:
             self._trimmed = last
-            write.execute(
+            self._writer.execute(
                 "DELETE FROM seen WHERE position <= "
                 "(SELECT position FROM seen ORDER BY position DESC LIMIT 1 OFFSET ?)",
                 (self.window,),
             )
 
-    def _release(self, owner: int, positions: Iterable[int]) -> None:
+    def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        # Many rows a statement: at each, the thread lets another run and must wait for its turn.
+        at = 0
+        while at < len(rows):
+            count = AT_ONCE if len(rows) - at >= AT_ONCE else 1
+            row = f"({', '.join('?' * len(rows[at]))})"
+            values = [value for one in rows[at : at + count] for value in one]
+            self._writer.execute(f"INSERT INTO {table} VALUES {', '.join([row] * count)}", values)
+            at += count
+
+    def _release(self, owner: int, positions: Sequence[int]) -> None:
         write = self._writer
-        gone = []
-        for position in positions:
-            for (size,) in write.execute(_DELETE, (owner, position)).fetchall():
-                gone.append((position,))
-                self._deltas.append((owner, -1, -size))
-        write.executemany("UPDATE event SET refs = refs - 1 WHERE id = ?", gone)
-        write.executemany("DELETE FROM event WHERE id = ? AND refs <= 0", gone)
+        for first in range(0, len(positions), AT_ONCE):
+            some = list(positions[first : first + AT_ONCE])
+            some += [some[0]] * (AT_ONCE - len(some))  # always as many: the statement is compiled once
+            found = write.execute(_FOUND, (owner, *some)).fetchall()
+            if found:
+                write.execute(_DELETE, (owner, *some))
+                gone = [position for position, _ in found]
+                gone += [-1] * (AT_ONCE - len(gone))
+                write.execute(_LESS, gone)
+                write.execute(_UNWANTED, gone)
+                self._deltas.append((owner, -len(found), -sum(size for _, size in found)))
 
     def _forget(self, owner: int) -> None:
         rows = self._writer.execute("SELECT position FROM queue WHERE owner = ?", (owner,)).fetchall()
