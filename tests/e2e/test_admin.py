@@ -219,7 +219,7 @@ def test_slow_consumers_are_named() -> None:
             pages = Pages(session, a)
             slow = await stack.enter_async_context(connect(url(a)))
             await subscribed(stack, slow, "a = 1")
-            slow._connection.hold()  # type: ignore[union-attr]
+            slow._session.link.connection.hold()  # type: ignore[union-attr]
             (link,) = a.exchange.clients
             one = await stack.enter_async_context(connect(url(a)))
             for _ in range(400):
@@ -231,7 +231,7 @@ def test_slow_consumers_are_named() -> None:
             metrics = read_metrics(await pages.text("/metrics"))
             assert f'covey_slow_consumer_events{{link="{link}",name=""}}' in metrics
             assert metrics["covey_events_dropped_total"] > 0
-            slow._connection.go_on()  # type: ignore[union-attr]
+            slow._session.link.connection.go_on()  # type: ignore[union-attr]
 
     run(work())
 
