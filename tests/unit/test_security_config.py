@@ -16,6 +16,7 @@ from covey.broker.credentials import hash_password, hash_token
 from covey.broker.http.config import AdminConfig
 from covey.broker.security import SecurityConfig, read_security
 from covey.broker.server import Broker
+from covey.broker.topology import topology_of
 from covey.client.client import connect
 from covey.errors import ConfigError, CoveyError
 
@@ -115,3 +116,13 @@ def test_a_running_broker_takes_other_credentials(tmp_path: Path) -> None:
                 pass
 
     run(work())
+
+
+def test_an_overlays_brokers_have_their_own_pages(tmp_path: Path) -> None:
+    values = {"first_admin_port": 7500, "links": [["a", "b"]], "settings": {"admin": {"tls": False}}}
+    topology = topology_of(values, str(tmp_path / "overlay.toml"))
+    configs = topology.configs({"a": 1, "b": 2})
+    assert [config.admin and config.admin.port for config in configs.values()] == [7500, 7501]
+    assert topology_of({"links": [["a", "b"]]}, "here").configs({"a": 1, "b": 2})["a"].admin is None
+    with pytest.raises(ConfigError, match="first_admin_port: expected a port"):
+        topology_of({**values, "first_admin_port": 70_000}, "here")
