@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 UNHURRIED = [HealthCheck.too_slow]
 
 settings.register_profile(
-    "default", derandomize=True, deadline=None, max_examples=100, suppress_health_check=UNHURRIED
+    "default", derandomize=True, deadline=None, max_examples=60, suppress_health_check=UNHURRIED
 )
 settings.register_profile("long", deadline=None, max_examples=2000, suppress_health_check=UNHURRIED)
 settings.load_profile(os.environ.get("COVEY_HYPOTHESIS_PROFILE", "default"))

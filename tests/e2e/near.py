@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from tests.e2e.helpers.running import eventually, free_port
@@ -104,7 +104,7 @@ class Scripted:
     def opened(self, connection: Connection) -> None:
         self.connections.append(connection)
 
-    def received(self, connection: Connection, frames: list[bytes]) -> None:
+    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
         for one in frames:
             body = memoryview(one)[1:]
             if one[0] == Kind.HELLO:

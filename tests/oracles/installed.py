@@ -23,7 +23,7 @@ from covey.planning.plan import Plan, PlannedTree
 from covey.planning.subscriptions import Matches
 from covey.planning.tree import Tree
 from covey.routing.messages import Message, Publish
-from covey.routing.plan import OneCopy, TreePlan
+from covey.routing.plan import TreePlan
 from covey.sim import Network
 
 Interest = tuple[int, Filter]  # at a node
@@ -94,13 +94,10 @@ def pairs_of(graph: Graph, tree: Tree) -> tuple[tuple[str, str], ...]:
 
 
 def tree_plan(world: World, grouping: Grouping) -> TreePlan:
-    """The plan as brokers take it, by way of its file where that has it."""
+    """The plan as brokers take it, by way of its file."""
     graph = world.graph
     costs = sorted((name(a), name(b), cost) for a, b, cost in links_of(graph))
     trees = tuple(PlannedTree(name(tree.root), pairs_of(graph, tree)) for tree in grouping.trees)
-    if grouping.one_copy == "cheapest":  # plans in files have the other rule only
-        rule = OneCopy("cheapest", [tree.root for tree in trees], {(a, b): cost for a, b, cost in costs})
-        return TreePlan([tree.links for tree in trees], one_copy=rule)
     groups: dict[tuple[str, bytes], int] = {}
     if grouping.one_copy is None:
         assert grouping.group is not None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import covey.strategies
@@ -130,8 +130,44 @@ all_pairs = [pair(a, b) for a in NAMES for b in NAMES if a < b]
 links = st.dictionaries(st.sampled_from(all_pairs), st.integers(0, 2), min_size=3, max_size=8)
 
 
-@pytest.mark.parametrize("strategy", ["simple", "covering", "merging", "xroute-sets"])
+def check_coverage(node: Node, tree: frozenset[Pair], wanted: dict[str, dict[str, str]]) -> None:
+    """Complain if what a broker has from a neighbour does not cover all that is wanted behind it."""
+    part = node.exchange.router.trees[0]
+    for other in part.neighbours():
+        behind, todo = {node.name, other}, [other]
+        while todo:
+            here = todo.pop()
+            near = {b if here == a else a for a, b in tree if here in (a, b)} - behind
+            behind |= near
+            todo += near
+        heard = [fact.filter for fact in part.strategy.heard(other)]
+        for name in sorted(behind - {node.name}):
+            for text in wanted[name].values():
+                assert any(filter.covers(parse(text)) for filter in heard), (
+                    f"{node.name} does not know from {other} that {name} wants {text}"
+                )
+
+
+# Those whose tables at rest follow from what is wanted, whatever happened before.
+EXACT = ("simple", "identity", "covering", "merging", "xroute", "xroute-sets", "match-first")
+
+
+@pytest.mark.parametrize(
+    "strategy", ["simple", "covering", "merging", "xroute", "xroute-sets", "incremental"]
+)
 @settings(max_examples=25)
+@example(  # an advertisement that went round a passing cycle was withdrawn where its own producer still had it
+    seed=74,
+    links={
+        ("c", "e"): 1,
+        ("a", "c"): 0,
+        ("b", "d"): 1,
+        ("a", "b"): 1,
+        ("a", "d"): 2,
+        ("d", "e"): 1,
+        ("b", "c"): 1,
+    },
+)
 @given(seed=st.integers(0, 1 << 32), links=links)
 def test_at_rest_everyone_routes_over_the_tree(strategy: str, seed: int, links: dict[Pair, int]) -> None:
     world = World(seed, links, strategy)
@@ -165,6 +201,10 @@ def test_at_rest_everyone_routes_over_the_tree(strategy: str, seed: int, links: 
         assert set(node.exchange.attached) == near
         assert set(node.exchange.router.trees[0].neighbours()) == near
         assert {other for other, link in node.links.links.items() if link.is_routed} == near
+    for node in world.nodes.values():
+        check_coverage(node, tree, wanted)
+    if strategy not in EXACT:
+        return
     sim = Network(sorted(tree) or [("a", "b")], strategy)
     together = {name for link in tree for name in link}
     for name in sorted(together):

@@ -175,7 +175,7 @@ def test_mult2_lies_between_the_best_partition_and_where_it_began(problem: Probl
 def test_choices_on_held_out_documents_are_never_worse_than_one_tree_on_them(problem: Problem) -> None:
     alone = single(parted(problem)).held_out
     assert alone is not None
-    for name in ("held-out", "regions", "regions cheapest"):
+    for name in ("held-out", "regions", "regions-cheapest"):
         found = METHODS[name](problem).held_out
         assert found is not None
         assert found.cost <= alone.cost + 1e-9, name

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EVENTS = event_rows(24)
 SEED = 5
 SHARES = {"held_out": 0.3, "fresh": 0.2}
-METHODS_TRIED = ["single", "regions", "mult2", "spt", "flooding"]
+METHODS_TRIED = ["single", "regions", "mult2", "regions-cheapest", "spt", "flooding"]
 NAMES = BROKERS
 
 
@@ -157,24 +157,34 @@ def test_groups_are_those_of_planning(stages: Stages, grouped: dict[str, Groupin
         assert {row.group for row in rows if row.alternative == name} == set(range(len(grouping.trees)))
         rule = "flooding" if name == "flooding" else grouping.one_copy or "groups"
         assert {row.rule for row in mine.values()} == {rule}
-        own = name in ("spt", "flooding") or grouping.one_copy is not None
-        given = {row.group: (row.root, row.links) for row in rows if row.alternative == name and row.root}
+        given = {row.group: tree_in(row) for row in rows if row.alternative == name and row.root}
         assert given == {
             number: (NAMES[tree.root], tree.links.tolist())
-            for number, tree in enumerate(grouping.trees if own else ())
+            for number, tree in enumerate(grouping.trees if name != "single" else ())
         }
+        curve = [
+            {"groups": point.groups, "sample": point.sample, "held_out": point.held_out}
+            for point in grouping.curve
+        ]
+        told = [row.curve for row in rows if row.alternative == name and row.curve is not None]
+        assert [json.loads(points) for points in told] == ([curve] if curve else [])
     assert len(grouped["mult2"].trees) > 1, "there is something to group"
     assert grouped["regions"].one_copy == "nearest"
+    assert grouped["regions"].curve
+    assert grouped["regions-cheapest"].one_copy == "cheapest"
+    assert len(grouped["regions-cheapest"].trees) > 1, "there is something to choose from"
+
+
+def tree_in(row: Any) -> tuple[str, list[int]]:
+    """The root and the links of a row, bit by bit."""
+    bits = [byte >> place & 1 for byte in row.links for place in range(8)]
+    return row.root, [link for link, bit in enumerate(bits) if bit]
 
 
 def test_trees_are_those_of_planning(stages: Stages, grouped: dict[str, Grouping]) -> None:
-    found: dict[tuple[str, int], set[tuple[str, str, str]]] = {}
-    for row in stages.trees.collect():
-        found.setdefault((row.alternative, row.group), set()).add((row.root, row.a, row.b))
+    found = {(row.alternative, row.group): tree_in(row) for row in stages.trees.collect()}
     expected = {
-        (name, number): {
-            (NAMES[tree.root], NAMES[a], NAMES[b]) for a, b in tree.graph.ends[tree.links].tolist()
-        }
+        (name, number): (NAMES[tree.root], sorted(tree.links.tolist()))
         for name, grouping in grouped.items()
         for number, tree in enumerate(grouping.trees)
     }
@@ -192,6 +202,8 @@ def cost_by_hand(grouping: Grouping, name: str, broker: str, matching: list[int]
         return 0.0, 0, 0
     if name == "flooding":
         return sum(cost for _, _, cost in trees[0]), 1, len(hosts)
+    if grouping.one_copy == "cheapest":
+        return min(pruned_cost(links, hosts | {publisher}) for links in trees), 1, len(hosts)
     if grouping.one_copy:
         far = [
             {host: pruned_cost(links, {host, root}) for host in hosts}
@@ -255,7 +267,7 @@ def entries_by_hand(grouping: Grouping) -> int:
     return len(found)
 
 
-@pytest.mark.parametrize("method", ["best", "mult2"])
+@pytest.mark.parametrize("method", ["best", "mult2", "regions-cheapest"])
 def test_the_plan_says_what_the_tables_say(stages: Stages, grouped: dict[str, Grouping], method: str) -> None:
     frames = (stages.groups, stages.trees, stages.costs, stages.interests, stages.topology)
     candidates = ["single", "mult2", "regions"]
@@ -273,6 +285,7 @@ def test_the_plan_says_what_the_tables_say(stages: Stages, grouped: dict[str, Gr
     assert row.method == made.method
     assert (made.seed, made.basis["x"], made.basis["asked"]) == (SEED, 1, method)
     assert made.one_copy == grouping.one_copy
+    assert len(made.basis.get("curve", ())) == len(grouping.curve)
     assert made.brokers == tuple(NAMES)
     assert made.links == tuple((NAMES[a], NAMES[b], cost) for a, b, cost in links_of(graph_by_hand()))
     assert made.groups == dict(zip(INTERESTS, grouping.group.tolist(), strict=True))

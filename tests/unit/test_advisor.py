@@ -230,6 +230,7 @@ def test_fresh_events_are_taken_where_there_are_enough(tmp_path: Path) -> None:
 def test_plans_of_all_alternatives_are_read(tmp_path: Path) -> None:
     chain, ring = (("a", "b"), ("b", "c"), ("c", "d")), (("a", "b"), ("a", "d"), ("c", "d"))
     chosen = plan(("a", chain))
+    ends = [(a, b) for a, b, _ in chosen.links]
     interests = sorted(chosen.groups)
     write(
         tmp_path,
@@ -239,7 +240,14 @@ def test_plans_of_all_alternatives_are_read(tmp_path: Path) -> None:
             for place, (broker, encoded) in enumerate(interests)
         ],
     )
-    rules = {"mine": "groups", "regions": "nearest", "flooding": "flooding", "spt": "groups", "two": "groups"}
+    rules = {
+        "mine": "groups",
+        "regions": "nearest",
+        "flooding": "flooding",
+        "spt": "groups",
+        "two": "groups",
+        "cut": "cheapest",
+    }
     write(
         tmp_path,
         "groups",
@@ -253,14 +261,19 @@ def test_plans_of_all_alternatives_are_read(tmp_path: Path) -> None:
         tmp_path,
         "trees",
         [
-            {"alternative": name, "group": group, "root": "d", "a": b, "b": a}
+            {
+                "alternative": name,
+                "group": group,
+                "root": "d",
+                "links": bytes([sum(1 << ends.index(link) for link in links)]),
+            }
             for name in rules
-            for group, links in enumerate((chain, ring) if name in ("two", "regions") else (chain,))
-            for a, b in links
+            for group, links in enumerate((chain, ring) if name in ("two", "regions", "cut") else (chain,))
         ],
     )
     plans = read_plans(tmp_path, chosen)
-    assert list(plans) == ["mine", "regions", "two"]
+    assert list(plans) == ["mine", "cut", "regions", "two"]
+    assert plans["cut"].one_copy == "cheapest"
     assert plans["mine"] is chosen
     assert plans["regions"].one_copy == "nearest"
     assert [tree.links for tree in plans["two"].trees] == [chain, ring]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from base64 import b64decode
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
@@ -123,6 +124,26 @@ def test_the_page_says_what_matters() -> None:
     poor = contents(fresh=0)
     assert "too few events" in report(Contents(poor.plan, poor.summary, {}))
     assert "Nothing was replayed" in report(Contents(poor.plan, poor.summary, {}))
+
+
+def test_the_largest_merges_are_shown_and_all_are_counted() -> None:
+    def row(place: int, **more: Any) -> dict[str, Any]:
+        told = {"tree": place % 2, "broker": EVIL, "towards": "b", "block": place, "members": [1, 2, place]}
+        return {**told, "gain": place, "cost": 0.25, "held_out_cost": 0.5, **more}
+
+    plain = contents(trees=2)
+    assert "Filters forwarded as one" not in report(plain)
+    rows = (
+        *(row(place) for place in range(1, 30)),
+        row(99, towards=None, held_out_cost=None, members="none"),
+    )
+    text = " ".join(Page(report(replace(plain, plan=replace(plain.plan, aggregation=rows)))).texts)
+    assert "30 merges on 2 trees together save 534 entries of routing tables" in text
+    assert "at a cost of 7.5, and of 14.5 by events held out" in text
+    assert "and 10 more, which save less each" in text
+    assert "publishers here" in text
+    one = replace(plain, plan=replace(plain.plan, aggregation=(row(1),)))
+    assert "1 merge on 1 tree together save 1 entry" in " ".join(Page(report(one)).texts)
 
 
 def test_savings_are_judged_on_fresh_events() -> None:

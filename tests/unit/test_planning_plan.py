@@ -82,7 +82,7 @@ def test_the_tree_of_a_filter() -> None:
         ({"trees": (PlannedTree("a", (("a", "b"), ("a", "c"))),)}, "does not span"),
         ({"trees": (PlannedTree("a", (("a", "c"), ("a", "b"), ("b", "d"))),)}, "sorted and distinct"),
         ({"trees": (PlannedTree("a", tuple((a, b) for a, b, _ in RING.links)),)}, "cycle over the link c–d"),
-        ({"one_copy": "cheapest"}, "no rule 'cheapest'"),
+        ({"one_copy": "dearest"}, "no rule 'dearest'"),
         ({"groups": {("z", b"A"): 0}}, "broker 'z'"),
         ({"groups": {("a", b"A"): 2}}, "tree 2 and has 2"),
         ({"home": {"a": -1}}, "tree -1"),

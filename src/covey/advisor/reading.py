@@ -28,11 +28,13 @@ from covey.core.packing import pack
 from covey.core.xpath.document import Document
 from covey.core.xpath.filter import parse_xpath
 from covey.errors import ConfigError, CoveyError, EventError
+from covey.planning.link_bits import links_of
 from covey.planning.plan import Plan, PlannedTree
 
 BATCH_ROWS = 20_000
 MEASURES = ("spt", "unicast")  # what plans are measured against, and nobody would install
-INSTALLABLE = {"groups": None, "nearest": "nearest"}  # rules of planning, as a plan's file says them
+# Rules of planning, as a plan's file says them.
+INSTALLABLE = {"groups": None, "nearest": "nearest", "cheapest": "cheapest"}
 
 
 def read_traffic(directory: Path, seed: int = 1) -> Traffic:
@@ -109,24 +111,20 @@ def read_plans(
             rules[row["alternative"]] = row["rule"]
             if row["interest"] in interests:
                 groups.setdefault(row["alternative"], {})[interests[row["interest"]]] = row["group"]
-    roots: dict[str, dict[int, str]] = {}
-    links: dict[tuple[str, int], list[tuple[str, str]]] = {}
+    ends = [(a, b) for a, b, _ in chosen.links]
+    trees: dict[str, dict[int, PlannedTree]] = {}
     for batch in _batches(directory, "trees"):
         for row in batch.to_pylist():
-            name, group, (a, b) = row["alternative"], row["group"], sorted((row["a"], row["b"]))
-            roots.setdefault(name, {})[group] = row["root"]
-            links.setdefault((name, group), []).append((a, b))
-    for name in sorted(roots):
+            links = tuple(ends[number] for number in links_of(row["links"]).tolist())
+            trees.setdefault(row["alternative"], {})[row["group"]] = PlannedTree(row["root"], links)
+    for name in sorted(trees):
         if name not in plans and name not in MEASURES and rules.get(name) in INSTALLABLE:
             plans[name] = Plan(
                 method=name,
                 seed=chosen.seed,
                 brokers=chosen.brokers,
                 links=chosen.links,
-                trees=tuple(
-                    PlannedTree(roots[name][group], tuple(sorted(links[name, group])))
-                    for group in sorted(roots[name])
-                ),
+                trees=tuple(trees[name][group] for group in sorted(trees[name])),
                 one_copy=INSTALLABLE[rules[name]],
                 groups=groups.get(name, {}),
             )

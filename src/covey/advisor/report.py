@@ -5,35 +5,21 @@ Every text that comes from the input (names of brokers, reasons, methods) is esc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from html import escape
-from typing import Any
 
 from covey import __version__
 from covey.advisor import pictures
-from covey.advisor.advice import Advice, Tried
+from covey.advisor.comparison import advice_section, alternatives_section, curve_section
+from covey.advisor.contents import Contents
+from covey.advisor.merging import merging_section
 from covey.advisor.page import STYLE, figure, number, table
-from covey.advisor.summary import Summary, saved, saving_text
-from covey.planning.plan import Plan
+from covey.advisor.summary import saved, saving_text
+
+__all__ = ["Contents", "report"]
 
 MOST_REASONS = 40
 MOST_TREES = 200
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What a report tells of."""
-
-    plan: Plan
-    summary: Summary
-    hosted: Mapping[str, int]
-    quarantined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    stages: Mapping[str, float] = field(default_factory=dict)
-    explain: str = ""
-    advice: Advice | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 def report(contents: Contents) -> str:
@@ -51,6 +37,7 @@ def report(contents: Contents) -> str:
         network_section(contents),
         alternatives_section(contents),
         curve_section(contents),
+        merging_section(contents),
         advice_section(contents.advice),
         data_section(contents),
         making_section(contents),
@@ -145,123 +132,6 @@ def network_section(contents: Contents) -> str:
     note = f'<p class="fine">and {more:,} more</p>' if more else ""
     trees = f"<details><summary>Trees</summary>{table(['tree', 'root', 'filters'], rows)}{note}</details>"
     return f"<section><h2>The network</h2>{''.join(figures)}{trees}</section>"
-
-
-def alternatives_section(contents: Contents) -> str:
-    """Return the alternatives compared, as a picture and a table."""
-    summary = contents.summary
-    if not summary.rows:
-        return ""
-    rows, kinds = [], []
-    for row in summary.rows:
-        tags = '<span class="tag">chosen</span>' if row.chosen else ""
-        meaning = f'<br><span class="fine">{escape(row.meaning)}</span>' if row.meaning else ""
-        good = "" if not row.saving else ' class="good"' if row.saving > 0 else ' class="bad"'
-        rows.append(
-            [
-                f"{escape(row.name)}{tags}{meaning}",
-                *(number(row.costs.get(key)) for key, _ in summary.parts),
-                f'<td class="number"><span{good}>{saving_text(row.saving)}</span></td>',
-                *(number(row.numbers.get(key)) for key, _ in NUMBERS),
-            ]
-        )
-        kinds.append("chosen" if row.chosen else "floor" if row.floor else "")
-    heads = [
-        "alternative",
-        *(f"cost, {escape(title)}" for _, title in summary.parts),
-        "saving",
-        *(title for _, title in NUMBERS),
-    ]
-    costs = {row.name: row.costs for row in summary.rows if row.name != "flooding"}
-    chosen = next((row.name for row in summary.rows if row.chosen), "")
-    picture = pictures.alternatives(costs, summary.parts, chosen, "the alternatives compared")
-    caption = (
-        "What an event costs on average: links crossed, each at its cost. Training events are those that a plan was "
-        "fitted to; those held out chose between plans; fresh ones did neither, and say what to expect. Flooding is "
-        "left out of the picture."
-    )
-    return (
-        f"<section><h2>Alternatives</h2>{figure(picture, caption)}"
-        f"{table(heads, rows, kinds)}<p class='fine'>Saving: against {escape(summary.now)}, by "
-        f"{escape(dict(summary.parts)[summary.judged])}. Entries: of all brokers' tables, equal filters as one, "
-        "without advertisements. False positives: cost of crossing links beyond which nobody wants the event. "
-        "Copies: how often an event sets out on a tree.</p></section>"
-    )
-
-
-NUMBERS = (
-    ("trees", "trees"),
-    ("table_entries", "entries"),
-    ("false_positives", "false positives"),
-    ("copies", "copies"),
-    ("duplicates", "duplicates"),
-)
-
-
-def curve_section(contents: Contents) -> str:
-    """Return cost against the number of groups, if several were tried."""
-    points = contents.plan.basis.get("curve")
-    if not isinstance(points, list) or len(points) < 2:
-        return ""
-    good = [point for point in points if isinstance(point, dict) and point.get("groups", 0) > 0]
-    if len(good) < 2:
-        return ""
-    caption = "What events cost with so many groups, each with a tree of its own; rings mark the least."
-    picture = figure(pictures.curve(good, "cost by number of groups"), caption)
-    return f"<section><h2>How many groups</h2>{picture}</section>"
-
-
-def advice_section(advice: Advice | None) -> str:
-    """Return what was replayed, as a picture and a table, cheapest first."""
-    if advice is None:
-        return ""
-    order = sorted(advice.tried, key=_cost)
-    whole = any(one.entries is not None for one in advice.tried)
-    rows, kinds = [], []
-    for one in order:
-        tags = '<span class="tag">recommended</span>' if one is advice.best else ""
-        tags += '<span class="tag grey">runs now</span>' if one is advice.now else ""
-        name = escape(one.candidate.name) + tags
-        told = "with" if one.candidate.advertisements else "without"
-        kinds.append("chosen" if one is advice.best else "now" if one is advice.now else "")
-        if one.measured is None:
-            rows.append([name, told, f'<td colspan="{7 + whole}" class="fine">{escape(one.problem)}</td>'])
-            continue
-        measured = one.measured
-        rows.append(
-            [
-                name,
-                told,
-                number(measured.cost / max(1, advice.events)),
-                number(measured.forwarded),
-                number(measured.false_positives),
-                number(measured.entries),
-                number(measured.largest),
-                number(measured.control),
-                number(measured.delivered),
-                *([number(one.entries)] if whole else []),
-            ]
-        )
-    heads = ["way of routing", "advertisements", "cost of an event", "transmissions", "false positives"]
-    heads += ["entries", "largest table", "control messages", "deliveries"]
-    heads += ["entries with all subscriptions"] if whole else []
-    items = "".join(f"<li>{escape(text)}</li>" for text in advice.notes)
-    caption = (
-        f"Left is smaller tables, down is less traffic. What costs more than {pictures.FAR:g} times the cheapest is "
-        "left out."
-    )
-    return (
-        f"<section><h2>Every strategy, on your own traffic</h2><p>{escape(advice.sentence)}</p>"
-        f"{figure(pictures.tried(advice, 'traffic against tables'), caption)}{table(heads, rows, kinds)}"
-        f"<ul class='fine'>{items}</ul></section>"
-    )
-
-
-def _cost(one: Tried) -> tuple[float, int, int]:
-    measured = one.measured
-    if measured is None:
-        return float("inf"), 0, 0
-    return measured.cost, measured.entries, measured.control
 
 
 def data_section(contents: Contents) -> str:

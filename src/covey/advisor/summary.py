@@ -29,6 +29,7 @@ MEANINGS = {
     "mult2": "groups by what merging them saves (MULT2)",
     "hybrid": "groups by likeness first, then by what merging saves",
     "regions": "one copy of each event, on the tree of the region where it is wanted",
+    "regions-cheapest": "one copy of each event, on the tree on which it costs least",
     "spt": "one tree of shortest paths from a broker drawn by chance",
     FLOODING: "one tree, every event over every link",
     "unicast": "a tree for each broker",

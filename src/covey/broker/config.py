@@ -18,7 +18,7 @@ from covey.wire.frames import MAX_FRAME
 from covey.wire.lanes import DISCONNECT, POLICIES, Bounds
 
 MAX_LINK_FRAME: Final = 64 << 20  # of a neighbour: one frame may say what a whole table differs in
-POLICY: Final = "what happens to events beyond the bounds: disconnect, drop-oldest, drop-new or block"
+POLICY: Final = "what happens to events beyond the bounds"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class BrokerConfig:
     name: str = setting(text(empty=False, longest=128), "the broker's name, another one for each broker")
     host: str = setting(
         text(empty=False),
-        "the address on which it listens; nobody else's machine without it",
+        "the address on which it listens, by default one that only this machine reaches",
         default="127.0.0.1",
     )
     port: int = setting(integer(0, 65_535), "the port on which it listens; 0 takes a free one", default=7400)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.matching.jit import Ints, Longs, kernel, part
+from covey.matching.jit import Ints, Longs, bytes_at, copy_bytes, kernel, longs_at, part
 from covey.wire.events import ATTRIBUTES, ENVELOPE, FAMILY_SHIFT, FLOODED
 from covey.wire.frames import Kind
 from covey.wire.splitting import Frames
@@ -43,12 +43,6 @@ def _write(out: Bytes, at: int, size: int, number: int) -> None:
         out[at + k] = number >> 8 * k & 0xFF
 
 
-@part
-def _copy(out: Bytes, at: int, data: Bytes, start: int, end: int) -> None:
-    for k in range(end - start):
-        out[at + k] = data[start + k]
-
-
 @kernel
 def read_envelopes(
     data: Bytes,
@@ -67,6 +61,7 @@ def read_envelopes(
     Plain is an event of attributes without notes, whose lengths fit, of the publisher unless that is negative. Nothing
     else is to be believed of one that is not.
     """
+    source = bytes_at(data.ctypes.data)
     for n in range(len(starts)):
         start, end = starts[n], ends[n]
         plain[n] = False
@@ -74,12 +69,12 @@ def read_envelopes(
         if end - start < _HEAD:
             continue
         flags[n] = data[start + _FLAGS]
-        trees[n] = _number(data, start + _TREE, 2)
-        epochs[n] = _number(data, start + _EPOCH, 2)
-        last = start + _HEAD + _number(data, start + _CONTENT_LENGTH, 4)
-        if last > end or _number(data, start + _NOTES_LENGTH, 2) != 0:
+        trees[n] = _number(source, start + _TREE, 2)
+        epochs[n] = _number(source, start + _EPOCH, 2)
+        last = start + _HEAD + _number(source, start + _CONTENT_LENGTH, 4)
+        if last > end or _number(source, start + _NOTES_LENGTH, 2) != 0:
             continue
-        if publisher >= 0 and _number(data, start + _PUBLISHER, 8) != publisher:
+        if publisher >= 0 and _number(source, start + _PUBLISHER, 8) != publisher:
             continue
         firsts[n] = start + _HEAD
         lasts[n] = last
@@ -99,16 +94,16 @@ def copy_onward(
     out_ends: Longs,
 ) -> None:
     """Write the chosen EVENT frames with another tree, flag and epoch, and where each ends."""
-    at = 0
+    at, target, source = 0, bytes_at(out.ctypes.data), bytes_at(data.ctypes.data)
     for n in range(len(which)):
         start, end = starts[which[n]], ends[which[n]]
-        _write(out, at, 4, end - start)
+        _write(target, at, 4, end - start)
         at += 4
-        _copy(out, at, data, start, end)
-        flags = np.int64(data[start + _FLAGS]) & ~_FLOODED
-        out[at + _FLAGS] = flags | (_FLOODED if flooded[n] else 0)
-        _write(out, at + _TREE, 2, trees[n])
-        _write(out, at + _EPOCH, 2, epoch)
+        copy_bytes(target, at, source, start, end - start)
+        flags = np.int64(source[start + _FLAGS]) & ~_FLOODED
+        target[at + _FLAGS] = flags | (_FLOODED if flooded[n] else 0)
+        _write(target, at + _TREE, 2, trees[n])
+        _write(target, at + _EPOCH, 2, epoch)
         at += end - start
         out_ends[n] = at
 
@@ -131,6 +126,7 @@ def sort_deliveries(
     `slots` and `sids` say for which client and subscription, event by event. `firsts`, `sizes` and `frames` have a
     number for each client, and `firsts` one more.
     """
+    of_events = longs_at(events.ctypes.data)
     firsts[:] = 0
     for k in range(len(slots)):
         firsts[slots[k] + 1] += 1
@@ -153,7 +149,7 @@ def sort_deliveries(
                 same += 1
             if same > at + 1 and (at == firsts[slot] or events[at - 1] != events[at]):
                 sorted_sids[at:same] = np.sort(sorted_sids[at:same])
-            many = _together(events, at, firsts[slot + 1])
+            many = _together(of_events, at, firsts[slot + 1])
             size += 8 + 4 * many + ends[events[at]] - starts[events[at]]
             count += 1
             at += many
@@ -176,19 +172,21 @@ def copy_deliveries(
 ) -> None:
     """Write the DELIVERY frames of one client, and where each ends."""
     at, k, frame = 0, 0, 0
+    target, source = bytes_at(out.ctypes.data), bytes_at(data.ctypes.data)
+    places = longs_at(events.ctypes.data)
     while k < len(events):
-        many = _together(events, k, len(events))
+        many = _together(places, k, len(events))
         start, end = starts[events[k]], ends[events[k]]
-        _write(out, at, 4, 4 + 4 * many + end - start)
-        out[at + 4] = _DELIVERY
-        out[at + 5] = 0
-        _write(out, at + 6, 2, many)
+        _write(target, at, 4, 4 + 4 * many + end - start)
+        target[at + 4] = _DELIVERY
+        target[at + 5] = 0
+        _write(target, at + 6, 2, many)
         at += 8
         for _ in range(many):
-            _write(out, at, 4, sids[k])
+            _write(target, at, 4, sids[k])
             at += 4
             k += 1
-        _copy(out, at, data, start, end)
+        copy_bytes(target, at, source, start, end - start)
         at += end - start
         out_ends[frame] = at
         frame += 1

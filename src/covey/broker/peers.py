@@ -61,3 +61,4 @@ class Neighbour:
     incarnation: int = 0
     received: int = 0
     sent: int = 0
+    is_leaving: bool = False  # it has said goodbye

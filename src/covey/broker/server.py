@@ -253,7 +253,7 @@ class Broker:
             self.say(logging.DEBUG, "client gone", link=peer.link, peer=connection.peer, reason=reason)
             self.exchange.client_down(peer.link)
         elif isinstance(peer, Neighbour) and self._linked.get(peer.link) is connection:
-            level = logging.INFO if self.is_draining else logging.WARNING
+            level = logging.INFO if self.is_draining or peer.is_leaving else logging.WARNING
             self.say(level, "link down", link=peer.link, peer=connection.peer, reason=reason)
             self._neighbour_down(peer.link)
 
@@ -290,6 +290,9 @@ class Broker:
         said = decode_life(memoryview(frames[-1])[1:])
         if isinstance(said, Goodbye):
             connection.finish(said.reason, heard_all=True)  # it still listens to what we have for it
+            peer = self.peers.get(connection)
+            if isinstance(peer, Neighbour):
+                peer.is_leaving = True
         return frames[:-1]
 
     # -- greetings -------------------------------------------------------------------------------------------

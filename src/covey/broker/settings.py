@@ -128,6 +128,25 @@ def settings_of(config: type, prefix: str = "", *, reload: bool | None = None) -
         yield Setting(f"{prefix}{one.name}", kind, one.metadata["about"], default, again)
 
 
+def as_table(config: type) -> str:
+    """Return the settings of a dataclass as a table in Markdown."""
+    lines = ["| setting | default | what it is |", "|---|---|---|"]
+    for one in settings_of(config):
+        default = "" if one.default is MISSING else f"`{shown_default(one.default)}`"
+        about = f"{one.about}; {one.kind.expected}" + (" · *reload*" if one.reload else "")
+        lines.append(f"| `{one.path}` | {default} | {about} |")
+    return "\n".join(lines)
+
+
+def shown_default(value: object) -> str:
+    """Return a default as a file would have it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def read_table(of: type, values: Mapping[str, Any], place: str, known: Iterable[str] = ()) -> dict[str, Any]:
     """Return the checked values of a dataclass's settings; `known` are keys that are somebody else's.
 

@@ -5,8 +5,10 @@ Everything is bounded before it is read in full, and every mistake is an error o
 
 from __future__ import annotations
 
+import os
+import select
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,6 +19,7 @@ from covey.core.xpath.document import Document
 from covey.errors import ConfigError, EventError, FilterError
 
 MAX_INPUT_BYTES = 1 << 20
+PATIENCE_S = 0.5  # after which Ctrl-C is noticed at the latest
 
 
 def read_argument(argument: str) -> str:
@@ -52,6 +55,27 @@ def parse_event(text: str, language: str) -> Any:
     if language == "keywords":
         return _words(text)
     raise FilterError(f"there is no filter language {language!r:.40}")
+
+
+def input_lines() -> Iterator[bytes]:
+    """Return the lines of standard input as they come; one that is too long comes as far as it is allowed, and more."""
+    try:
+        file = sys.stdin.fileno()
+    except OSError:  # it is no file, but what a test has put in its place
+        yield from iter(lambda: sys.stdin.buffer.readline(MAX_INPUT_BYTES + 1), b"")
+        return
+    rest = b""
+    while True:
+        # A signal that comes just before a read does not interrupt it: nothing is read that is not there.
+        while not select.select([file], [], [], PATIENCE_S)[0]:
+            pass
+        data = os.read(file, 1 << 16)
+        *lines, rest = (rest + data).split(b"\n")
+        yield from lines
+        if not data or len(rest) > MAX_INPUT_BYTES:
+            if rest:
+                yield rest
+            return
 
 
 def read_bytes(argument: str) -> bytes:

@@ -43,7 +43,7 @@ def plan(
         str, typer.Option(help="Where Spark runs: local, local[2], spark://host:7077, sc://host:15002.")
     ] = "local",
     method: Annotated[
-        str, typer.Option(help="How to group: best, or single, held-out, regions, mult, mult2, hybrid …")
+        str, typer.Option(help="How to group: best, or single, held-out, regions, regions-cheapest, mult …")
     ] = "best",
     sample: Annotated[float, typer.Option(help="The share of events to look at.")] = 1.0,
     held_out: Annotated[float, typer.Option(help="The share of these that nothing is fitted to.")] = 1 / 3,
@@ -60,7 +60,7 @@ def plan(
     aggregate: Annotated[
         bool | None,
         typer.Option(
-            help="Plan too which filters are merged where; by default for up to 1,000 of them on 16 trees.",
+            help="Plan too which filters are merged where; by default for up to 20,000 of them on 256 trees.",
             show_default=False,
         ),
     ] = None,

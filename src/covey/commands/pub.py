@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from covey.commands.connecting import (
     User,
     connected,
 )
-from covey.commands.inputs import MAX_INPUT_BYTES, parse_event, read_argument, read_bytes
+from covey.commands.inputs import MAX_INPUT_BYTES, input_lines, parse_event, read_argument, read_bytes
 from covey.errors import ConfigError, CoveyError, EventError
 
 Published = tuple[Any, bytes]
@@ -115,14 +114,10 @@ def pair(word: str) -> tuple[str, Any]:
 
 def lines(language: str, payload: bytes, json: bool) -> Iterator[Published]:
     """Return the events of standard input, as they come; every mistake names its line."""
-    stream = sys.stdin.buffer
-    for number in range(1, sys.maxsize):
-        line = stream.readline(MAX_INPUT_BYTES + 1)
-        if not line:
-            return
+    for number, line in enumerate(input_lines(), 1):
         if len(line) > MAX_INPUT_BYTES:
             raise EventError(f"line {number} of standard input has more than {MAX_INPUT_BYTES:,} bytes")
-        if line.isspace():
+        if not line.strip():
             continue
         try:
             text = line.decode()

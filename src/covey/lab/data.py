@@ -31,7 +31,7 @@ def directory() -> Path | None:
     if not (_chosen or text):
         return None
     if not path.is_dir():
-        raise ConfigError(f"the lab's data {str(path)!r:.80} is not a directory (hint: --data or {VARIABLE})")
+        raise ConfigError(f"the lab's data {str(path)!r} is not a directory (hint: --data or {VARIABLE})")
     return path
 
 

@@ -46,7 +46,7 @@ class Store:
         self._tell = tell
         self._told: set[Path] = set()
         if self.directory.exists() and not self.directory.is_dir():
-            raise ConfigError(f"the results cannot be kept in {str(directory)!r:.80}: it is not a directory")
+            raise ConfigError(f"the results cannot be kept in {str(directory)!r}: it is not a directory")
 
     def path(self, experiment: Experiment, cell: Cell) -> Path:
         """Return where the outcome of a cell is kept."""

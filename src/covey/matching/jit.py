@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 import numba
 import numpy as np
 from llvmlite import ir
+from numba.core.cgutils import raw_memcpy
 from numpy.typing import NDArray
 
 KEPT_STATES = 8
@@ -104,6 +105,7 @@ def _pointer_at(element: numba.types.Type) -> Any:
     return pointer_at
 
 
+bytes_at = _pointer_at(numba.types.uint8)
 ints_at = _pointer_at(numba.types.int32)
 longs_at = _pointer_at(numba.types.int64)
 floats_at = _pointer_at(numba.types.float64)
@@ -139,6 +141,29 @@ def copy_block(typing_context, target, index, source, position):  # type: ignore
         return context.get_dummy_value()
 
     return numba.types.void(target, numba.types.intp, source, numba.types.intp), generate
+
+
+@numba.extending.intrinsic
+def copy_bytes(typing_context, target, index, source, position, count):  # type: ignore[no-untyped-def]
+    """Copy `count` bytes from `source[position:]` to `target[index:]`, which do not overlap."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        to, index, of, position, count = arguments
+        raw_memcpy(builder, builder.gep(to, [index]), builder.gep(of, [position]), count, 1)
+        return context.get_dummy_value()
+
+    places = (target, numba.types.intp, source, numba.types.intp, numba.types.intp)
+    return numba.types.void(*places), generate
+
+
+@numba.extending.intrinsic
+def bits_float(typing_context, bits):  # type: ignore[no-untyped-def]
+    """Return the float64 that has these bits."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
+
+    return numba.types.float64(numba.types.int64), generate
 
 
 @numba.extending.intrinsic

@@ -32,15 +32,18 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from covey.errors import ConfigError
 from covey.matching.jit import Ints, Longs
 from covey.pipeline.documents import HELD_OUT, TRAINING, hosts_of
-from covey.pipeline.groups import BY_GROUPS, NEAREST
+from covey.pipeline.groups import BY_GROUPS
 from covey.pipeline.packed import Overlay, attach, attached, overlay_of, pack, unpacked
 from covey.pipeline.schemas import AGGREGATION
+from covey.pipeline.trees import trees_in
 from covey.planning.aggregation.many import Merge, merges
 from covey.planning.aggregation.model import NONE
 from covey.planning.aggregation.sample import Bools, Sample
 from covey.planning.documents import Documents
 from covey.planning.groups.regions import carriers
+from covey.planning.link_bits import links_of
 from covey.planning.tree import Tree
+from covey.routing.carrying import RULES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,14 +74,16 @@ def aggregation(
         "topology": topology,
         "interests": interests.select("interest", "broker"),
         "groups": mine.select("interest", "group", "rule"),
-        "trees": ours.select("group", "root", "a", "b"),
+        "trees": ours.select("group", "root", "links"),
     }
     packed = pack(tables, build=planned_in)
     known = documents.where(F.col("part").isin(TRAINING, HELD_OUT)).select(
         "event", "broker", "part", "interests"
     )
     carried = attach(known, packed).mapInArrow(carried_batches, _CARRIED)
-    each = ours.select(F.col("group").alias("tree")).distinct().crossJoin(F.broadcast(packed.drop("_first")))
+    # A tree's own task needs no other tree.
+    located = pack({name: tables[name] for name in ("topology", "interests")}, build=located_in)
+    each = ours.select(F.col("group").alias("tree"), "links").crossJoin(F.broadcast(located.drop("_first")))
     rows = carried.unionByName(each, allowMissingColumns=True)
     columns = ", ".join(f"{column.name} {column.type}" for column in AGGREGATION.columns)
 
@@ -93,30 +98,37 @@ def aggregation(
 
 
 class Planned:
-    """The overlay, where interests are and their trees; for each tree its root and links, as pairs of brokers."""
+    """The overlay, where interests are and their groups, and the trees' links and roots."""
 
-    def __init__(
-        self, parts: tuple[Overlay, Ints, Ints, str, list[int], list[list[tuple[int, int]]]]
-    ) -> None:
-        self.overlay, self.hosts, self.group, self.rule, self.roots, self.links = parts
+    def __init__(self, parts: tuple[Overlay, Ints, Ints, str, Ints, Ints]) -> None:
+        self.overlay, self.hosts, self.group, self.rule, self.links, self.roots = parts
 
-    def trees_of(self, documents: Ints, found: Ints, count: int) -> Ints:
-        """Return the tree on which each of `count` documents goes to each of these interests; one entry a pair."""
-        if self.rule != NEAREST:
+    def trees_of(self, documents: Ints, found: Ints, publishers: Ints) -> Ints:
+        """Return the tree on which each of these documents goes to each of these interests; one entry a pair."""
+        if self.rule not in RULES:
             return self.group[found]
-        offsets = np.searchsorted(documents, np.arange(count + 1))
-        wanted = Documents.gathered(np.zeros(count, np.int32), offsets, self.hosts[found])
-        return carriers(wanted, self.trees, NEAREST)[documents]
+        offsets = np.searchsorted(documents, np.arange(len(publishers) + 1))
+        wanted = Documents.gathered(publishers, offsets, self.hosts[found])
+        return carriers(wanted, self.trees, self.rule)[documents]
 
     @cached_property
     def trees(self) -> list[Tree]:
         """The trees, as brokers that choose among them know them."""
-        graph = self.overlay.graph
-        number = {(a, b): link for link, (a, b) in enumerate(graph.ends.tolist())}
-        return [
-            Tree(graph, np.array([number[min(pair), max(pair)] for pair in links], np.int32), root)
-            for root, links in zip(self.roots, self.links, strict=True)
-        ]
+        pairs = zip(self.links, self.roots.tolist(), strict=True)
+        return [Tree(self.overlay.graph, links, root) for links, root in pairs]
+
+
+class Located:
+    """The overlay, and where interests are."""
+
+    def __init__(self, parts: tuple[Overlay, Ints]) -> None:
+        self.overlay, self.hosts = parts
+
+
+def located_in(tables: dict[str, pa.Table]) -> tuple[Overlay, Ints]:
+    """Build what `Located` reads."""
+    overlay = overlay_of(tables["topology"])
+    return overlay, hosts_of(tables["interests"], overlay)
 
 
 def planned_in(tables: dict[str, pa.Table]) -> tuple[Any, ...]:
@@ -127,13 +139,8 @@ def planned_in(tables: dict[str, pa.Table]) -> tuple[Any, ...]:
     group = np.zeros(len(hosts), np.int32)
     group[known.column("interest").to_numpy()] = known.column("group").to_numpy()
     rules = pc.unique(tables["groups"].column("rule")).to_pylist()
-    links: dict[int, list[tuple[int, int]]] = {}
-    roots: dict[int, int] = {}
-    for row in tables["trees"].to_pylist():
-        links.setdefault(row["group"], []).append((overlay.number[row["a"]], overlay.number[row["b"]]))
-        roots[row["group"]] = overlay.number[row["root"]]
     rule = rules[0] if rules else BY_GROUPS
-    return overlay, hosts, group, rule, [roots[k] for k in sorted(roots)], [links[k] for k in sorted(links)]
+    return overlay, hosts, group, rule, *trees_in(tables["trees"], overlay)
 
 
 def carried_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -141,12 +148,12 @@ def carried_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     for planned, batch in attached(batches, Planned):
         offsets, found = _flat(batch.column("interests"))
         documents = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
-        trees = planned.trees_of(documents, found, batch.num_rows)
+        publishers = planned.overlay.numbers(batch.column("broker"))
+        trees = planned.trees_of(documents, found, publishers)
         order = np.lexsort((found, trees, documents))
         documents, trees, found = documents[order], trees[order], found[order]
         new = np.flatnonzero(np.diff(documents, prepend=-1) | np.diff(trees, prepend=-1))
         places = pa.array(documents[new])
-        publishers = planned.overlay.numbers(batch.column("broker"))
         yield pa.RecordBatch.from_arrays(
             [
                 pa.array(trees[new], pa.int32()),
@@ -166,21 +173,26 @@ def merge_tree(key: tuple[Any, ...], rows: pa.Table, *, alternative: str, share:
     tree = key[0].as_py()
     told = rows.filter(pc.is_null(rows.column("event"))).to_pylist()
     assert len(told) == 1, "each tree is there once"
-    planned = unpacked(told[0]["digest"], told[0]["packed"], Planned)
+    located = unpacked(told[0]["digest"], told[0]["packed"], Located)
     training, held_out = (_part(rows, name) for name in (TRAINING, HELD_OUT))
     members = np.unique(_flat(training.column("interests"))[1])
     found: list[Merge] = []
-    names = planned.overlay.names
+    names: Sequence[str] = located.overlay.names
     entry = NONE
     if len(members) > 1:
         entry = int(np.argmax(np.bincount(training.column("publisher").to_numpy())))
+        ends = located.overlay.graph.ends[links_of(told[0]["links"])].tolist()
+        parents = parents_of([(a, b) for a, b in ends], len(names), entry)
+        brokers, above, access = ways_of(parents, located.hosts[members].tolist())
         found = merges(
-            parents_of(planned.links[tree], len(names), entry),
-            planned.hosts[members].tolist(),
+            above,
+            access,
             _sample(training, members),
             share,
             held_out=_sample(held_out, members) if held_out.num_rows else None,
         )
+        names = [names[broker] for broker in brokers]
+        entry = brokers.index(entry)
     return pa.Table.from_pydict(
         {
             "alternative": [alternative] * len(found),
@@ -256,3 +268,17 @@ def parents_of(links: Sequence[tuple[int, int]], brokers: int, entry: int) -> li
                 parents[other] = broker
                 reached.append(other)
     return parents
+
+
+def ways_of(parents: Sequence[int], hosts: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    """Return the brokers on the ways from hosts to the entry, in order; their parents and the hosts, as places among
+    them. Nothing is merged elsewhere, and of thousands of brokers these are few."""
+    on = {broker for broker, parent in enumerate(parents) if parent == NONE}
+    for host in hosts:
+        while host not in on:
+            on.add(host)
+            host = parents[host]
+    brokers = sorted(on)
+    place = {broker: number for number, broker in enumerate(brokers)}
+    above = [place.get(parents[broker], NONE) for broker in brokers]
+    return brokers, above, [place[host] for host in hosts]

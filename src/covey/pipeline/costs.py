@@ -27,16 +27,17 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey.matching.jit import Floats, Ints
 from covey.pipeline.documents import hosts_of, matches_of
-from covey.pipeline.groups import FLOODING, NEAREST
+from covey.pipeline.groups import FLOODING
 from covey.pipeline.packed import Overlay, attach, attached, overlay_of, pack
 from covey.pipeline.schemas import COSTS
-from covey.pipeline.trees import groups_by_alternative
+from covey.pipeline.trees import groups_by_alternative, trees_in
 from covey.planning.documents import Documents
 from covey.planning.groups.model import members_of
 from covey.planning.groups.regions import carriers
 from covey.planning.steiner import steiner_costs
 from covey.planning.subscriptions import Matches
 from covey.planning.tree import Tree
+from covey.routing.carrying import RULES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,25 +110,8 @@ def alternatives_in(tables: dict[str, pa.Table]) -> Any:
     found = []
     for name, group in groups_by_alternative(table, len(hosts)).items():
         mine = tables["trees"].filter(pc.equal(tables["trees"].column("alternative"), name))
-        found.append((name, rules[name], group, *_trees_in(mine, overlay)))
+        found.append((name, rules[name], group, *trees_in(mine, overlay)))
     return overlay, hosts, found
-
-
-def _trees_in(table: pa.Table, overlay: Overlay) -> tuple[Ints, Ints]:
-    """Return the links of each tree, a row for each, and the roots."""
-    links = overlay.graph.ends.astype(np.int64) @ (
-        overlay.graph.nodes,
-        1,
-    )  # sorted, as they come in this order
-    ends = np.sort(
-        np.stack([overlay.numbers(table.column("a")), overlay.numbers(table.column("b"))]), axis=0
-    ).astype(np.int64)
-    number = np.searchsorted(links, overlay.graph.nodes * ends[0] + ends[1]).astype(np.int32)
-    group = table.column("group").to_numpy()
-    order = np.lexsort((number, group))
-    roots = overlay.numbers(table.column("root"))
-    rows = number[order].reshape(-1, overlay.graph.nodes - 1)
-    return rows, roots[order][:: overlay.graph.nodes - 1]
 
 
 def alternatives_of(packed: Any) -> Alternatives:
@@ -219,8 +203,8 @@ def add(sums: Sums, alternatives: Alternatives, alternative: Alternative, matche
         sums.wasted += sent * round(whole / unit) - in_units(tree.costs(documents), unit)
         sums.copies += sent
         sums.deliveries += len(documents.hosts)
-    elif alternative.rule == NEAREST:
-        chosen = carriers(documents, alternative.trees, NEAREST)
+    elif alternative.rule in RULES:
+        chosen = carriers(documents, alternative.trees, alternative.rule)
         for number, tree in enumerate(alternative.trees):
             _carry(sums, tree, documents.take(chosen == number), unit)
     else:

@@ -1,8 +1,9 @@
 """Groups: which interests share a tree, by every method that is asked for.
 
 The decisions of a method build on each other, so each method runs in one task, which gets the training documents and
-those held out, and uses `covey.planning.groups`; methods run side by side. What comes back says who is with whom. Trees
-that are not for a group's documents are given with it; all others, and all costs, are computed apart, on many tasks.
+those held out, and uses `covey.planning.groups`; methods run side by side. What comes back says who is with whom, and
+on which trees, as a method that looks at documents has computed these on its way. Trees of other methods that are for
+documents, and all costs, are computed apart, on many tasks.
 
 **Bound.** A task refuses more than MOST_PAIRS pairs of a document and an interest that it matches: at 40 bytes a pair
 at worst, 4 GB.
@@ -10,6 +11,7 @@ at worst, 4 GB.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,8 +26,10 @@ from covey.errors import PlanError
 from covey.pipeline.documents import HELD_OUT, TRAINING, hosts_of, matches_of
 from covey.pipeline.packed import Overlay, overlay_of, pack, unpacked
 from covey.pipeline.schemas import GROUPS
-from covey.planning.groups.model import Problem
-from covey.planning.groups.registry import METHODS
+from covey.planning.groups.model import Grouping, Problem
+from covey.planning.groups.regions import Regions
+from covey.planning.groups.registry import METHODS, REGIONAL
+from covey.planning.link_bits import bits_of
 from covey.planning.words import words_of
 
 if TYPE_CHECKING:
@@ -35,10 +39,10 @@ if TYPE_CHECKING:
     from covey.planning.groups.model import Words
 
 MOST_PAIRS = 100_000_000
-# How an event travels; the first two can be installed.
-BY_GROUPS, NEAREST, FLOODING = "groups", "nearest", "flooding"
+# How an event travels: on the tree of each group, on one tree by a rule of `routing.carrying`, or everywhere.
+BY_GROUPS, FLOODING = "groups", "flooding"
 UNFITTED = ("single", "spt", "flooding", "unicast")  # whose groups do not depend on documents
-_OWN_TREES = ("spt", "flooding")  # whose trees are not for documents; nor are those for one copy
+_LATER = ("single", "unicast")  # whose trees are for documents that their groups do not depend on
 
 
 def groups(
@@ -50,15 +54,21 @@ def groups(
     fitted = [name for name in methods if name not in UNFITTED]
     known = documents.where(F.col("part").isin(TRAINING, HELD_OUT))
     left = known.select("event", "broker", "part", "interests").withColumn(
-        "alternative", F.explode(_listed(fitted))
+        "task", F.explode(_listed(tasks(fitted)))
     )
     tables = {"topology": topology, "interests": interests.select("interest", "broker", "encoded")}
-    right = pack(tables, build=hosted_in).withColumn("alternative", F.explode(_listed(methods)))
+    right = pack(tables, build=hosted_in).withColumn("task", F.explode(_listed(tasks(methods))))
     return (
-        left.groupBy("alternative")
-        .cogroup(right.groupBy("alternative"))
+        left.groupBy("task")
+        .cogroup(right.groupBy("task"))
         .applyInArrow(partial(group_documents, seed=seed), GROUPS.schema())
     )
+
+
+def tasks(methods: Sequence[str]) -> list[str]:
+    """Return what each task is to do: the names of methods with a space between; those on the same regions together."""
+    regional = [name for name in methods if name in REGIONAL]
+    return [*(name for name in methods if name not in REGIONAL), *([" ".join(regional)] if regional else [])]
 
 
 def _listed(names: Sequence[str]) -> Column:
@@ -95,8 +105,7 @@ def hosted_in(tables: dict[str, pa.Table]) -> tuple[Overlay, Ints, Words]:
 
 
 def group_documents(key: tuple[Any, ...], left: pa.Table, right: pa.Table, *, seed: int) -> pa.Table:
-    """Group by the method that the key names."""
-    method: str = key[0].as_py()
+    """Group by the methods that the key names."""
     hosted = unpacked(right.column("digest")[0].as_py(), right.column("packed")[0].as_buffer(), Hosted)
     pairs = pc.sum(pc.list_value_length(left.column("interests"))).as_py() or 0
     if pairs > MOST_PAIRS:
@@ -112,19 +121,45 @@ def group_documents(key: tuple[Any, ...], left: pa.Table, right: pa.Table, *, se
     problem = Problem(
         overlay.graph, overlay.paths, part(TRAINING), part(HELD_OUT), words=hosted.words, seed=seed
     )
-    found = METHODS[method](problem)
+    regional: Regions | None = None
+    parts = []
+    for method in methods_of(key[0].as_py()):
+        if method in REGIONAL:
+            regional = regional or Regions(problem)
+            found = regional.by(REGIONAL[method])
+        else:
+            found = METHODS[method](problem)
+        parts.append(_rows(method, found, overlay))
+    return pa.concat_tables(parts)
+
+
+def methods_of(task: str) -> list[str]:
+    """Return the methods of a task."""
+    return task.split(" ") if task.split(" ")[0] in REGIONAL else [task]
+
+
+def _rows(method: str, found: Grouping, overlay: Overlay) -> pa.Table:
+    """Return a row for each interest, and one for each tree that is given."""
     if found.group is None:
         raise PlanError(f"{method} has no groups of subscriptions, so it cannot be installed")
     rule = FLOODING if method == "flooding" else found.one_copy or BY_GROUPS
-    given = found.trees if method in _OWN_TREES or found.one_copy is not None else ()
+    given = () if method in _LATER else found.trees
     count, more = len(found.group), len(given)
+    curve = [
+        {"groups": point.groups, "sample": point.sample, "held_out": point.held_out} for point in found.curve
+    ]
     numbers = np.concatenate([found.group, np.arange(more)]).astype(np.int32)
     columns = [
         pa.array([method] * (count + more), pa.string()),
         pa.array([*range(count), *[None] * more], pa.int32()),
         pa.array(numbers),
         pa.array([*[None] * count, *(overlay.names[tree.root] for tree in given)], pa.string()),
-        pa.array([*[None] * count, *(tree.links for tree in given)], pa.list_(pa.int32())),
+        pa.array(
+            [*[None] * count, *(bits_of(tree.links, len(overlay.graph.ends)) for tree in given)], pa.binary()
+        ),
         pa.array([rule] * (count + more), pa.string()),
+        pa.array(
+            [json.dumps(curve) if curve else None, *[None] * (count + more - 1)][: count + more], pa.string()
+        ),
     ]
     return pa.Table.from_arrays(columns, [column.name for column in GROUPS.columns])

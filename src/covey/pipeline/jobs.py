@@ -32,11 +32,13 @@ __all__ = ["BEST", "STAGES", "Outcome", "Progress", "Request", "explained", "met
 
 CANDIDATES = ("single", "held-out", "regions")  # of which `best` takes the best
 MEASURES = ("spt", "flooding")  # what plans are compared with, beside one tree and the floor
+CHEAPEST = "regions-cheapest"  # a candidate too, where trying each document on each tree is affordable
+CHEAPEST_MATCHES = 4_000_000
 SMALL = ("hybrid",)  # candidates too, where there is little enough to group
 SMALL_PAIRS = 200_000
 SMALL_INTERESTS = 3_000
 LEAST_FRESH = 60  # events; of fewer, none are kept fresh
-FEW_INTERESTS, FEW_TREES = 1_000, 16  # up to which aggregation is planned without being asked for
+FEW_INTERESTS, FEW_TREES = 20_000, 256  # up to which aggregation is planned without being asked for
 PART_BYTES = 32_000_000  # of input, for which a shuffle gets one more part
 SMALL_BYTES = 100_000_000  # of input, up to which a Java that starts fast is better than a fast one
 STAGES = ("ingest", "interests", "documents", "groups", "trees", "costs", "aggregation", "critical", "plan")
@@ -238,7 +240,8 @@ class _Planning:
             asked = [self.request.method] if self.request.method not in ("single", *MEASURES) else []
             return ["single", *MEASURES, *asked]
         small = self.basis["matches"] <= SMALL_PAIRS and self.basis["interests"] <= SMALL_INTERESTS
-        return [*CANDIDATES, *(SMALL if small else ()), *MEASURES]
+        cheapest = [CHEAPEST] if self.basis["matches"] <= CHEAPEST_MATCHES else []
+        return [*CANDIDATES, *cheapest, *(SMALL if small else ()), *MEASURES]
 
     def _chosen(self, costs: DataFrame, candidates: Sequence[str]) -> str:
         """Return the alternative that the plan will be: aggregation is planned for its trees alone."""

@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey.errors import PlanError
 from covey.matching.jit import Ints
 from covey.pipeline.costs import Alternative, Alternatives, alternatives_in, alternatives_of
 from covey.pipeline.documents import FRESH, HELD_OUT, PARTS
-from covey.pipeline.groups import BY_GROUPS, FLOODING, NEAREST
+from covey.pipeline.groups import BY_GROUPS, FLOODING
 from covey.pipeline.packed import attach, attached, pack
 from covey.pipeline.schemas import PLAN
 from covey.planning.groups.entries import directory_entries, table_entries
 from covey.planning.plan import Plan, PlannedTree
+from covey.routing.carrying import RULES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,7 +56,7 @@ def plan(
     tables = {
         "topology": topology,
         "interests": interests.select("interest", "broker", "encoded"),
-        "groups": groups.select("alternative", "interest", "group", "rule"),
+        "groups": groups.select("alternative", "interest", "group", "rule", "curve"),
         "trees": trees,
         "costs": costs.withColumnRenamed("cost", "total"),
     }
@@ -94,7 +96,7 @@ class Planned:
     """All that a plan is made of."""
 
     def __init__(self, packed: Any) -> None:
-        found, interests, costs, self.aggregation = packed
+        found, interests, costs, self.curves, self.aggregation = packed
         self.alternatives: Alternatives = alternatives_of(found)
         self.interests: list[tuple[str, bytes]] = interests
         self.costs: Costs = costs
@@ -111,7 +113,9 @@ def planned_in(tables: dict[str, pa.Table]) -> Any:
         row["cost"] = row.pop("total")
         costs.setdefault(row.pop("alternative"), {})[row.pop("part")] = row
     merged = tables["aggregation"].column("row").to_pylist() if "aggregation" in tables else []
-    return alternatives_in(tables), interests, costs, [json.loads(row) for row in sorted(merged)]
+    tried = tables["groups"].filter(pc.is_valid(tables["groups"].column("curve"))).to_pylist()
+    curves = {row["alternative"]: json.loads(row["curve"]) for row in tried}
+    return alternatives_in(tables), interests, costs, curves, [json.loads(row) for row in sorted(merged)]
 
 
 def plan_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -134,7 +138,7 @@ def plan_of(
     alternatives = planned.alternatives
     by_name = {alternative.name: alternative for alternative in alternatives.all}
     alternative = by_name.get(chosen)
-    if alternative is None or alternative.rule not in (BY_GROUPS, NEAREST):
+    if alternative is None or alternative.rule not in (BY_GROUPS, *RULES):
         raise PlanError(f"there is no alternative {chosen!r:.40} that can be installed")
     overlay = alternatives.overlay
     names, graph = overlay.names, overlay.graph
@@ -154,8 +158,13 @@ def plan_of(
         home=homes(planned.interests, group),
         aggregation=tuple(planned.aggregation),
         predictions=predictions(planned),
-        basis={**basis, "asked": method, "reason": reason},
+        basis={**basis, "asked": method, "reason": reason, **_curve(planned, chosen)},
     )
+
+
+def _curve(planned: Planned, chosen: str) -> dict[str, Any]:
+    """Return what each number of groups costs that the chosen method has tried, if it has."""
+    return {"curve": planned.curves[chosen]} if chosen in planned.curves else {}
 
 
 def homes(interests: Sequence[tuple[str, bytes]], group: Sequence[int]) -> dict[str, int]:
@@ -209,6 +218,6 @@ def _entries(planned: Planned) -> dict[str, dict[str, float]]:
 def _table_entries(alternative: Alternative, nodes: int, hosts: Ints, filters: Ints) -> int:
     if alternative.rule == FLOODING:
         return 0
-    if alternative.rule == NEAREST:
+    if alternative.rule in RULES:
         return directory_entries(nodes, hosts, filters)
     return table_entries(alternative.trees, alternative.group, hosts, filters)

@@ -10,7 +10,7 @@ from covey.planning.groups.registry import METHODS
 from covey.planning.plan import Plan
 
 BEST = "best"
-NOT_INSTALLABLE = ("flooding", "opt", "regions cheapest")
+NOT_INSTALLABLE = ("flooding", "opt")
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Request:
     sample     the share of events that is looked at
     held_out   the share of these that nothing is fitted to; half of it chooses, half reports
     seed       for samples, and for whatever a method draws
-    aggregate  whether to plan too what is merged where, on the trees that are chosen; None: if there are few interests
-               and trees, as it takes seconds a tree
+    aggregate  whether to plan too what is merged where, on the trees that are chosen; None: if there are not too many
+               interests and trees (`jobs.FEW_INTERESTS`, `jobs.FEW_TREES`)
     log        what Spark prints; by default out_dir/spark.log
     """
 

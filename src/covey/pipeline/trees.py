@@ -1,8 +1,9 @@
 """Trees: the dissemination tree of every group, one task a group.
 
-    documents ─ training only, to each group its own hosts ─┐
-                                                            ├─ by group ─ COMPUTETREE ─ (alternative, group, root, a, b)
-    groups ─ one row a group, with the overlay ─────────────┘
+    groups with a tree ──────────────────────────────────────────────────────┐
+    documents ─ training only, to each group its own hosts ─┐                ├─ one row a tree
+                                                            ├─ COMPUTETREE ──┘
+    groups without a tree ─ a row for each, with the overlay┘
 
 A tree that is given is taken. Otherwise COMPUTETREE chooses for the group's training documents, as
 `covey.planning.groups.costing` does.
@@ -28,23 +29,25 @@ from covey.planning.compute_tree import compute_tree
 from covey.planning.documents import Documents
 from covey.planning.groups.costing import FINAL_ROOTS, MOST_FINAL, QUICK_ROOTS, path_tree, single_host
 from covey.planning.groups.model import members_of
+from covey.planning.link_bits import bits_of, links_of
 from covey.planning.tree import Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _GROUPED = "alternative string, `group` int, event string, publisher int, hosts array<int>"
-_OF_GROUPS = "root string, roots int, digest string, packed binary"
 
 
 def trees(groups: DataFrame, documents: DataFrame, interests: DataFrame, topology: DataFrame) -> DataFrame:
-    """Return the table `trees`: the links of the tree of each group."""
-    sizes = groups.groupBy("alternative").agg((F.max("group") + 1).alias("_groups"))
+    """Return the table `trees`: the tree of each group."""
+    given = groups.where(F.col("root").isNotNull()).select(*[column.name for column in TREES.columns])
+    without = groups.join(given.select("alternative").distinct(), "alternative", "left_anti")
+    sizes = without.groupBy("alternative").agg((F.max("group") + 1).alias("_groups"))
     roots = F.when(F.col("_groups") <= MOST_FINAL, FINAL_ROOTS).otherwise(QUICK_ROOTS)
     overlay = pack({"topology": topology}, build=overlay_in).drop("_first")
     of_groups = (
-        groups.groupBy("alternative", "group")
-        .agg(F.max("root").alias("root"), F.max("links").alias("links"))
+        without.select("alternative", "group")
+        .distinct()
         .join(F.broadcast(sizes), "alternative")
         .withColumn("roots", roots)
         .crossJoin(F.broadcast(overlay))
@@ -53,12 +56,13 @@ def trees(groups: DataFrame, documents: DataFrame, interests: DataFrame, topolog
     tables = {
         "topology": topology,
         "interests": interests.select("interest", "broker"),
-        "groups": groups.select("alternative", "interest", "group", "root"),
+        "groups": without.select("alternative", "interest", "group"),
     }
     training = documents.where(F.col("part") == TRAINING).select("event", "broker", "interests")
     grouped = attach(training, pack(tables, build=grouped_in)).mapInArrow(group_batches, _GROUPED)
     rows = grouped.unionByName(of_groups, allowMissingColumns=True)
-    return rows.groupBy("alternative", "group").applyInArrow(tree_of_group, TREES.schema())
+    computed = rows.groupBy("alternative", "group").applyInArrow(tree_of_group, TREES.schema())
+    return given.unionByName(computed)
 
 
 # -- in the workers --------------------------------------------------------------------------------------------
@@ -68,10 +72,7 @@ def grouped_in(tables: dict[str, pa.Table]) -> tuple[Overlay, Ints, dict[str, In
     """Build the overlay, the hosts of interests, and the group of each interest by each alternative."""
     overlay = overlay_of(tables["topology"])
     hosts = hosts_of(tables["interests"], overlay)
-    groups = tables["groups"]
-    given = pc.unique(groups.filter(pc.is_valid(groups.column("root"))).column("alternative"))
-    computed = groups.filter(pc.invert(pc.is_in(groups.column("alternative"), given)))
-    return overlay, hosts, groups_by_alternative(computed, len(hosts))
+    return overlay, hosts, groups_by_alternative(tables["groups"], len(hosts))
 
 
 def groups_by_alternative(table: pa.Table, count: int) -> dict[str, Ints]:
@@ -113,29 +114,30 @@ def _grouped_rows(name: str, number: int, events: pa.Array, found: Documents) ->
 
 
 def tree_of_group(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-    """Return the links of one group's tree."""
+    """Return one group's tree."""
     alternative, number = key[0].as_py(), key[1].as_py()
     known = rows.filter(pc.is_null(rows.column("event")))
     assert known.num_rows == 1, "each group is there once"
     told = known.to_pylist()[0]
     overlay = unpacked(told["digest"], told["packed"], _overlay)
-    if told["root"] is not None:
-        tree = Tree(overlay.graph, np.array(told["links"], np.int32), overlay.number[told["root"]])
-    else:
-        tree = _chosen(overlay, _documents(rows), told["roots"])
-    ends = overlay.graph.ends[tree.links]
-    names = pa.array(overlay.names, pa.string())
-    count = len(ends)
+    tree = _chosen(overlay, _documents(rows), told["roots"])
     return pa.Table.from_arrays(
         [
-            pa.array([alternative] * count, pa.string()),
-            pa.array(np.full(count, number, np.int32)),
-            pa.array([overlay.names[tree.root]] * count, pa.string()),
-            names.take(pa.array(ends[:, 0])),
-            names.take(pa.array(ends[:, 1])),
+            pa.array([alternative], pa.string()),
+            pa.array([number], pa.int32()),
+            pa.array([overlay.names[tree.root]], pa.string()),
+            pa.array([bits_of(tree.links, len(overlay.graph.ends))], pa.binary()),
         ],
         [column.name for column in TREES.columns],
     )
+
+
+def trees_in(table: pa.Table, overlay: Overlay) -> tuple[Ints, Ints]:
+    """Return the links of each tree of one alternative, a row for each, and the roots."""
+    ordered = table.sort_by("group")
+    links = [links_of(bits) for bits in ordered.column("links").to_pylist()]
+    rows = np.array(links, np.int32).reshape(-1, overlay.graph.nodes - 1)
+    return rows, overlay.numbers(ordered.column("root"))
 
 
 def _overlay(overlay: Overlay) -> Overlay:

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from covey.errors import PlanError
-from covey.matching.jit import Floats
+from covey.matching.jit import Floats, Ints
 from covey.planning.documents import Documents
 from covey.planning.graph import Graph
-from covey.planning.low_stretch.forest import completed
+from covey.planning.low_stretch.forest import bridges
 from covey.planning.low_stretch.plain import shortest_path_links
 from covey.planning.low_stretch.star import star_links, volumes
 from covey.planning.paths import AllPaths
@@ -78,11 +78,16 @@ def candidates(graph: Graph, multiplicities: Floats, *, roots: int = ROOTS) -> I
         shares, used = np.ones(len(shares)), ~used
     tops = busiest_nodes(graph, shares, max(1, roots))
     # A link's stretch counts by multiplicity times cost: that is what documents pay on it in their Steiner trees.
-    yield f"star {tops[0]}", completed(graph, star_links(graph, tops[0], shares * graph.costs, used), tops[0])
+    joined = {root: bridges(graph, used, root) for root in tops}  # of all forests on the links used
+
+    def whole(links: Ints, root: int) -> Tree:
+        return Tree(graph, np.concatenate([links, joined[root]]), root)
+
+    yield f"star {tops[0]}", whole(star_links(graph, tops[0], shares * graph.costs, used), tops[0])
     traffic = graph.costs / np.sqrt(np.where(used, shares, 1.0) / shares.max(initial=1e-300))
     for root in tops[:roots]:
         for name, lengths in (("paths", graph.costs), ("traffic", traffic)):
-            yield f"{name} {root}", completed(graph, shortest_path_links(graph, root, lengths, used), root)
+            yield f"{name} {root}", whole(shortest_path_links(graph, root, lengths, used), root)
 
 
 def busiest_nodes(graph: Graph, multiplicities: Floats, count: int) -> list[int]:

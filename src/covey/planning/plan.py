@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 from covey.core.filter import Filter
 from covey.errors import PlanError
+from covey.routing.carrying import RULES
 from covey.routing.plan import OneCopy, TreePlan
 
 FORMAT = "covey-plan"
 VERSION = 1
-NEAREST = "nearest"
 MOST_BYTES = 1 << 30
 MOST_BROKERS = 1 << 20
 
@@ -48,8 +48,9 @@ class Plan:
     links        the overlay: (a, b, cost), a < b, sorted
     trees        at least one
     one_copy     None: an event travels on the tree of each group that wants it. "nearest": on one tree only, the one
-                 whose root has the least sum of distances to the brokers that want it, the first of equals; then every
-                 tree serves all subscriptions
+                 whose root has the least sum of distances to the brokers that want it, the first of equals.
+                 "cheapest": on one tree only, the one on which it crosses least, the first of equals. With either,
+                 every tree serves all subscriptions
     groups       the tree of each (broker, filter in its wire form) that the planner knew
     home         the tree of filters that it did not know, by broker; 0 where nothing is said
     aggregation  what is merged where, a row for each; may be empty
@@ -76,8 +77,10 @@ class Plan:
         overlay = {(a, b) for a, b, _ in self.links}
         for number, tree in enumerate(self.trees):
             _check_tree(number, tree, known, overlay)
-        if self.one_copy not in (None, NEAREST):
-            raise PlanError(f"a plan has no rule {self.one_copy!r:.40} for the only copy (hint: {NEAREST})")
+        if self.one_copy not in (None, *RULES):
+            raise PlanError(
+                f"a plan has no rule {self.one_copy!r:.40} for the only copy (hint: one of {', '.join(RULES)})"
+            )
         uses = [
             *((broker, tree) for (broker, _), tree in self.groups.items()),
             *self.home.items(),

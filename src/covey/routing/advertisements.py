@@ -37,6 +37,7 @@ class Advertisements:
         self._packed: dict[
             Link, Index
         ] = {}  # of those that have few, and were asked about packed events since
+        self._links_of: dict[Key, tuple[Link, ...]] = {}  # one, except while links form a passing cycle
 
     def add(self, link: Link, key: Key, filter: Filter, publisher: str) -> bool:
         """Add an advertisement; return whether it is new."""
@@ -45,6 +46,7 @@ class Advertisements:
             return False
         known[key] = Advertisement(filter, publisher)
         self._packed.pop(link, None)
+        self._links_of[key] = (*self._links_of.get(key, ()), link)
         index = self._indexes.get(link)
         if index is not None:
             index.add(key, filter)
@@ -60,12 +62,19 @@ class Advertisements:
         if removed is None:
             return None
         self._packed.pop(link, None)
+        links = tuple(other for other in self._links_of.pop(key) if other != link)
+        if links:
+            self._links_of[key] = links
         if not known:
             del self._by_link[link]
             self._indexes.pop(link, None)
         elif link in self._indexes:
             self._indexes[link].remove(key)
         return removed.filter
+
+    def links_of(self, key: Key) -> tuple[Link, ...]:
+        """Return the links from which an advertisement is known."""
+        return self._links_of.get(key, ())
 
     def of_link(self, link: Link) -> dict[Key, Advertisement]:
         """Return the advertisements from a link."""

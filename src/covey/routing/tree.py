@@ -236,13 +236,17 @@ class TreePart:
     def _unadvertise(self, link: Link, key: Key) -> Filter | None:
         filter = self.advertised.remove(link, key)
         if filter is not None:
-            self._flood(link, Unadvertise(key, self.tree))
+            # Links that fail and come back may form a cycle for a moment: then it may be known from elsewhere too.
+            self._flood(link, Unadvertise(key, self.tree), self.advertised.links_of(key))
         return filter
 
-    def _flood(self, source: Link, message: Message) -> None:
+    def _flood(self, source: Link, message: Message, known_from: Sequence[Link] = ()) -> None:
+        """Tell all neighbours but the source, except those who still are to know it from another link than theirs."""
         if self._with_advertisements:
             for link, state in self._states.items():
-                if link != source and state is not State.GREETING:
+                if link == source or state is State.GREETING:
+                    continue
+                if not known_from or all(other == link for other in known_from):
                     self.send(link, message)
 
     # -- events ----------------------------------------------------------------------------------------------

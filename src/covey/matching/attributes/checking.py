@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey.matching.attributes.packed import TEXT, WRONG, Bytes, PackedEvents, map_at, point_at
-from covey.matching.jit import Floats, Longs, kernel, part
+from covey.matching.jit import Longs, bytes_at, kernel, longs_at, part
 
 MOST_NAMES: Final = 64  # they are compared with each other
 
@@ -72,13 +72,13 @@ def _is_known(data: Bytes, names: Longs, count: int, first: int, last: int) -> b
 
 
 @part
-def _is_packed(data: Bytes, first: int, end: int, word: Longs, numbers: Floats, names: Longs) -> bool:
+def _is_packed(data: Bytes, first: int, end: int, names: Longs) -> bool:
     count, at = map_at(data, first, end)
     if count < 0 or count > MOST_NAMES:
         return False
     for k in range(count):
         begin = at
-        kind, _, name_first, name_last, value_first, value_last, at = point_at(data, at, end, word, numbers)
+        kind, _, name_first, name_last, value_first, value_last, at = point_at(data, at, end)
         if kind == WRONG or begin == at or not _is_utf8(data, name_first, name_last):
             return False
         if kind == TEXT and not _is_utf8(data, value_first, value_last):
@@ -95,24 +95,16 @@ def _is_packed(data: Bytes, first: int, end: int, word: Longs, numbers: Floats, 
 
 
 @kernel
-def check_events(
-    data: Bytes,
-    firsts: Longs,
-    lasts: Longs,
-    word: Longs,
-    numbers: Floats,
-    names: Longs,
-    passed: NDArray[np.bool_],
-) -> None:
+def check_events(data: Bytes, firsts: Longs, lasts: Longs, names: Longs, passed: NDArray[np.bool_]) -> None:
     """Write for each event whether it is in its one form. `names` has room for two numbers a name."""
+    bytes_, known = bytes_at(data.ctypes.data), longs_at(names.ctypes.data)
     for event in range(len(firsts)):
-        passed[event] = _is_packed(data, firsts[event], lasts[event], word, numbers, names)
+        passed[event] = _is_packed(bytes_, firsts[event], lasts[event], known)
 
 
 def are_packed(events: PackedEvents) -> NDArray[np.bool_]:
     """Return for each event whether its bytes are a packed event in its one form; see the module's text."""
     passed = np.zeros(len(events), np.bool_)
-    word: Longs = np.zeros(1, np.int64)
     names: Longs = np.zeros(2 * MOST_NAMES, np.int64)
-    check_events(events.data, events.firsts, events.lasts, word, word.view(np.float64), names, passed)
+    check_events(events.data, events.firsts, events.lasts, names, passed)
     return passed

@@ -36,7 +36,7 @@ from covey.matching.attributes.packed import (
     map_at,
     point_at,
 )
-from covey.matching.jit import Floats, Ints, Longs, kernel, part
+from covey.matching.jit import Floats, Ints, Longs, bytes_at, ints_at, kernel, longs_at, part
 
 KINDS: Final = (FLOAT, TEXT, TRUTH, OTHER, LARGE)
 
@@ -93,10 +93,10 @@ def _outside(numbers: Ints, count: int) -> bool:
 
 @part
 def _number_of(
-    data: Bytes, first: int, last: int, owner: int, table: Ints, known: Longs, count: int
+    data: Bytes, first: int, last: int, owner: int, mask: int, table: Ints, known: Longs, count: int
 ) -> tuple[int, int]:
     """Return the number of an owner's text and how many there are then: it is added if it is not there."""
-    slot = hash_of(data, first, last, owner) & (len(table) - 1)
+    slot = hash_of(data, first, last, owner) & mask
     while table[slot] >= 0:
         number = table[slot]
         begin = known[3 * number]
@@ -108,7 +108,7 @@ def _number_of(
                     break
             if same:
                 return number, count
-        slot = (slot + 1) & (len(table) - 1)
+        slot = (slot + 1) & mask
     table[slot] = count
     known[3 * count] = first
     known[3 * count + 1] = last
@@ -125,8 +125,6 @@ def to_columns(
     text_table: Ints,
     texts: Longs,
     packed: Longs,
-    word: Longs,
-    numbers: Floats,
     ends: Ints,
     name: Ints,
     kind: Kinds,
@@ -139,21 +137,26 @@ def to_columns(
     -1, twice as large as there can be texts. `counts` gets how many names, texts and packed values there are.
     """
     found, name_count, text_count, packed_count = 0, 0, 0, 0
+    bytes_, name_mask, text_mask = bytes_at(data.ctypes.data), len(name_table) - 1, len(text_table) - 1
+    name_slots, text_slots = ints_at(name_table.ctypes.data), ints_at(text_table.ctypes.data)
+    known_names, known_texts = longs_at(names.ctypes.data), longs_at(texts.ctypes.data)
     for event in range(len(offsets) - 1):
         end = offsets[event + 1]
-        count, at = map_at(data, offsets[event], end)
+        count, at = map_at(bytes_, offsets[event], end)
         if count < 0:
             return -1 - event
         for _ in range(count):
-            sort, number, first, last, value_first, value_last, at = point_at(data, at, end, word, numbers)
+            sort, number, first, last, value_first, value_last, at = point_at(bytes_, at, end)
             if sort == WRONG:
                 return -1 - event
             if sort == NOTHING:
                 continue
-            owner, name_count = _number_of(data, first, last, 0, name_table, names, name_count)
+            owner, name_count = _number_of(
+                bytes_, first, last, 0, name_mask, name_slots, known_names, name_count
+            )
             if sort == TEXT:
                 text, text_count = _number_of(
-                    data, value_first, value_last, owner, text_table, texts, text_count
+                    bytes_, value_first, value_last, owner, text_mask, text_slots, known_texts, text_count
                 )
                 number = float(text)
             elif sort == LARGE:
@@ -183,7 +186,6 @@ def columns_of(data: Bytes, offsets: Longs) -> Columns:
     slots = 1 << (2 * most).bit_length()
     name_table, text_table = np.full(slots, -1, np.int32), np.full(slots, -1, np.int32)
     names, texts, packed = (np.empty(width * most, np.int64) for width in (3, 3, 2))
-    word: Longs = np.zeros(1, np.int64)
     ends: Ints = np.zeros(events, np.int32)
     name, kind, value = np.empty(most, np.int32), np.empty(most, np.uint8), np.empty(most)
     counts: Longs = np.zeros(4, np.int64)
@@ -195,8 +197,6 @@ def columns_of(data: Bytes, offsets: Longs) -> Columns:
         text_table,
         texts,
         packed,
-        word,
-        word.view(np.float64),
         ends,
         name,
         kind,

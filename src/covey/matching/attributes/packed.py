@@ -1,4 +1,8 @@
-"""Reading packed events (`core/packing.py`) in compiled code: where texts and values are, and of which kind."""
+"""Reading packed events (`core/packing.py`) in compiled code: where texts and values are, and of which kind.
+
+Parts take the bytes as a pointer (`bytes_at`): an array would be counted anew at every call, which takes longer than
+what they do with it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.matching.jit import Floats, Longs, part
+from covey.matching.jit import Longs, bits_float, part
 
 Bytes = NDArray[np.uint8]
 
@@ -84,11 +88,8 @@ def text_at(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @part
-def value_at(data: Bytes, at: int, end: int, word: Longs, numbers: Floats) -> tuple[int, float, int]:
-    """Return the kind, the number and the end of the value that begins at `at`; texts are told by `text_at`.
-
-    `word` and `numbers` are one number seen as an integer and as a float.
-    """
+def value_at(data: Bytes, at: int, end: int) -> tuple[int, float, int]:
+    """Return the kind, the number and the end of the value that begins at `at`; texts are told by `text_at`."""
     head = _signed(data[at])
     if head <= 0x7F:
         return FLOAT, float(head), at + 1
@@ -118,8 +119,7 @@ def value_at(data: Bytes, at: int, end: int, word: Longs, numbers: Floats) -> tu
     if head == 0xCB:
         if at + 9 > end:
             return WRONG, 0.0, at
-        word[0] = _signed(_big_endian(data, at + 1, 8))
-        number = numbers[0]
+        number = bits_float(_signed(_big_endian(data, at + 1, 8)))
         if number != number:
             return OTHER, 0.0, at + 9
         return (FLOAT if -_EXACT < number < _EXACT else LARGE), number, at + 9
@@ -137,9 +137,7 @@ def value_at(data: Bytes, at: int, end: int, word: Longs, numbers: Floats) -> tu
 
 
 @part
-def point_at(
-    data: Bytes, at: int, end: int, word: Longs, numbers: Floats
-) -> tuple[int, float, int, int, int, int, int]:
+def point_at(data: Bytes, at: int, end: int) -> tuple[int, float, int, int, int, int, int]:
     """Return the attribute that begins at `at`: its value's kind and number, where its name begins and ends, where
     its value's bytes do (those of a text without its head), and where all of it ends. Of the kind WRONG, if it is none.
     """
@@ -148,7 +146,7 @@ def point_at(
     first, last = text_at(data, at, end)
     if first < 0 or last >= end:
         return WRONG, 0.0, at, at, at, at, at
-    kind, number, after = value_at(data, last, end, word, numbers)
+    kind, number, after = value_at(data, last, end)
     value_first, value_last = last, after
     if kind == TEXT:
         value_first, value_last = text_at(data, last, end)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from covey.matching.attributes.packed import Bytes, hash_of
-from covey.matching.jit import Ints, Longs, kernel, part
+from covey.matching.jit import Ints, Longs, bytes_at, ints_at, kernel, longs_at, part
 
 FREE: Final = -1  # of a slot: nothing was ever here
 HOLE: Final = -2  # of a slot: what was here is gone
@@ -20,13 +20,21 @@ HOLE: Final = -2  # of a slot: what was here is gone
 
 @part
 def find(
-    data: Bytes, first: int, last: int, owner: int, table: Ints, owners: Ints, starts: Longs, texts: Bytes
+    data: Bytes,
+    first: int,
+    last: int,
+    owner: int,
+    mask: int,
+    table: Ints,
+    owners: Ints,
+    starts: Longs,
+    texts: Bytes,
 ) -> int:
-    """Return the number of an owner's text, or -1."""
-    slot = hash_of(data, first, last, owner) & (len(table) - 1)
+    """Return the number of an owner's text, or -1. All arrays are pointers; `mask` is the table's length less one."""
+    slot = hash_of(data, first, last, owner) & mask
     while table[slot] != FREE:
         number = table[slot]
-        slot = (slot + 1) & (len(table) - 1)
+        slot = (slot + 1) & mask
         if number == HOLE:
             continue
         begin = starts[number]
@@ -44,14 +52,25 @@ def find(
 @kernel
 def find_one(data: Bytes, owner: int, table: Ints, owners: Ints, starts: Longs, texts: Bytes) -> int:
     """Return the number of an owner's text, or -1."""
-    return find(data, 0, len(data), owner, table, owners, starts, texts)
+    return find(
+        bytes_at(data.ctypes.data),
+        0,
+        len(data),
+        owner,
+        len(table) - 1,
+        ints_at(table.ctypes.data),
+        ints_at(owners.ctypes.data),
+        longs_at(starts.ctypes.data),
+        bytes_at(texts.ctypes.data),
+    )
 
 
 @kernel
 def put_texts(table: Ints, owners: Ints, starts: Longs, texts: Bytes, first: int, last: int) -> None:
     """Put the texts from number `first` to `last`, which are not there yet, into the table."""
+    data = bytes_at(texts.ctypes.data)
     for number in range(first, last):
-        slot = hash_of(texts, starts[number], starts[number + 1], owners[number]) & (len(table) - 1)
+        slot = hash_of(data, starts[number], starts[number + 1], owners[number]) & (len(table) - 1)
         while table[slot] >= 0:
             slot = (slot + 1) & (len(table) - 1)
         table[slot] = number
@@ -60,7 +79,8 @@ def put_texts(table: Ints, owners: Ints, starts: Longs, texts: Bytes, first: int
 @kernel
 def drop_text(table: Ints, owners: Ints, starts: Longs, texts: Bytes, number: int) -> None:
     """Make a hole of the slot of a text that is there."""
-    slot = hash_of(texts, starts[number], starts[number + 1], owners[number]) & (len(table) - 1)
+    data = bytes_at(texts.ctypes.data)
+    slot = hash_of(data, starts[number], starts[number + 1], owners[number]) & (len(table) - 1)
     while table[slot] != number:
         slot = (slot + 1) & (len(table) - 1)
     table[slot] = HOLE

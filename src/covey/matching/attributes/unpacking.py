@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
+from covey.core.attributes.constraint import present
 from covey.core.packing import unpack_value
 from covey.errors import EventError
 from covey.matching.attributes.channels import Attribute, Batch, Channels, Journal
@@ -34,31 +35,40 @@ from covey.matching.attributes.packed import (
     point_at,
 )
 from covey.matching.attributes.texts import Texts, find
-from covey.matching.jit import Floats, Ints, Longs, kernel, part
+from covey.matching.jit import Floats, Ints, Longs, bytes_at, floats_at, ints_at, kernel, longs_at, part
 
 if TYPE_CHECKING:
     from covey.matching.attributes.index import AttributeIndex
 
 # Columns of the table of attributes.
-_NUMBER, _SYMBOL, _ABSENCE, _ATOMS, _COLUMNS = 0, 1, 2, 3, 4
+_NUMBER, _SYMBOL, _ABSENCE, _PRESENCE, _ATOMS, _COLUMNS = 0, 1, 2, 3, 4, 5
 # Columns of the list of values that are left to Python: where they stand in the batch, whose they are, their bytes.
 _PLACE, _OWNER, _FIRST, _LAST, _ODD_COLUMNS = 0, 1, 2, 3, 4
 
+_PRESENT: Final = present()
 _ODD: Final = -1  # instead of a channel: this value is in the list
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 @part
-def _put(channel: int, number: float, absence: int, channels: Ints, values: Floats, found: int) -> int:
-    """Write a value's point, if it has a channel, and that of its presence; return how many points there are then."""
+def _put(
+    channel: int, number: float, attributes: Ints, owner: int, channels: Ints, values: Floats, found: int
+) -> int:
+    """Write a value's point, if it has a channel, and those of its presence; return how many points there are then."""
     if channel != 0:
         channels[found] = channel
         values[found] = number
         found += 1
+    absence = attributes[_COLUMNS * owner + _ABSENCE]
     if absence != 0:
         channels[found] = absence
         values[found] = np.nan
+        found += 1
+    presence = attributes[_COLUMNS * owner + _PRESENCE]
+    if presence != 0:
+        channels[found] = presence
+        values[found] = 1.0
         found += 1
     return found
 
@@ -80,8 +90,6 @@ def unpack_events(
     starts: Longs,
     texts: Bytes,
     symbols: Ints,
-    word: Longs,
-    numbers: Floats,
     event_starts: Longs,
     channels: Ints,
     values: Floats,
@@ -89,22 +97,33 @@ def unpack_events(
 ) -> int:
     """Write the channels and values of packed events; return how many values are left to Python.
 
-    If an event's bytes are not a packed event, -1 - its number. `channels`, `values` and `odd` have room for as
-    many as there are bytes. `stamps` has one number an attribute, -1 at first: an event with an attribute twice would
+    If an event's bytes are not a packed event, -1 - its number. `channels` and `values` have room for two, `odd` for
+    one, for each byte. `stamps` has one number an attribute, -1 at first: an event with an attribute twice would
     be matched twice, for which nobody has room.
     """
     found, left = 0, 0
+    bytes_ = bytes_at(data.ctypes.data)
+    rows, points, numbers = (
+        ints_at(attributes.ctypes.data),
+        ints_at(channels.ctypes.data),
+        floats_at(values.ctypes.data),
+    )
+    name_mask, mask = len(name_table) - 1, len(table) - 1
+    names = ints_at(name_table.ctypes.data), ints_at(name_owners.ctypes.data)
+    name_places, name_bytes = longs_at(name_starts.ctypes.data), bytes_at(name_texts.ctypes.data)
+    known = ints_at(table.ctypes.data), ints_at(owners.ctypes.data)
+    places, known_bytes = longs_at(starts.ctypes.data), bytes_at(texts.ctypes.data)
     for event in range(len(firsts)):
         event_starts[event] = found
         end = lasts[event]
-        count, at = map_at(data, firsts[event], end)
+        count, at = map_at(bytes_, firsts[event], end)
         if count < 0:
             return -1 - event
         for _ in range(count):
-            kind, number, first, last, value_first, value_last, at = point_at(data, at, end, word, numbers)
+            kind, number, first, last, value_first, value_last, at = point_at(bytes_, at, end)
             if kind == WRONG:
                 return -1 - event
-            name = find(data, first, last, 0, name_table, name_owners, name_starts, name_texts)
+            name = find(bytes_, first, last, 0, name_mask, names[0], names[1], name_places, name_bytes)
             if name < 0 or kind == NOTHING:
                 continue
             owner = name_values[name]
@@ -124,13 +143,14 @@ def unpack_events(
             if kind == FLOAT:
                 channel = attributes[_COLUMNS * owner + _NUMBER]
             elif kind == TEXT:
-                text = find(data, value_first, value_last, owner, table, owners, starts, texts)
+                text = find(
+                    bytes_, value_first, value_last, owner, mask, known[0], known[1], places, known_bytes
+                )
                 if text >= 0:
                     channel, number = attributes[_COLUMNS * owner + _SYMBOL], float(symbols[text])
             elif kind == TRUTH:
                 channel = attributes[_COLUMNS * owner + _SYMBOL]
-            absence = attributes[_COLUMNS * owner + _ABSENCE]
-            found = _put(channel, number, absence, channels, values, found)
+            found = _put(channel, number, rows, owner, points, numbers, found)
         if at != end:
             return -1 - event
     event_starts[len(firsts)] = found
@@ -155,7 +175,7 @@ def place_columns(
 
     `owner_of` has the attribute of each name, -1 if no filter asks for it, `symbol_of` the number of each text, -1 if
     no filter asks for it. `odd` gets, for what is left, its place among the channels and its point. `channels` and
-    `values` have room for two a point.
+    `values` have room for three a point.
     """
     found, left, point = 0, 0, 0
     for event in range(len(ends)):
@@ -183,8 +203,7 @@ def place_columns(
                     channel, number = attributes[_COLUMNS * owner + _SYMBOL], float(symbol)
             elif sort == TRUTH:
                 channel = attributes[_COLUMNS * owner + _SYMBOL]
-            absence = attributes[_COLUMNS * owner + _ABSENCE]
-            found = _put(channel, number, absence, channels, values, found)
+            found = _put(channel, number, attributes, owner, channels, values, found)
     event_starts[len(ends)] = found
     return left
 
@@ -194,7 +213,6 @@ class Unpacker:
 
     def __init__(self, index: AttributeIndex) -> None:
         self._channels: Channels = index.channels
-        self._word: Longs = np.zeros(1, np.int64)
         self._room: tuple[Ints, Floats, Longs] = (np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64))
         self._build()
 
@@ -226,7 +244,7 @@ class Unpacker:
                     self._attributes = np.concatenate([self._attributes, room])
             if value is None:
                 now = self._channels.attributes.get(name)
-                row = (0, 0, 0, 0) if now is None else _row(now)
+                row = (0,) * _COLUMNS if now is None else _row(now)
                 self._attributes[_COLUMNS * owner : _COLUMNS * (owner + 1)] = row
             elif number < 0:
                 self._texts.remove(owner, value.encode())
@@ -247,10 +265,10 @@ class Unpacker:
         """Return events in the form that batches take, under the terms of `encode`."""
         data, firsts, lasts = events.data, events.firsts, events.lasts
         size = int((lasts - firsts).sum())
-        if size > len(self._room[0]):
+        if 2 * size > len(self._room[0]):
             self._room = (
-                np.empty(size, np.int32),
-                np.empty(size, np.float64),
+                np.empty(2 * size, np.int32),
+                np.empty(2 * size, np.float64),
                 np.empty(_ODD_COLUMNS * size, np.int64),
             )
         channels, values, odd = self._room
@@ -265,8 +283,6 @@ class Unpacker:
             self._names.values,
             *self._texts.arrays,
             self._texts.values,
-            self._word,
-            self._word.view(np.float64),
             starts,
             channels,
             values,
@@ -296,7 +312,7 @@ class Unpacker:
                 symbol_of[number] = self._channels.attributes[self._owners[owner]].symbols.get(text, -1)
         points = len(columns.name)
         starts: Longs = np.zeros(len(columns) + 1, np.int64)
-        channels, values = np.empty(2 * points, np.int32), np.empty(2 * points)
+        channels, values = np.empty(3 * points, np.int32), np.empty(3 * points)
         odd: Longs = np.empty(2 * points, np.int64)
         left = place_columns(
             columns.ends,
@@ -366,5 +382,10 @@ class Unpacker:
         return names, values
 
 
-def _row(attribute: Attribute) -> tuple[int, int, int, int]:
-    return attribute.number, attribute.symbol, attribute.absence, int(attribute.atoms is not None)
+def _row(attribute: Attribute) -> tuple[int, ...]:
+    presence, atoms = 0, attribute.atoms is not None
+    if attribute.atoms is not None and len(attribute.atoms.channel_of) == 1:
+        # IS NOT NULL alone needs no value to be looked at.
+        presence = attribute.atoms.channel_of.get(_PRESENT, 0)
+        atoms = not presence
+    return attribute.number, attribute.symbol, attribute.absence, presence, int(atoms)

@@ -28,8 +28,10 @@ def refresh(
 
     The pair of ranks (a, b), a < b, of broker v stands at `starts[v] + a · n + b`. Its value is the change of cost for
     each unit of gain, or, if `alike`, minus the similarity of the blocks; infinite if a or b leads no block. A value
-    depends on the two blocks and on all that hold them further up, so marks are handed down the tree.
+    depends on the two blocks and on all that hold them further up, so marks are handed down the tree; but only as far
+    up as to the first block that holds both, so pairs that are marked are looked at once more.
     """
+    struck = changed.copy()  # leaders whose own blocks changed
     for position in range(layout.order.shape[0]):
         broker = layout.order[position]
         first, end = layout.offsets[broker], layout.offsets[broker + 1]
@@ -43,6 +45,8 @@ def refresh(
                     continue
                 value = INFINITE
                 if blocks.label[first + a] == first + a and blocks.label[first + b] == first + b:
+                    if not concerned(layout, blocks, struck, first + a, first + b):
+                        continue
                     if alike:
                         value = -resemblance(blocks.some, first + a, first + b, table)
                     else:
@@ -51,6 +55,19 @@ def refresh(
                 ratios[starts[broker] + a * size + b] = value
     for slot in range(changed.shape[0]):
         changed[slot] = 0
+
+
+@called
+def concerned(layout: Layout, blocks: Blocks, struck: Bytes, x: int, y: int) -> bool:
+    """Tell whether one of these two blocks changed, or of those that hold them, up to the first that holds both."""
+    while True:
+        if struck[x] or struck[y]:
+            return True
+        if layout.up[x] < 0:
+            return False
+        x, y = blocks.label[layout.up[x]], blocks.label[layout.up[y]]
+        if x == y:
+            return struck[x] != 0
 
 
 @called

@@ -6,8 +6,8 @@ The algorithms are for hundreds. So, in this order:
 2. Those at one broker whose filters match the same events are a *bundle*, merged at that broker. Nobody else's events
    are lost or gained by it: whatever one of them leaves behind, another one wants.
 3. The heaviest bundles, those that most events match, are planned as one subscriber each: by `improved` up to
-   MOST_IMPROVED of them on up to MOST_PLACES pairs of a broker and a bundle below it, else by `best`, the cheaper of
-   MEFA and MEFA+. Beyond MOST_PLANNED, bundles pass through as they are.
+   MOST_IMPROVED of them on up to MOST_PLACES pairs of a broker and a bundle below it, else by `quick`, which merges
+   what is free and then the most efficient. Beyond MOST_PLANNED, bundles pass through as they are.
 4. What was found is said and judged for all members: gain and cost count them one by one.
 
 Cost is *cascade*, delays grow with hops (see `cost`). A plan for bundles takes each for a single subscriber, so its
@@ -106,7 +106,7 @@ def plan_bundles(
     if len(first) < 2 or not small.target(share):
         return induced(tree, [])
     few = len(first) <= most_improved and sum(map(len, tree.below)) <= MOST_PLACES
-    return aggregate(small, share, method="improved" if few else "best").partitions
+    return aggregate(small, share, method="improved" if few else "quick").partitions
 
 
 def expanded(

@@ -9,14 +9,17 @@ that of the pairs it concerns; memory O(sum of squares of subscribers below each
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from covey.planning.aggregation.model import Partition, Problem
-from covey.planning.aggregation.moves import state_of
+from covey.planning.aggregation.moves import loaded, state_of
 
 
-def mefa(problem: Problem, theta: int) -> tuple[Partition, ...]:
-    state = state_of(problem)
+def mefa(problem: Problem, theta: int, *, start: Sequence[Partition] | None = None) -> tuple[Partition, ...]:
+    """Return a plan with a gain of at least theta; what `start` has merged stays so."""
+    state = state_of(problem) if start is None else loaded(problem, start)
     while state.gain < theta:
         ratios = state.candidates(alike=False)
         _, x, y = state.pair(int(np.argmin(ratios)))

@@ -2,6 +2,7 @@
 
 mefa       greedy by cost for each unit of gain          mefa+     the same, with larger moves
 best       the cheaper of these two                      improved  annealing from all greedy plans
+quick      what is free, then one of these
 dpa        dynamic programming along the order           spa, aa   baselines: by similarity, all or none
 optimum    integer program, for few subscribers
 """
@@ -13,6 +14,7 @@ from typing import TypeAlias
 
 from covey.errors import PlanError
 from covey.planning.aggregation.aa import aa
+from covey.planning.aggregation.best import best
 from covey.planning.aggregation.cost import cost_of, waste_of
 from covey.planning.aggregation.dpa import dpa
 from covey.planning.aggregation.improve import improved
@@ -27,14 +29,10 @@ from covey.planning.aggregation.model import (
     gain_of,
 )
 from covey.planning.aggregation.optimum import optimum
+from covey.planning.aggregation.quick import quick
 from covey.planning.aggregation.spa import spa
 
 Algorithm: TypeAlias = Callable[[Problem, int], tuple[Partition, ...]]
-
-
-def best(problem: Problem, theta: int) -> tuple[Partition, ...]:
-    """Return the cheaper of what MEFA and MEFA+ find."""
-    return min(mefa(problem, theta), mefa_plus(problem, theta), key=lambda plan: cost_of(problem, plan))
 
 
 def exact(problem: Problem, theta: int) -> tuple[Partition, ...]:
@@ -52,6 +50,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "mefa": mefa,
     "mefa+": mefa_plus,
     "best": best,
+    "quick": quick,
     "improved": improved,
     "optimum": exact,
 }

@@ -49,13 +49,14 @@ class Costing:
         self.held_out = None if problem.held_out is None else _part(problem.held_out, problem.seed)
         self.computed = 0
         self._known: dict[bytes, Worth] = {}
+        self._trees: dict[bytes, tuple[int, Ints]] = {}  # root and links, where a tree was searched for
 
     def worth(self, members: Ints) -> Worth:
         """Return what a group costs; members are sorted."""
-        key = blake2b(members.tobytes(), digest_size=16).digest()
+        key = _key(members)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._worth(members)
+            known = self._known[key] = self._worth(key, members)
             self.computed += 1
         return known
 
@@ -71,7 +72,15 @@ class Costing:
             sum(worth.deliveries for worth in worths) - wanted,
         )
 
-    def _worth(self, members: Ints) -> Worth:
+    def tree(self, members: Ints, roots: int) -> Tree | None:
+        """Return the tree on which the group was costed, if it is the one for all documents and so many roots."""
+        known = self._trees.get(_key(members))
+        if known is None or roots != self.roots or self.sample is not self.problem.sample:
+            return None
+        root, links = known
+        return Tree(self.problem.graph, links, root)
+
+    def _worth(self, key: bytes, members: Ints) -> Worth:
         documents = self.sample.documents_of(members)
         paths = self.problem.paths
         copies, deliveries = float(documents.weights.sum()), _count(documents)
@@ -85,16 +94,29 @@ class Costing:
                 held_out = path_tree(self.problem.graph, host).cost(others)
             return Worth(cost, held_out, copies, deliveries)
         choice = compute_tree(self.problem.graph, paths, documents, roots=self.roots)
+        self._trees[key] = choice.tree.root, choice.tree.links
         held_out = 0.0 if others is None else choice.tree.cost(others)
         return Worth(choice.cost, held_out, copies, deliveries)
 
 
-def finished(problem: Problem, name: str, group: Ints, curve: Iterable[Point] = ()) -> Grouping:
-    """Return these groups with their final trees and what all documents cost on them."""
+def finished(
+    problem: Problem, name: str, group: Ints, curve: Iterable[Point] = (), costing: Costing | None = None
+) -> Grouping:
+    """Return these groups with their final trees and what all documents cost on them.
+
+    `costing` may be given if the problem's groups were costed: it may know the trees.
+    """
     groups = members_of(group)
     roots = FINAL_ROOTS if len(groups) <= MOST_FINAL else QUICK_ROOTS
-    trees = tuple(tree_of(problem, members, roots) for members in groups)
+    trees = tuple(
+        (costing.tree(members, roots) if costing else None) or tree_of(problem, members, roots)
+        for members in groups
+    )
     return with_trees(problem, name, group, trees, curve)
+
+
+def _key(members: Ints) -> bytes:
+    return blake2b(members.tobytes(), digest_size=16).digest()
 
 
 def with_trees(

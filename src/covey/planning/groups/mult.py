@@ -46,7 +46,7 @@ def mult(
     if problem.sample.subscription_count == 0:
         return finished(problem, "mult", merging.group(1))
     best, curve = merging.search(lambda point: point.sample, most, every)
-    return finished(problem, "mult", merging.group(best), curve)
+    return finished(problem, "mult", merging.group(best), curve, merging.costing)
 
 
 def held_out(problem: Problem, *, measure: str = "jaccard", most: int = MOST_GROUPS) -> Grouping:
@@ -59,7 +59,7 @@ def held_out(problem: Problem, *, measure: str = "jaccard", most: int = MOST_GRO
         return finished(problem, "held-out", np.zeros(0, np.int32))
     merging = Merging(problem, measure)
     best, curve = merging.search(lambda point: point.held_out or 0.0, most, False)
-    chosen = finished(problem, "held-out", merging.group(best), curve)
+    chosen = finished(problem, "held-out", merging.group(best), curve, merging.costing)
     assert problem.held_out is not None, "documents are held out"
     assert chosen.group is not None, "there are groups"
     return not_worse(problem, chosen, document_costs(problem.held_out, chosen.group, chosen.trees))
@@ -94,6 +94,7 @@ class Merging:
 
     def __init__(self, problem: Problem, measure: str) -> None:
         self.problem = problem
+        self.costing = Costing(problem)
         self.tree: Dendrogram = dendrogram(problem.sample, measure=measure, seed=problem.seed)
         sample = problem.sample
         self.classes = settled(
@@ -114,13 +115,12 @@ class Merging:
 
     def search(self, value: Callable[[Point], float], most: int, every: bool) -> tuple[int, list[Point]]:
         """Return the number of groups with the least value, the smaller of equals, and all that were tried."""
-        costing = Costing(self.problem)
         known: dict[int, Point] = {}
         fewest, highest = max(2, self.tree.fewest), max(1, min(most, self.tree.count))
 
         def try_(groups: int) -> None:
             if groups not in known and (groups == 1 or fewest <= groups <= highest):
-                known[groups] = costing.point(members_of(self.group(groups)))
+                known[groups] = self.costing.point(members_of(self.group(groups)))
 
         if every:
             for groups in range(highest, 0, -1):

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -48,34 +49,47 @@ def regions(problem: Problem, *, most: int = MOST_TREES, rule: str = "nearest") 
     Numbers of regions are powers of two, and the smaller of equals. If no documents are held out, a third of the
     sample is.
     """
-    if rule not in RULES:
-        raise PlanError(f"no rule {rule!r} (hint: one of {', '.join(RULES)})")
-    if most < 1:
-        raise PlanError(f"the number of trees cannot be {most}")
-    problem = parted(problem)
-    assert problem.held_out is not None, "documents are held out"
-    if problem.sample.subscription_count == 0:
-        return Grouping(
-            "regions",
-            np.zeros(0, np.int32),
-            (),
-            _none(problem.sample),
-            _none(problem.held_out),
-        )
-    order = roots_of(problem.paths, problem.sample.hosts, most)
-    best: Grouping | None = None
-    curve: list[Point] = []
-    counts = sorted({min(1 << power, len(order)) for power in range(most.bit_length())})
-    for count in counts:
-        roots = centred(problem.paths, problem.sample.hosts, order[:count])
-        found = _with(problem, roots, region_trees(problem, roots), rule)
-        assert found.held_out is not None, "documents are held out"
-        curve.append(Point(count, found.sample.cost, found.held_out.cost, found.sample.copies, 0.0))
-        if best is None or best.held_out is None or found.held_out.cost < best.held_out.cost:
-            best = found
-    assert best is not None, "there is always one region"
-    spent = document_costs(problem.held_out.documents, best.trees, rule)
-    return not_worse(problem, replace(best, curve=tuple(reversed(curve))), spent)
+    return Regions(problem, most).by(rule)
+
+
+class Regions:
+    """The regions of a problem for each number of them that is tried: they do not depend on the rule."""
+
+    def __init__(self, problem: Problem, most: int = MOST_TREES) -> None:
+        if most < 1:
+            raise PlanError(f"the number of trees cannot be {most}")
+        self.problem = parted(problem)
+        self._most = most
+
+    @cached_property
+    def tried(self) -> list[tuple[Ints, tuple[Tree, ...]]]:
+        """The roots and trees of each number of regions, from few to many."""
+        problem, most = self.problem, self._most
+        order = roots_of(problem.paths, problem.sample.hosts, most)
+        counts = sorted({min(1 << power, len(order)) for power in range(most.bit_length())})
+        found = [centred(problem.paths, problem.sample.hosts, order[:count]) for count in counts]
+        return [(roots, region_trees(problem, roots)) for roots in found]
+
+    def by(self, rule: str) -> Grouping:
+        """Return the best number of regions if documents are carried by this rule, as `regions` says."""
+        if rule not in RULES:
+            raise PlanError(f"no rule {rule!r} (hint: one of {', '.join(RULES)})")
+        problem = self.problem
+        assert problem.held_out is not None, "documents are held out"
+        if problem.sample.subscription_count == 0:
+            none = np.zeros(0, np.int32)
+            return Grouping("regions", none, (), _none(problem.sample), _none(problem.held_out))
+        best: Grouping | None = None
+        curve: list[Point] = []
+        for roots, trees in self.tried:
+            found = _with(problem, roots, trees, rule)
+            assert found.held_out is not None, "documents are held out"
+            curve.append(Point(len(roots), found.sample.cost, found.held_out.cost, found.sample.copies, 0.0))
+            if best is None or best.held_out is None or found.held_out.cost < best.held_out.cost:
+                best = found
+        assert best is not None, "there is always one region"
+        spent = document_costs(problem.held_out.documents, best.trees, rule)
+        return not_worse(problem, replace(best, curve=tuple(reversed(curve))), spent)
 
 
 def placed(problem: Problem, count: int, rule: str = "nearest") -> Grouping:
@@ -95,14 +109,18 @@ def roots_of(paths: AllPaths, hosts: Ints, most: int) -> Ints:
     The best is the broker with which the distances of all subscriptions from the nearest root add up to least.
     """
     hosting, weights = _hosting(hosts)
-    far = paths.distance[:, hosting].astype(np.float64)
+    far = paths.distance[hosting].astype(np.float64)  # from each that hosts, a row
+    total = weights @ far
     nearest = np.full(len(hosting), np.inf)
     found: list[int] = []
     while len(found) < min(most, len(hosting)) and nearest.any():
-        total = np.minimum(far, nearest) @ weights
         total[found] = np.inf
         found.append(int(total.argmin()))
-        nearest = np.minimum(nearest, far[found[-1]])
+        # Only what the new root is nearer to changes the sums, and that is less and less.
+        nearer = np.flatnonzero(far[:, found[-1]] < nearest)
+        before, after = nearest[nearer, None], far[nearer, found[-1], None]
+        total -= weights[nearer] @ (np.minimum(far[nearer], before) - np.minimum(far[nearer], after))
+        nearest[nearer] = after[:, 0]
     return np.array(found, np.int32)
 
 

@@ -5,7 +5,7 @@ mult, overlap                         by likeness of documents: Jaccard's measur
 mult2, hybrid                         by what merging saves; the hybrid begins by likeness
 held-out                              by likeness, as many as cost least on documents held out, or one
 semcast …                             channels, merged or split, with and without filtering inside
-regions, regions cheapest             one copy of each document, on the tree of the region where it is wanted
+regions, regions-cheapest             one copy of each document, on the tree of the region where it is wanted
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from covey.planning.groups.semcast import CHANGES, semcast
 
 Method: TypeAlias = Callable[[Problem], Grouping]
 
+REGIONAL: Mapping[str, str] = {"regions": "nearest", "regions-cheapest": "cheapest"}  # with their rules
 METHODS: Mapping[str, Method] = {
     "single": single,
     "spt": spt,
@@ -40,8 +41,7 @@ METHODS: Mapping[str, Method] = {
         f"semcast {changes} filtered": partial(semcast, changes=changes, filtering=True)
         for changes in CHANGES
     },
-    "regions": regions,
-    "regions cheapest": partial(regions, rule="cheapest"),
+    **{name: partial(regions, rule=rule) for name, rule in REGIONAL.items()},
 }
 
 

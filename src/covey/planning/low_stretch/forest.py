@@ -30,12 +30,23 @@ def completed(graph: Graph, links: ArrayLike, root: int) -> Tree:
         count, piece = connected(graph, chosen)
         if used + count != graph.nodes:
             raise PlanError("the links that a tree must have form a cycle")
-        members = np.argsort(piece, kind="stable").astype(np.int32)
-        starts = np.zeros(count + 1, np.int32)
-        np.cumsum(np.bincount(piece, minlength=count), out=starts[1:])
-        adjacency = (graph.offsets, graph.neighbours, graph.links, graph.costs)
-        _join(*adjacency, piece, members, starts, root, chosen)
+        chosen |= _joined(graph, count, piece, root)
     return Tree(graph, np.flatnonzero(chosen), root)
+
+
+def bridges(graph: Graph, allowed: Mask, root: int) -> Ints:
+    """Return the links that `completed` adds to any spanning forest of the allowed links: only its pieces matter."""
+    return np.flatnonzero(_joined(graph, *connected(graph, allowed), root)).astype(np.int32)
+
+
+def _joined(graph: Graph, count: int, piece: Ints, root: int) -> Mask:
+    members = np.argsort(piece, kind="stable").astype(np.int32)
+    starts = np.zeros(count + 1, np.int32)
+    np.cumsum(np.bincount(piece, minlength=count), out=starts[1:])
+    chosen = np.zeros(len(graph.ends), np.bool_)
+    adjacency = (graph.offsets, graph.neighbours, graph.links, graph.costs)
+    _join(*adjacency, piece, members, starts, root, chosen)
+    return chosen
 
 
 @kernel

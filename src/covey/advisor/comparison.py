@@ -1,0 +1,148 @@
+"""Sections of the report that compare: the alternatives, numbers of groups, and what was replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from covey.advisor import charts
+from covey.advisor.advice import Advice, Tried
+from covey.advisor.contents import Contents
+from covey.advisor.page import figure, number, table
+from covey.advisor.summary import saving_text
+
+
+def alternatives_section(contents: Contents) -> str:
+    """Return the alternatives compared, as a picture and a table."""
+    summary = contents.summary
+    if not summary.rows:
+        return ""
+    rows, kinds = [], []
+    for row in summary.rows:
+        tags = '<span class="tag">chosen</span>' if row.chosen else ""
+        meaning = f'<br><span class="fine">{escape(row.meaning)}</span>' if row.meaning else ""
+        good = "" if not row.saving else ' class="good"' if row.saving > 0 else ' class="bad"'
+        rows.append(
+            [
+                f"{escape(row.name)}{tags}{meaning}",
+                *(number(row.costs.get(key)) for key, _ in summary.parts),
+                f'<td class="number"><span{good}>{saving_text(row.saving)}</span></td>',
+                *(number(row.numbers.get(key)) for key, _ in NUMBERS),
+            ]
+        )
+        kinds.append("chosen" if row.chosen else "floor" if row.floor else "")
+    heads = [
+        "alternative",
+        *(f"cost, {escape(title)}" for _, title in summary.parts),
+        "saving",
+        *(title for _, title in NUMBERS),
+    ]
+    costs = {row.name: row.costs for row in summary.rows if row.name != "flooding"}
+    chosen = next((row.name for row in summary.rows if row.chosen), "")
+    picture = charts.alternatives(costs, summary.parts, chosen, "the alternatives compared")
+    caption = (
+        "What an event costs on average: links crossed, each at its cost. Training events are those that a plan was "
+        "fitted to; those held out chose between plans; fresh ones did neither, and say what to expect. Flooding is "
+        "left out of the picture."
+    )
+    return (
+        f"<section><h2>Alternatives</h2>{figure(picture, caption)}"
+        f"{table(heads, rows, kinds)}<p class='fine'>Saving: against {escape(summary.now)}, by "
+        f"{escape(dict(summary.parts)[summary.judged])}. Entries: of all brokers' tables, equal filters as one, "
+        "without advertisements. False positives: cost of crossing links beyond which nobody wants the event. "
+        "Copies: how often an event sets out on a tree.</p></section>"
+    )
+
+
+NUMBERS = (
+    ("trees", "trees"),
+    ("table_entries", "entries"),
+    ("false_positives", "false positives"),
+    ("copies", "copies"),
+    ("duplicates", "duplicates"),
+)
+
+
+def curve_section(contents: Contents) -> str:
+    """Return cost against the number of groups, if several were tried."""
+    basis = contents.plan.basis
+    points = basis.get("curve")
+    if not isinstance(points, list) or len(points) < 2:
+        return ""
+    events = {"sample": basis.get("training"), "held_out": basis.get("held_out")}
+    good = [
+        _per_event(point, events)
+        for point in points
+        if isinstance(point, dict) and point.get("groups", 0) > 0
+    ]
+    if len(good) < 2:
+        return ""
+    caption = (
+        "What an event costs on average with so many groups or regions, each with a tree of its own: events that trees "
+        "were fitted to (sample), and those held out. Rings mark the least."
+    )
+    picture = figure(charts.curve(good, "cost by number of groups"), caption)
+    return f"<section><h2>How many groups</h2>{picture}</section>"
+
+
+def _per_event(point: Mapping[str, Any], events: Mapping[str, Any]) -> dict[str, float]:
+    """Return a point with costs by event, without those of no events."""
+    found = {"groups": point["groups"]}
+    for key, count in events.items():
+        if isinstance(count, int) and count > 0 and isinstance(point.get(key), int | float):
+            found[key] = point[key] / count
+    return found
+
+
+def advice_section(advice: Advice | None) -> str:
+    """Return what was replayed, as a picture and a table, cheapest first."""
+    if advice is None:
+        return ""
+    order = sorted(advice.tried, key=_cost)
+    whole = any(one.entries is not None for one in advice.tried)
+    rows, kinds = [], []
+    for one in order:
+        tags = '<span class="tag">recommended</span>' if one is advice.best else ""
+        tags += '<span class="tag grey">runs now</span>' if one is advice.now else ""
+        name = escape(one.candidate.name) + tags
+        told = "with" if one.candidate.advertisements else "without"
+        kinds.append("chosen" if one is advice.best else "now" if one is advice.now else "")
+        if one.measured is None:
+            rows.append([name, told, f'<td colspan="{7 + whole}" class="fine">{escape(one.problem)}</td>'])
+            continue
+        measured = one.measured
+        rows.append(
+            [
+                name,
+                told,
+                number(measured.cost / max(1, advice.events)),
+                number(measured.forwarded),
+                number(measured.false_positives),
+                number(measured.entries),
+                number(measured.largest),
+                number(measured.control),
+                number(measured.delivered),
+                *([number(one.entries)] if whole else []),
+            ]
+        )
+    heads = ["way of routing", "advertisements", "cost of an event", "transmissions", "false positives"]
+    heads += ["entries", "largest table", "control messages", "deliveries"]
+    heads += ["entries with all subscriptions"] if whole else []
+    items = "".join(f"<li>{escape(text)}</li>" for text in advice.notes)
+    caption = (
+        f"Left is smaller tables, down is less traffic. What costs more than {charts.FAR:g} times the cheapest is "
+        "left out."
+    )
+    return (
+        f"<section><h2>Every strategy, on your own traffic</h2><p>{escape(advice.sentence)}</p>"
+        f"{figure(charts.tried(advice, 'traffic against tables'), caption)}{table(heads, rows, kinds)}"
+        f"<ul class='fine'>{items}</ul></section>"
+    )
+
+
+def _cost(one: Tried) -> tuple[float, int, int]:
+    measured = one.measured
+    if measured is None:
+        return float("inf"), 0, 0
+    return measured.cost, measured.entries, measured.control

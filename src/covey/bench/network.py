@@ -1,0 +1,183 @@
+"""Events through real brokers on this machine: how many a second, and how long they take, beside nats-server.
+
+A publisher, the brokers and a subscriber are processes of their own, on loopback. Every broker has the filters of
+others, none of which matches. nats-server, if it is installed with nats-py, carries as many events by subject, in the
+same run. Columns:
+
+    system, hops, subscribers   how many brokers events pass; connections that each get every event
+    events_s                    events a second that are delivered, all subscribers together
+    published_s                 events a second that are published meanwhile
+    p50_ms, p99_ms, max_ms      from publishing to the subscriber's program, at half of that load
+    lost                        events that did not arrive
+    publisher_us, subscriber_us CPU time of the programs, for each event
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from covey.bench.network_ends import CoveyEnd, End, NatsEnd
+from covey.bench.network_programs import Program, others, publisher, subscriber
+from covey.bench.timing import Row, rounded
+from covey.broker.config import BrokerConfig, LinkConfig, Queue
+from covey.broker.forking import Family, listen
+from covey.errors import CoveyError
+
+EVENTS: Final = 200_000
+FILTERS: Final = 10_000
+HOPS: Final = (1, 2, 3)
+SUBSCRIBERS: Final = (10, 100)
+HALF_LOAD_S: Final = 3.0
+
+Progress = Callable[[str], None]
+
+
+def run(
+    progress: Progress,
+    *,
+    events: int = EVENTS,
+    filters: int = FILTERS,
+    hops: Sequence[int] = HOPS,
+    subscribers: Sequence[int] = SUBSCRIBERS,
+    peers: bool = True,
+    half_load_s: float = HALF_LOAD_S,
+) -> list[Row]:
+    """Return a row of figures for each number of hops, of subscribers, and each peer that is installed."""
+    rows: list[Row] = []
+    for count in hops:
+        progress(f"{count} {'hop' if count == 1 else 'hops'}")
+        with _brokers(count) as (first, last), Program(others, last, filters):
+            rows.append(_measured("covey", CoveyEnd, (first, last), count, 1, events, half_load_s))
+    for connections in subscribers:
+        progress(f"{connections} subscribers")
+        with _brokers(1) as (first, last), Program(others, last, filters):
+            rows.append(_measured("covey", CoveyEnd, (first, last), 1, connections, events, half_load_s))
+    if peers and has_nats():
+        for connections in (1, *subscribers):
+            progress(f"nats-server, {connections} {'subscriber' if connections == 1 else 'subscribers'}")
+            with _nats() as port:
+                rows.append(_measured("nats", NatsEnd, (port, port), 1, connections, events, half_load_s))
+    return [rounded(row) for row in rows]
+
+
+def _measured(
+    system: str,
+    make: Callable[[], End],
+    ports: tuple[int, int],
+    hops: int,
+    connections: int,
+    events: int,
+    half_load_s: float,
+) -> Row:
+    """Measure how much goes through, and how long events take at half of that."""
+    count = max(100, events // connections)
+    with (
+        Program(subscriber, make, ports[1], connections) as receiving,
+        Program(publisher, make, ports[0]) as publishing,
+    ):
+        used_s = _once(publishing, receiving, max(10, count // 10), connections)[4:]  # so that all is warm
+        start_s, end_s, last_s, seen, *cpu_s = _once(publishing, receiving, count, connections)
+        sent_s, took_s = count / (end_s - start_s), max(last_s, end_s) - start_s
+        load = count / took_s / 2
+        paced = max(10, int(load * half_load_s))
+        receiving.say((paced * connections, True))
+        publishing.say((paced, load))
+        publishing.expect()
+        received = receiving.expect()
+    delays_ms = np.array(received.delays_us or [0.0]) / 1e3
+    return {
+        "system": system,
+        "hops": hops,
+        "subscribers": connections,
+        "events_s": round(seen / (last_s - start_s)),
+        "published_s": round(sent_s),
+        "half_load_s": round(load),
+        "p50_ms": float(np.percentile(delays_ms, 50)),
+        "p99_ms": float(np.percentile(delays_ms, 99)),
+        "max_ms": float(delays_ms.max()),
+        "lost": count * connections - seen + paced * connections - received.events,
+        "publisher_us": (cpu_s[0] - used_s[0]) / count * 1e6,
+        "subscriber_us": (cpu_s[1] - used_s[1]) / (count * connections) * 1e6,
+    }
+
+
+def _once(publishing: Program, receiving: Program, count: int, connections: int) -> list[float]:
+    """Publish so many at once; return when it began and ended, when the last came, how many, and CPU times so far."""
+    receiving.say((count * connections, False))
+    publishing.say((count, 0))
+    said, received = publishing.expect(), receiving.expect()
+    if isinstance(said, str) or isinstance(received, str):
+        raise CoveyError(f"the measurement failed: {said!s:.100} {received!s:.100}")
+    start_s, end_s, publisher_s = said
+    return [start_s, end_s, received.last_s, received.events, publisher_s, received.cpu_s]
+
+
+# -- servers -------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _brokers(hops: int) -> Iterator[tuple[int, int]]:
+    """Run brokers in a row; yield the ports of the first and the last."""
+    names = [f"b{number}" for number in range(1, hops + 1)]
+    sockets = {name: listen("127.0.0.1", 0) for name in names}
+    ports = {name: int(one.getsockname()[1]) for name, one in sockets.items()}
+    bounds = Queue(2_000_000, 1 << 30)
+    configs = {}
+    for number, name in enumerate(names):
+        links = [LinkConfig(names[number - 1], "127.0.0.1", ports[names[number - 1]])] if number else []
+        links += [LinkConfig(names[number + 1])] if number + 1 < hops else []
+        configs[name] = BrokerConfig(
+            name=name,
+            port=ports[name],
+            links=tuple(links),
+            client_bounds=bounds,
+            link_bounds=bounds,
+            log_level="error",
+        )
+    family = Family()
+    try:
+        family.start(configs, sockets)
+        family.wait("ready", 60.0)
+        yield ports[names[0]], ports[names[-1]]
+    finally:
+        family.stop(10.0)
+
+
+def has_nats() -> bool:
+    """Return whether nats-server and nats-py are installed."""
+    return shutil.which("nats-server") is not None and importlib.util.find_spec("nats") is not None
+
+
+@contextlib.contextmanager
+def _nats() -> Iterator[int]:
+    """Run nats-server; yield its port."""
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = int(one.getsockname()[1])
+    command = ["nats-server", "-a", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.05)
+        else:
+            raise CoveyError("nats-server does not answer")
+        yield port
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def machine_load() -> float:
+    """Return how many processes have wanted to run of late: figures mean little where others do."""
+    return os.getloadavg()[0]

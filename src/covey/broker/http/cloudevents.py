@@ -1,0 +1,199 @@
+"""CloudEvents 1.0 as events, and events as CloudEvents. docs/clients.md says the mapping for people.
+
+    in     context attributes and extensions → attributes of the same name
+           data that is a JSON object        → attributes `data.…`, and as bytes the payload
+           any other data                    → the payload
+    out    an event that was a CloudEvent is one again, the same
+           any other: id is its name, source its publisher, type `covey.event`, data its content, and its payload is
+           the extension `payload`, in base64
+
+Everything is bounded by the size of the request; whatever is wrong is an EventError of one line.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from covey.errors import EventError
+
+STRUCTURED: Final = "application/cloudevents+json"
+BATCH: Final = "application/cloudevents-batch+json"
+VERSION: Final = "1.0"
+REQUIRED: Final = ("specversion", "id", "source", "type")
+PREFIX: Final = "ce-"
+
+_NAME: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_batch: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class Posted(NamedTuple):
+    """An event as it is published."""
+
+    content: dict[str, Any]
+    payload: bytes
+
+
+def is_json(media_type: str) -> bool:
+    """Return whether data of this type is JSON; data of no type is."""
+    kind = media_type.partition(";")[0].strip().lower()
+    return kind == "" or kind.endswith(("/json", "+json"))
+
+
+# -- in ------------------------------------------------------------------------------------------------------
+
+
+def read_structured(body: bytes | msgspec.Raw) -> Posted:
+    """Return the event of a body in the JSON format."""
+    members = _decoded(_members, body, "a CloudEvent is a JSON object")
+    data, encoded = members.pop("data", None), members.pop("data_base64", None)
+    content = {name: _value(name, _decoded(msgspec.json.decode, raw, name)) for name, raw in members.items()}
+    content = _checked({name: value for name, value in content.items() if value is not None})
+    if encoded is not None:
+        if data is not None:
+            raise EventError("a CloudEvent has data or data_base64, not both")
+        return Posted(content, _base64(_decoded(msgspec.json.decode, encoded, "data_base64")))
+    if data is None or bytes(data) == b"null":
+        return Posted(content, b"")
+    value = _decoded(msgspec.json.decode, data, "data")
+    if not is_json(content.get("datacontenttype", "")):
+        if not isinstance(value, str):
+            raise EventError("data that is not JSON is a text, or data_base64")
+        return Posted(content, value.encode())
+    return _with_data(content, value, bytes(data))
+
+
+def read_batch(body: bytes, most: int) -> list[Posted]:
+    """Return the events of a body in the JSON batch format, `most` at most."""
+    events = _decoded(_batch, body, "a batch of CloudEvents is a JSON array")
+    if len(events) > most:
+        raise EventError(f"a batch of {len(events):,} events; at most {most:,} are taken")
+    return [read_structured(one) for one in events]
+
+
+def read_binary(headers: Mapping[str, str], media_type: str, body: bytes) -> Posted:
+    """Return the event whose attributes are headers (`ce-id: …`) and whose data is the body."""
+    content: dict[str, Any] = {}
+    for name, text in headers.items():
+        if name.lower().startswith(PREFIX):
+            short = name.lower()[len(PREFIX) :]
+            content[short] = _value(short, _header(text))
+    if media_type:
+        content["datacontenttype"] = media_type
+    content = _checked(content)
+    if not media_type or not is_json(media_type) or not body:
+        return Posted(content, body)
+    return _with_data(content, _decoded(msgspec.json.decode, body, "data"), body)
+
+
+def _header(text: str) -> str:
+    # As the HTTP binding has it: in quotes perhaps, and percent-encoded.
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = re.sub(r"\\(.)", r"\1", text[1:-1])
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise EventError("a header is not percent-encoded UTF-8") from None
+
+
+def _with_data(content: dict[str, Any], value: Any, payload: bytes) -> Posted:
+    if isinstance(value, dict):
+        content["data"] = value
+    return Posted(content, payload)
+
+
+def _checked(content: dict[str, Any]) -> dict[str, Any]:
+    for name in REQUIRED:
+        if not isinstance(content.get(name), str) or not content[name]:
+            raise EventError(f"a CloudEvent has the attribute {name}, a text")
+    if content["specversion"] != VERSION:
+        raise EventError(f"CloudEvents {VERSION} are taken, not {content['specversion']!r:.20}")
+    if not isinstance(content.get("datacontenttype", ""), str):
+        raise EventError("the attribute datacontenttype is a text")
+    return content
+
+
+def _value(name: str, value: Any) -> Any:
+    if not _NAME.fullmatch(name) or name in ("data", "data_base64"):
+        raise EventError(f"{name!r:.40} is no name of a CloudEvent's attribute: small letters and digits")
+    if value is not None and not isinstance(value, (str, bool, int)):
+        raise EventError(f"the attribute {name} is a text, an integer or a boolean")
+    return value
+
+
+def _base64(text: Any) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except (Base64Error, TypeError, ValueError):
+        raise EventError("data_base64 is not base64") from None
+
+
+def _decoded(decode: Any, data: bytes | msgspec.Raw, what: str) -> Any:
+    try:
+        return decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError) as error:
+        raise EventError(f"{what}: {error!s:.120}") from None
+
+
+# -- out -----------------------------------------------------------------------------------------------------
+
+
+def write(name: str, publisher: str, content: Any, payload: bytes) -> bytes:
+    """Return an event as a CloudEvent in the JSON format, on one line.
+
+    `content` is a dict of attributes, a frozenset of words, or the text of a document.
+    """
+    if isinstance(content, dict) and _is_one(content):
+        return _encoded(_again(content, payload))
+    shown: dict[str, Any] = {
+        "specversion": VERSION,
+        "id": name,
+        "source": f"/clients/{publisher}",
+        "type": "covey.event",
+    }
+    if isinstance(content, dict):
+        shown |= {"datacontenttype": "application/json", "data": content}
+    elif isinstance(content, frozenset):
+        shown |= {"datacontenttype": "application/json", "data": sorted(content)}
+    else:
+        shown |= {"datacontenttype": "application/xml", "data": content}
+    if payload:
+        shown["payload"] = b64encode(payload).decode()
+    return _encoded(shown)
+
+
+def _is_one(content: dict[str, Any]) -> bool:
+    return content.get("specversion") == VERSION and all(
+        isinstance(content.get(name), str) for name in REQUIRED
+    )
+
+
+def _again(content: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    shown = {name: value for name, value in content.items() if "." not in name and name != "data"}
+    if not payload:
+        return shown
+    media_type = content.get("datacontenttype", "")
+    if is_json(media_type if isinstance(media_type, str) else ""):
+        try:
+            msgspec.json.decode(payload)
+            # The same text without line breaks: numbers stay as they were written.
+            return shown | {"data": msgspec.Raw(msgspec.json.format(payload, indent=-1))}
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError):
+            pass
+    elif media_type.startswith("text/") or media_type.partition(";")[0].endswith(("/xml", "+xml")):
+        try:
+            return shown | {"data": payload.decode()}
+        except UnicodeDecodeError:
+            pass
+    return shown | {"data_base64": b64encode(payload).decode()}
+
+
+def _encoded(shown: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(shown)

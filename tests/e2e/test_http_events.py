@@ -1,0 +1,212 @@
+"""Events over HTTP beside a real broker: posting, listening, permissions, limits, and what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from tests.e2e.near import broker, eventually, run, url
+
+import covey
+from covey.broker.http.events import Gateway, GatewayLimits
+from covey.broker.peers import Permissions
+from covey.broker.server import Broker
+from covey.errors import RefusedError
+
+BASE = {"specversion": "1.0", "id": "1", "source": "/s", "type": "quote"}
+STRUCTURED = {"Content-Type": "application/cloudevents+json"}
+
+
+@asynccontextmanager
+async def gateway(one: Broker, **options: Any) -> AsyncIterator[str]:
+    """Serve a broker's events; give their address."""
+    server = web.Application()
+    server.add_subapp("/events", Gateway(one, max_frame=one.config.max_frame, **options).application())
+    runner = web.AppRunner(server, shutdown_timeout=1.0)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/events"
+    finally:
+        await runner.cleanup()
+
+
+async def next_event(stream: aiohttp.StreamReader) -> dict[str, str]:
+    """Return the fields of the next server-sent event that is not only a comment."""
+    while True:
+        fields: dict[str, str] = {}
+        while (line := (await stream.readline()).decode().rstrip("\n")) != "":
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        if set(fields) - {""}:
+            return fields
+        if stream.at_eof():
+            raise AssertionError("the stream has ended")
+
+
+def test_every_mode_of_posting_reaches_subscribers_and_listeners() -> None:
+    async def main() -> None:
+        async with (
+            broker() as a,
+            gateway(a) as events_url,
+            covey.connect(url(a.port)) as client,
+            client.subscribe("data.price > 10") as events,
+            aiohttp.ClientSession() as session,
+            session.get(events_url, params={"filter": "data.price > 10 or price > 10"}) as listening,
+        ):
+            assert listening.status == 200
+            assert listening.content_type == "text/event-stream"
+            assert await listening.content.readline() == b": subscribed\n"
+            one = {**BASE, "data": {"price": 12}}
+            async with session.post(events_url, json=one, headers=STRUCTURED) as answer:
+                assert (answer.status, await answer.json()) == (202, {"events": 1, "confirmed": False})
+            batch = [{**BASE, "id": str(n), "data": {"price": n}} for n in range(9, 13)]
+            media_type = {"Content-Type": "application/cloudevents-batch+json"}
+            async with session.post(events_url, json=batch, headers=media_type) as answer:
+                assert (await answer.json())["events"] == 4
+            headers = {f"ce-{name}": value for name, value in BASE.items()}
+            headers |= {"Content-Type": "application/json"}
+            async with session.post(events_url, data=b'{"price": 50}', headers=headers) as answer:
+                assert answer.status == 202
+            await client.publish({"price": 60}, b"native")
+            got = [await events.next(5) for _ in range(4)]
+            assert [event["data.price"] for event in got] == [12, 11, 12, 50]
+            assert got[0]["type"] == "quote"
+            assert json.loads(got[0].data) == {"price": 12}
+            heard = [await next_event(listening.content) for _ in range(5)]
+            shown = [json.loads(fields["data"]) for fields in heard]
+            assert shown[0] == one
+            assert [event["data"] for event in shown] == [
+                {"price": 12}, {"price": 11}, {"price": 12}, {"price": 50}, {"price": 60},
+            ]  # fmt: skip
+            assert shown[4]["type"] == "covey.event"
+            assert heard[0]["id"] == got[0].id
+            assert shown[4]["id"] == heard[4]["id"]
+            assert a.exchange.router.counters.get("flooded_events", 0) <= 1  # only the native one
+
+    run(main)
+
+
+def test_mistakes_are_problems_of_one_line() -> None:
+    async def main() -> None:
+        limits = GatewayLimits(body_bytes=1_000, batch=2, streams=1)
+        async with (
+            broker() as a,
+            gateway(a, limits=limits) as events_url,
+            aiohttp.ClientSession() as session,
+        ):
+
+            async def problem(status: int, part: str, method: str = "POST", **request: Any) -> None:
+                async with session.request(method, events_url, **request) as answer:
+                    text = await answer.text()
+                    assert answer.status == status, text
+                    assert answer.content_type == "application/problem+json"
+                    assert "\n" not in text
+                    assert part in json.loads(text)["detail"]
+                    assert json.loads(text)["status"] == status
+
+            await problem(415, "ce-id", data=b"{}")
+            await problem(400, "JSON object", data=b"[", headers=STRUCTURED)
+            await problem(400, "attribute specversion", json={}, headers=STRUCTURED)
+            await problem(413, "at most 1,000", data=b"-" * 2_000, headers=STRUCTURED)
+
+            async def endless() -> AsyncIterator[bytes]:
+                for _ in range(100):
+                    yield b"-" * 100
+
+            await problem(413, "more than 1,000", data=endless(), headers=STRUCTURED)
+            batch = {"Content-Type": "application/cloudevents-batch+json"}
+            await problem(400, "at most 2", data=b"[{},{},{}]", headers=batch)
+            await problem(400, "which events", "GET")
+            await problem(400, "character", "GET", params={"filter": "price >"})
+            await problem(400, "language", "GET", params={"filter": "a", "language": "sql"})
+            await problem(400, "true or false", params={"confirm": "perhaps"}, data=b"")
+            async with session.get(events_url, params={"filter": "a = 1"}, headers={"Last-Event-ID": "7.1"}):
+                await problem(503, "listen already", "GET", params={"filter": "a = 1"})
+            async with session.put(events_url) as answer:
+                assert answer.status == 405
+
+    run(main)
+
+
+def test_permissions_are_those_of_the_credentials() -> None:
+    async def main() -> None:
+        ann = Permissions("ann", covey.parse("type = 'quote'"), covey.parse("type = 'quote'"))
+
+        async def authorise(request: web.Request) -> Permissions:
+            if request.headers.get("Authorization") != "Bearer secret":
+                raise RefusedError("who are you?")
+            return ann
+
+        async with (
+            broker() as a,
+            gateway(a, authorise=authorise) as events_url,
+            aiohttp.ClientSession() as session,
+        ):
+            async with session.post(events_url, json=BASE, headers=STRUCTURED) as answer:
+                assert answer.status == 401
+                assert answer.headers["WWW-Authenticate"] == "Bearer"
+            known = {"Authorization": "Bearer secret"}
+            async with session.post(events_url, json=BASE, headers=STRUCTURED | known) as answer:
+                assert answer.status == 202
+            other = {**BASE, "type": "order"}
+            async with session.post(events_url, json=other, headers=STRUCTURED | known) as answer:
+                assert answer.status == 403
+                assert "ann may not publish" in (await answer.json(content_type=None))["detail"]
+            async with session.get(events_url, params={"filter": "x = 1"}, headers=known) as answer:
+                assert answer.status == 403
+            mine = {"filter": "type = 'quote' and x = 1"}
+            async with session.get(events_url, params=mine, headers=known) as answer:
+                assert answer.status == 200
+
+    run(main)
+
+
+def test_a_slow_listener_is_cut_off_and_others_are_not() -> None:
+    async def main() -> None:
+        limits = GatewayLimits(pending_events=5, heartbeat_s=0.05)
+        async with (
+            broker() as a,
+            gateway(a, limits=limits) as events_url,
+            aiohttp.ClientSession() as session,
+            covey.connect(url(a.port)) as client,
+        ):
+            async with session.get(events_url, params={"filter": "x >= 0"}) as slow:
+                await client.publish_many([({"x": x}, b"-" * 100) for x in range(1_000)])
+                fields = await next_event(slow.content)
+                while "event" not in fields:
+                    fields = await next_event(slow.content)
+                assert fields["event"] == "error"
+                assert "too slow" in json.loads(fields["data"])["detail"]
+            await eventually(lambda: len(a.exchange.clients) == 1)
+            async with session.get(events_url, params={"filter": "x >= 0"}) as listening:
+                assert await listening.content.readline() == b": subscribed\n"
+                await listening.content.readline()
+                assert await listening.content.readline() == b": alive\n"
+                await client.publish({"x": 1})
+                assert json.loads((await next_event(listening.content))["data"])["data"] == {"x": 1}
+            # A listener that goes is forgotten.
+            await eventually(lambda: len(a.exchange.clients) == 1)
+
+    run(main)
+
+
+def test_listeners_are_told_when_the_broker_ends() -> None:
+    async def main() -> None:
+        async with broker() as a, aiohttp.ClientSession() as session:
+            async with gateway(a) as events_url:
+                listening = await session.get(events_url, params={"filter": "x = 1"})
+                await listening.content.readline()
+                async with session.post(events_url, json=BASE, headers=STRUCTURED) as answer:
+                    assert answer.status == 202
+            assert (await next_event(listening.content))["event"] == "error"
+            listening.close()
+            await eventually(lambda: not a.exchange.clients)
+            await asyncio.sleep(0)
+
+    run(main)
