@@ -17,8 +17,9 @@ from aiohttp import web
 from covey.broker.credentials import read_token_hash
 from covey.broker.explaining import Question, explain
 from covey.broker.http.config import AdminConfig
+from covey.broker.lists import MAX_PAGE, Page, linkz, planz, routez, subz
 from covey.broker.metrics import CONTENT_TYPE, exposition
-from covey.broker.sight import MAX_PAGE, Page, Row, Sight
+from covey.broker.sight import Row, Sight
 from covey.broker.tls import Contexts
 from covey.errors import ConfigError, CoveyError
 
@@ -103,7 +104,9 @@ class Admin:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if self._token is not None and request.path not in OPEN:
             given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(sha256(given.encode()).digest(), self._token):
+            # Bytes that are not UTF-8 come as surrogates.
+            digest = sha256(given.encode("utf-8", "surrogateescape")).digest()
+            if not hmac.compare_digest(digest, self._token):
                 return _answer({"error": "the admin pages of this broker want a token"}, 401)
         try:
             return await handler(request)
@@ -127,19 +130,19 @@ class Admin:
         return _answer(self._sight.varz())
 
     async def _linkz(self, request: web.Request) -> web.Response:
-        return _answer(self._sight.linkz(_page(request)))
+        return _answer(linkz(self._sight, _page(request)))
 
     async def _subz(self, request: web.Request) -> web.Response:
-        return _answer(self._sight.subz(_page(request), request.query.get("key", "")))
+        return _answer(subz(self._sight, _page(request), request.query.get("key", "")))
 
     async def _routez(self, request: web.Request) -> web.Response:
         what = request.query.get("what", "entries")
         if what not in ("entries", "advertisements"):
             raise ConfigError(f"what={what!r:.40} is neither entries nor advertisements")
-        return _answer(self._sight.routez(_page(request), what))
+        return _answer(routez(self._sight, _page(request), what))
 
     async def _planz(self, request: web.Request) -> web.Response:
-        return _answer(self._sight.planz())
+        return _answer(planz(self._sight))
 
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=exposition(self._sight).encode(), headers={"Content-Type": CONTENT_TYPE})
