@@ -219,7 +219,7 @@ def test_slow_consumers_are_named() -> None:
             pages = Pages(session, a)
             slow = await stack.enter_async_context(connect(url(a)))
             await subscribed(stack, slow, "a = 1")
-            slow._connection.hold()  # type: ignore[union-attr]
+            slow._session.link.connection.hold()  # type: ignore[union-attr]
             (link,) = a.exchange.clients
             one = await stack.enter_async_context(connect(url(a)))
             for _ in range(400):
@@ -231,7 +231,7 @@ def test_slow_consumers_are_named() -> None:
             metrics = read_metrics(await pages.text("/metrics"))
             assert f'covey_slow_consumer_events{{link="{link}",name=""}}' in metrics
             assert metrics["covey_events_dropped_total"] > 0
-            slow._connection.go_on()  # type: ignore[union-attr]
+            slow._session.link.connection.go_on()  # type: ignore[union-attr]
 
     run(work())
 
@@ -256,6 +256,10 @@ def test_a_token_protects_the_pages() -> None:
                     open_to_all = endpoint.path in ("/healthz", "/readyz")
                     assert status == (200 if allowed or open_to_all else 401), (endpoint.path, token)
             assert (await Pages(session, a).get("/metrics"))[0] == 401
+            reader, writer = await asyncio.open_connection("127.0.0.1", a.admin.port)
+            writer.write(b"GET /varz HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
+            assert (await reader.readline()).split()[1] == b"401"
+            writer.close()
 
     run(work())
 

@@ -399,9 +399,6 @@ def test_permissions_to_publish() -> None:
 
 
 def test_permissions_to_replace() -> None:
-    from covey.core.families import parse
-    from covey.wire.messages import ReplaceRequest
-
     async def work() -> None:
         async with (
             Broker(listening(read_security(GUARDED))) as a,
@@ -410,11 +407,11 @@ def test_permissions_to_replace() -> None:
             ann.subscribe("price > 20") as events,
         ):
             with pytest.raises(CoveyError, match="ann may not subscribe"):
-                await ann._request(ReplaceRequest, events.sid, parse("price > 0").encode())
+                await events.replace("price > 0")
             await bob.publish({"price": 5})
             await bob.publish({"price": 25})
             assert (await anext(events)).content == {"price": 25}
-            await ann._request(ReplaceRequest, events.sid, parse("price > 10").encode())
+            await events.replace("price > 10")
             await bob.publish({"price": 5})
             await bob.publish({"price": 15})
             assert (await anext(events)).content == {"price": 15}

@@ -55,6 +55,13 @@ def test_anonymous(document: dict[str, Any], host: str, allowed: bool) -> None:
             known(made(document, host))
 
 
+def test_where_nobody_has_credentials_none_are_looked_at() -> None:
+    assert known(made({}), token="any") == known(made({}))
+    assert known(made({}), user="ann", password="any") == known(made({}))
+    with pytest.raises(AccessError, match="not those of anybody"):
+        known(made({}, "0.0.0.0"), token="any")
+
+
 def test_loopback_is_what_only_this_machine_reaches() -> None:
     assert is_loopback("127.3.2.1")
     assert not any(map(is_loopback, ["0.0.0.0", "::", "192.168.0.1", "localhost.example"]))

@@ -24,6 +24,7 @@ from typing import Final
 
 from covey.broker.config import LinkConfig
 from covey.broker.exchange import Exchange
+from covey.broker.logs import say
 from covey.broker.overlay import Overlay, pair
 from covey.broker.peers import Neighbour
 from covey.wire.frames import Kind
@@ -135,7 +136,7 @@ class Links:
                 continue
             link.given_up = True
             if link.is_routed:
-                log.warning("broker %s gives up %s, away for %d s", self.overlay.me, name, away_s)
+                say(log, logging.WARNING, "link given up", broker=self.overlay.me, link=name, away_s=away_s)
                 self._route_down(link)
                 self.exchange.given_up(name)
             self._expect()
@@ -222,10 +223,10 @@ class Links:
                     link.unanswered += 1
                     self._say(link, Detach())
                     if link.attached:
-                        log.info("broker %s routes no longer over its link to %s", me, name)
+                        say(log, logging.INFO, "link off the tree", broker=me, link=name)
                         self._route_down(link)
             if self._is_bypassed(name, link):
-                log.info("broker %s reaches %s on another way", me, name)
+                say(log, logging.INFO, "link bypassed", broker=me, link=name)
                 self._route_down(link)
         self._expect()
         self._news_s = self.exchange.now_s

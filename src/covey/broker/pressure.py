@@ -28,12 +28,19 @@ MAX_NAMED: Final = 1_000  # of whom is counted by name
 class Pressure:
     """The full links of one broker, and who waits for them; `name_of` gives people's name of a link."""
 
-    def __init__(self, inbox: Inbox, name_of: Callable[[Connection], str], counters: Counter[str]) -> None:
+    def __init__(
+        self,
+        inbox: Inbox,
+        name_of: Callable[[Connection], str],
+        counters: Counter[str],
+        broker: str = "",
+    ) -> None:
         self.slow: Counter[str] = Counter()
         self.source: Connection | None = None  # whose frames are being handled
         self._inbox = inbox
         self._name_of = name_of
         self._counters = counters
+        self._broker = broker
         self._sources: dict[Connection, dict[Connection, None]] = {}  # that wait, by the full link
         self._full_since_s: dict[Connection, tuple[float, int]] = {}  # with the bytes that it had taken then
         self._named_s: dict[Connection, float] = {}
@@ -69,6 +76,7 @@ class Pressure:
             log,
             logging.WARNING,
             "slow consumer",
+            broker=self._broker,
             link=name,
             waiting=connection.lanes.count,
             consequence=consequence,

@@ -161,6 +161,10 @@ class Security:
         self, *, user: str, password: str, token: str, address: str, now_s: float
     ) -> Permissions | None:
         """Return a client's permissions; None if a password must be checked by `prove`; AccessError if refused."""
+        if not self.has_credentials and self._anonymous is not None:
+            return (
+                self._anonymous
+            )  # there is nothing to compare with, and whoever shows nothing may come in too
         if user:
             self._check_throttle(address, user, now_s)
             return self._users[user] if self._remember(user, password) in self._remembered else None

@@ -76,7 +76,7 @@ class Broker:
         self.samples = Samples(self.exchange, config) if config.sample else None
         self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
         self.overlay = Overlay(config.name, time.time_ns() // 1000, config.max_brokers)
-        self.pressure = Pressure(self.inbox, self.name_of, self.exchange.counters)
+        self.pressure = Pressure(self.inbox, self.name_of, self.exchange.counters, config.name)
         self.links: Links
         self.is_draining = False
         self.peers: dict[Connection, Client | Neighbour | None] = {}

@@ -1,6 +1,7 @@
 """A whole overlay in one file, for `covey up`.
 
 first_port = 7400                             0, or none, takes free ones
+first_admin_port = 7500                       0, or none: no admin pages
 links = [["paris", "lyon"], {ends = ["paris", "lille"], priority = 2}]
 brokers = ["nice"]                            that have no link
 [settings]                                    of every broker
@@ -21,7 +22,7 @@ from covey.broker.config_reading import check_name, config_of, read_toml
 from covey.broker.settings import hint, mistake, shown
 
 MAX_BROKERS: Final = 200  # processes on one machine
-_KEYS: Final = ("first_port", "links", "brokers", "settings", "broker")
+_KEYS: Final = ("first_port", "first_admin_port", "links", "brokers", "settings", "broker")
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,12 @@ class Topology:
     settings: Mapping[str, Any]
     own: Mapping[str, Mapping[str, Any]]
     place: str
+    first_admin_port: int = 0
 
     def configs(self, ports: Mapping[str, int]) -> dict[str, BrokerConfig]:
         """Return each broker's configuration; ConfigError if a setting is wrong."""
         found: dict[str, BrokerConfig] = {}
-        for name in self.brokers:
+        for number, name in enumerate(self.brokers):
             values = {**self.settings, **self.own.get(name, {}), "name": name, "port": ports[name]}
             values["links"] = [
                 {"name": link.second, "priority": link.priority}
@@ -60,7 +62,10 @@ class Topology:
                 for link in self.links
                 if name in (link.first, link.second)
             ]
-            found[name] = config_of(values, f"{self.place}: broker {name}")
+            if self.first_admin_port:
+                values["admin"] = {**values.get("admin", {}), "port": self.first_admin_port + number}
+            folder = str(Path(self.place).parent)
+            found[name] = config_of(values, f"{self.place}: broker {name}", folder)
         return found
 
 
@@ -79,9 +84,7 @@ def topology_of(values: Mapping[str, Any], place: str) -> Topology:
     for key in values:
         if key not in _KEYS:
             raise mistake(place, "", f"there is no setting {shown(key)}{hint(key, _KEYS)}")
-    first_port = values.get("first_port", 0)
-    if type(first_port) is not int or not 0 <= first_port <= 65_535 - MAX_BROKERS:
-        raise mistake(place, "first_port", f"expected a port or 0, not {shown(first_port)}")
+    first_port, first_admin_port = (_port(values, key, place) for key in ("first_port", "first_admin_port"))
     raw, alone = values.get("links", []), values.get("brokers", [])
     if not isinstance(raw, list):
         raise mistake(place, "links", f"expected a list of pairs, not {shown(raw)}")
@@ -104,9 +107,16 @@ def topology_of(values: Mapping[str, Any], place: str) -> Topology:
     for name in own:
         if name not in names:
             raise mistake(place, f"[broker.{name}]", f"there is no broker {name}{hint(name, names)}")
-    topology = Topology(tuple(names), links, first_port, settings, own, place)
+    topology = Topology(tuple(names), links, first_port, settings, own, place, first_admin_port)
     topology.configs(dict.fromkeys(names, 0))  # so that mistakes are found now
     return topology
+
+
+def _port(values: Mapping[str, Any], key: str, place: str) -> int:
+    port = values.get(key, 0)
+    if type(port) is not int or not 0 <= port <= 65_535 - MAX_BROKERS:
+        raise mistake(place, key, f"expected a port or 0, not {shown(port)}")
+    return port
 
 
 def _ends(value: Any, place: str, number: int) -> Ends:

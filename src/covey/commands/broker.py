@@ -133,7 +133,8 @@ def up(
         family.start(configs, sockets)
         family.wait("listening", READY_S)
         for name, config in configs.items():
-            typer.echo(f"{name} covey://{config.host}:{config.port}")
+            pages = "" if config.admin is None else f" http://{config.admin.host}:{config.admin.port}"
+            typer.echo(f"{name} covey://{config.host}:{config.port}{pages}")
         family.wait("linked", READY_S)
         typer.echo("ready")
         until_s = None if seconds is None else time.monotonic() + seconds

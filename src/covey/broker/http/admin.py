@@ -18,8 +18,9 @@ from aiohttp import web
 from covey.broker.credentials import read_token_hash
 from covey.broker.explaining import Question, explain
 from covey.broker.http.config import AdminConfig
+from covey.broker.lists import MAX_PAGE, Page, linkz, planz, routez, subz
 from covey.broker.metrics import CONTENT_TYPE, exposition
-from covey.broker.sight import MAX_PAGE, Page, Row, Sight
+from covey.broker.sight import Row, Sight
 from covey.broker.tls import Contexts
 from covey.errors import ConfigError, CoveyError
 
@@ -125,7 +126,9 @@ class Admin:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if self._token is not None and not _is_open(request.path):
             given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(sha256(given.encode()).digest(), self._token):
+            # Bytes that are not UTF-8 come as surrogates.
+            digest = sha256(given.encode("utf-8", "surrogateescape")).digest()
+            if not hmac.compare_digest(digest, self._token):
                 return _answer({"error": "the admin pages of this broker want a token"}, 401)
         try:
             return await handler(request)
@@ -149,19 +152,19 @@ class Admin:
         return _answer(self._sight.varz())
 
     async def _linkz(self, request: web.Request) -> web.Response:
-        return _answer(self._sight.linkz(_page(request)))
+        return _answer(linkz(self._sight, _page(request)))
 
     async def _subz(self, request: web.Request) -> web.Response:
-        return _answer(self._sight.subz(_page(request), request.query.get("key", "")))
+        return _answer(subz(self._sight, _page(request), request.query.get("key", "")))
 
     async def _routez(self, request: web.Request) -> web.Response:
         what = request.query.get("what", "entries")
         if what not in ("entries", "advertisements"):
             raise ConfigError(f"what={what!r:.40} is neither entries nor advertisements")
-        return _answer(self._sight.routez(_page(request), what))
+        return _answer(routez(self._sight, _page(request), what))
 
     async def _planz(self, request: web.Request) -> web.Response:
-        return _answer(self._sight.planz())
+        return _answer(planz(self._sight))
 
     async def _install(self, request: web.Request) -> web.Response:
         self._check_changes()
@@ -171,12 +174,12 @@ class Admin:
             if len(plan) > MAX_PLAN:
                 raise ConfigError(f"a plan that is installed has at most {MAX_PLAN:,} bytes")
         self._sight.plans().install(bytes(plan))
-        return _answer(self._sight.planz(), 202)
+        return _answer(planz(self._sight), 202)
 
     async def _roll_back(self, request: web.Request) -> web.Response:
         self._check_changes()
         self._sight.plans().roll_back()
-        return _answer(self._sight.planz(), 202)
+        return _answer(planz(self._sight), 202)
 
     def _check_changes(self) -> None:
         if self._token is None:
