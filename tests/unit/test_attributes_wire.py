@@ -9,6 +9,7 @@ import pytest
 
 from covey.core.attributes import constraint as conditions
 from covey.core.attributes.filter import FALSE, TRUE, AttributeFilter, conjunction
+from covey.core.attributes.parser import parse_attributes
 from covey.core.attributes.wire import decode_attributes, encode_attributes
 from covey.errors import FilterError
 
@@ -146,3 +147,18 @@ def test_a_filter_too_long_for_the_wire() -> None:
     )
     with pytest.raises(FilterError, match="65536"):
         encode_attributes(long)
+
+
+def test_what_filters_say_alike_is_kept_once() -> None:
+    first, second = (
+        decode_attributes(parse_attributes(text).encode()) for text in ("a > 1 and b = 'x'", "a > 1")
+    )
+    assert first.conjunctions[0].constraints[0] is second.conjunctions[0].constraints[0]
+
+
+def test_numbers_that_are_equal_but_written_otherwise_are_not_taken_for_each_other() -> None:
+    good = parse_attributes("a between 1 and 2").encode()
+    assert decode_attributes(good).encode() == good
+    for wrong in (b"\xc3", b"\xca\x3f\x80\0\0", b"\xcb\x3f\xf0" + 6 * b"\0"):  # true, 1.0 and 1.0 again
+        with pytest.raises(FilterError):
+            decode_attributes(good.replace(b"\x01", wrong, 1))

@@ -56,7 +56,8 @@ class Index:
     """Filters by key; see the module's text. A key is anything hashable, a link too."""
 
     def __init__(self) -> None:
-        self._places: dict[Hashable, Place] = {}
+        # Of a filter of attributes just its handle: almost all are, and there may be very many.
+        self._places: dict[Hashable, Place | int] = {}
         self._attributes = AttributeIndex()
         self._others: dict[str, Any] = {}
         self._filters: dict[Hashable, Filter] = {}  # of the families whose index needs them to remove
@@ -100,18 +101,23 @@ class Index:
         attribute_filters: list[AttributeFilter] = []
         for key, filter, link in zip(keys, filters, links, strict=True):
             handle = self._tables[filter.family].add(key)
-            self._places[key] = Place(filter.family, handle)
             if isinstance(filter, AttributeFilter):
+                self._places[key] = handle
                 handles.append(handle)
                 attribute_filters.append(filter)
                 if link is not None or self._links.in_use:
                     self._attributes.store.make_handles(handle + 1)
                     self._attributes.store.set_link(handle, self._links.add(key, link))
             else:
+                self._places[key] = Place(filter.family, handle)
                 self._links.add(key, link)
                 self._other(filter.family).add(handle, filter)
                 self._filters[key] = filter
         self._attributes.add_batch(handles, attribute_filters)
+
+    def _place(self, key: Hashable) -> Place:
+        place = self._places[key]
+        return Place(ATTRIBUTES, place) if isinstance(place, int) else place
 
     def _check_new(self, keys: Sequence[Hashable]) -> None:
         seen: set[Hashable] = set()
@@ -133,7 +139,7 @@ class Index:
     def remove_batch(self, keys: Iterable[Hashable]) -> None:
         """Remove many keys; KeyError, and nothing is removed, if one is not there."""
         keys = list(keys)
-        places = {key: self._places[key] for key in keys}
+        places = {key: self._place(key) for key in keys}
         handles: list[int] = []
         for key, (family, handle) in places.items():
             if family == ATTRIBUTES:

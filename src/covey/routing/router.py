@@ -79,7 +79,7 @@ class Router:
         self._registered = registered(strategy)
         self._plan = plan
         self._local = LazyIndex()
-        self._clients: dict[Link, dict[Key, tuple[Tree, Filter]]] = {}
+        self._clients: dict[Link, dict[Key, Filter]] = {}
         self._trees = {
             tree: TreePart(
                 broker,
@@ -216,7 +216,7 @@ class Router:
                 )
             tree = self._plan.group(self.broker, message.filter)
             self._local.add((source, message.key), message.filter)
-            subscriptions[message.key] = (tree, message.filter)
+            subscriptions[message.key] = message.filter
             self._trees[tree].strategy.subscribe(source, message.key, message.filter)
         elif isinstance(message, Unsubscribe):
             if message.key not in subscriptions:
@@ -226,7 +226,8 @@ class Router:
             raise ProtocolError(f"broker {self.broker}: a client cannot say {type(message).__name__}")
 
     def _unsubscribe(self, source: Link, key: Key) -> None:
-        tree, filter = self._clients[source].pop(key)
+        filter = self._clients[source].pop(key)
+        tree = self._plan.group(self.broker, filter)  # as it was then: a plan never changes
         self._local.remove((source, key))
         self._trees[tree].strategy.unsubscribe(source, key, filter)
 
@@ -363,14 +364,11 @@ class Router:
 
     def local_filter(self, link: Link, key: Key) -> Filter:
         """Return what a client asked for under a key; KeyError if nothing."""
-        return self._clients[link][key][1]
+        return self._clients[link][key]
 
     def local_subscriptions(self) -> dict[Link, dict[Key, Filter]]:
         """Return what clients asked for."""
-        return {
-            link: {key: filter for key, (_, filter) in subscriptions.items()}
-            for link, subscriptions in self._clients.items()
-        }
+        return {link: dict(subscriptions) for link, subscriptions in self._clients.items()}
 
 
 _HANDLERS: dict[type, Callable[[Router, Any, Link], None]] = {

@@ -36,16 +36,19 @@ class Table:
     def __init__(self, local: Index) -> None:
         self._local = local
         self._remote = LazyIndex()
-        self._local_entries: dict[Place, Filter] = {}
+        self._clients: set[Link] = set()  # whose entries are in the router's index
+        self._local_size = 0
         self._by_link: dict[Link, dict[Key, Filter]] = {}
-        self._holders: dict[Filter, dict[Link, int]] = {}
-        self._sources: dict[Key, list[Link]] = {}
+        # Most filters and keys have one link: then it stands there by itself, as there may be very many.
+        self._holders: dict[Filter, Link | dict[Link, int]] = {}
+        self._sources: dict[Key, Link | list[Link]] = {}
 
     # -- changes ---------------------------------------------------------------------------------------------
 
     def add_local(self, link: Link, key: Key, filter: Filter) -> None:
         """Note a client's subscription, which the router's index has already."""
-        self._local_entries[link, key] = filter
+        self._clients.add(link)
+        self._local_size += 1
         self._note(link, key, filter)
 
     def add(self, link: Link, key: Key, filter: Filter, *, behind: str = "") -> None:
@@ -62,29 +65,50 @@ class Table:
 
     def _note(self, link: Link, key: Key, filter: Filter) -> None:
         self._by_link.setdefault(link, {})[key] = filter
-        self._sources.setdefault(key, []).append(link)
-        holders = self._holders.setdefault(filter, {})
+        sources = self._sources.get(key)
+        if sources is None:
+            self._sources[key] = link
+        elif isinstance(sources, str):
+            self._sources[key] = [sources, link]
+        else:
+            sources.append(link)
+        holders = self._holders.get(filter)
+        if holders is None:
+            self._holders[filter] = link
+            return
+        if isinstance(holders, str):
+            holders = self._holders[filter] = {holders: 1}
         holders[link] = holders.get(link, 0) + 1
 
     def remove(self, link: Link, key: Key) -> Filter:
         """Remove an entry and return its filter; KeyError if there is none."""
         entries = self._by_link[link]
         filter = entries.pop(key)
+        if link in self._clients:
+            self._local_size -= 1
+        else:
+            self._remote.remove((link, key))
         if not entries:
             del self._by_link[link]
-        if self._local_entries.pop((link, key), None) is None:
-            self._remote.remove((link, key))
+            self._clients.discard(link)
         sources = self._sources[key]
-        sources.remove(link)
-        if not sources:
+        if isinstance(sources, str) or len(sources) == 1:
             del self._sources[key]
+        else:
+            sources.remove(link)
+        self._release(link, filter)
+        return filter
+
+    def _release(self, link: Link, filter: Filter) -> None:
         holders = self._holders[filter]
+        if isinstance(holders, str):
+            del self._holders[filter]
+            return
         holders[link] -= 1
         if not holders[link]:
             del holders[link]
             if not holders:
                 del self._holders[filter]
-        return filter
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -98,12 +122,17 @@ class Table:
 
     def has_source(self, key: Key, *, not_of: Link) -> bool:
         """Return whether a link other than `not_of` has an entry under the key."""
-        return any(link != not_of for link in self._sources.get(key, ()))
+        sources = self._sources.get(key, ())
+        if isinstance(sources, str):
+            return sources != not_of
+        return any(link != not_of for link in sources)
 
     def held(self, filter: Filter, *, not_by: Link) -> bool:
         """Return whether a link other than `not_by` has an entry with exactly this filter."""
         holders = self._holders.get(filter)
-        return holders is not None and (len(holders) > 1 or not_by not in holders)
+        if holders is None or isinstance(holders, str):
+            return holders is not None and holders != not_by
+        return len(holders) > 1 or not_by not in holders
 
     def entries(self, *, not_of: Link | None = None) -> list[Entry]:
         """Return all entries, or those of links other than `not_of`."""
@@ -116,7 +145,7 @@ class Table:
 
     def remote_entries(self) -> list[Entry]:
         """Return the entries that neighbours asked for."""
-        return [entry for entry in self.entries() if entry[:2] not in self._local_entries]
+        return [entry for entry in self.entries() if entry.link not in self._clients]
 
     def covered(self, filter: Filter, *, not_of: Link) -> list[Entry]:
         """Return the entries that the filter covers, of links other than `not_of`, ordered by key and link."""
@@ -135,9 +164,11 @@ class Table:
             if place[0] != not_of
         ]
         for place in local:
-            filter = self._local_entries.get(place)
-            if filter is not None and place[0] != not_of:
-                found.append(Entry(place[0], place[1], filter))
+            link, key = place
+            # Another tree's table may have it instead.
+            filter = self._by_link.get(link, {}).get(key) if link != not_of else None
+            if filter is not None:
+                found.append(Entry(link, key, filter))
         found.sort(key=_by_key)
         return found
 
@@ -156,7 +187,7 @@ class Table:
         return list(self._remote.match(event)) if len(self._remote) else []
 
     def __len__(self) -> int:
-        return len(self._local_entries) + len(self._remote)
+        return self._local_size + len(self._remote)
 
 
 def _by_key(entry: Entry) -> tuple[Key, Link]:

@@ -58,9 +58,15 @@ from covey.errors import FilterError
 _Scalar = bool | int | float | str | None
 _Side = bool | int | float | str | list[bool | int | float | str | list[_Scalar] | None] | None
 
+# Filters of many subscribers say the same of an attribute: it is kept once, by its bytes. When there are too many, it
+# begins anew; filters keep what they have.
+MOST_KNOWN: Final = 8_192
+_sides_known: dict[bytes, tuple[str, Constraint]] = {}
+
 _decoder: Final = msgspec.msgpack.Decoder(list[list[_Side]])
 _PRESENT: Final = present()
-_INFINITY: Final = float("inf")
+_LOWEST: Final = (float("-inf"), 0)  # one for all ranges that are open at that end
+_HIGHEST: Final = (float("inf"), 1)
 # A cut may lie after the longest string, one character further.
 _MAX_CUT_LENGTH: Final = MAX_STRING_LENGTH + 1
 
@@ -105,7 +111,15 @@ def _sides(form: list[_Side]) -> tuple[tuple[str, Constraint], ...]:
         if type(name) is not str or not before < name or len(name) > MAX_NAME_LENGTH:
             raise FilterError("a conjunction's wire form has a bad name or names out of order")
         before = name
-        result.append((intern(name), _constraint(form[k + 1])))
+        side = form[k : k + 2]
+        written = encoder.encode(side)
+        known = _sides_known.get(written)
+        if known is None:
+            known = intern(name), _constraint(side[1])
+            if len(_sides_known) >= MOST_KNOWN:
+                _sides_known.clear()
+            _sides_known[written] = known
+        result.append(known)
     return tuple(result)
 
 
@@ -141,8 +155,8 @@ def _number(value: Any) -> int | float:
 def _number_interval(low: Any, high: Any, sides: Any) -> Constraint:
     if type(sides) is not int or not 0 <= sides <= 3:
         raise FilterError("a number interval's wire form has bad sides")
-    start = (-_INFINITY if low is None else _number(low), sides & 1)
-    end = (_INFINITY if high is None else _number(high), sides >> 1)
+    start = _LOWEST if low is None else (_number(low), sides & 1)
+    end = _HIGHEST if high is None else (_number(high), sides >> 1)
     if not start < end or start[0] == end[0]:
         raise FilterError("a number interval's wire form is empty or has one number")
     if (low is None and sides & 1) or (high is None and not sides & 2):
