@@ -35,6 +35,7 @@ class Feed:
         self._under_way_bytes = 0
         self._cursor = 0  # all up to here was sent to this consumer since it came
         self._behind = False
+        self._released_ones: set[int] = set()  # confirmed, and still on disk for a moment
 
     @property
     def is_attached(self) -> bool:
@@ -83,7 +84,10 @@ class Feed:
             for position, frame in rows:
                 if self._transmit is None or not self._has_room():
                     return
-                self._send(position, frame, now_s)
+                if position in self._released_ones:
+                    self._cursor = position
+                else:
+                    self._send(position, frame, now_s)
             if len(rows) < limit:
                 self._behind = False
 
@@ -93,6 +97,7 @@ class Feed:
         for position in positions:
             self._drop(position)
         if positions:
+            self._released_ones.update(positions)
             self._store.submit(Release(self.owner, positions), self._released(positions, gone))
         self.pump(now_s)
 
@@ -100,11 +105,12 @@ class Feed:
         self, positions: tuple[int, ...], gone: Callable[[], None] | None
     ) -> Callable[[CoveyError | None], None]:
         def done(error: CoveyError | None) -> None:
-            if (
-                error is not None
-            ):  # a full disk: it is tried until it works, or the events come again after a restart
+            if error is not None:
+                # A full disk: it is tried until it works, or the events come again after a restart.
                 self._store.submit_later(Release(self.owner, positions), self._released(positions, gone))
-            elif gone is not None:
+                return
+            self._released_ones.difference_update(positions)
+            if gone is not None:
                 gone()
 
         return done

@@ -320,6 +320,8 @@ class Store:
             if self._writer.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     self._writer.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):  # the journal may be what fills the disk
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             if len(group) > 1:
                 middle = len(group) // 2
                 self._carry_out(group[:middle], results, deltas)
