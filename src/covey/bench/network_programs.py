@@ -26,7 +26,10 @@ _fork = multiprocessing.get_context("fork")
 class Program:
     """One process and the pipe to it; `with` ends it."""
 
-    def __init__(self, main: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+    def __init__(
+        self, main: Callable[..., Awaitable[None]], *arguments: Any, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._patience_s = patience_s
         self._pipe, there = _fork.Pipe()
         self._process = _fork.Process(target=_run, args=(main, there, *arguments), daemon=True)
         self._process.start()
@@ -39,7 +42,7 @@ class Program:
 
     def expect(self, what: str = "") -> Any:
         """Return what it says next, which must be `what` if that is given; CoveyError if it says nothing."""
-        if not self._pipe.poll(PATIENCE_S):
+        if not self._pipe.poll(self._patience_s):
             raise CoveyError("a program of the measurement does not answer")
         try:
             said = self._pipe.recv()
