@@ -19,10 +19,12 @@ from covey.errors import RefusedError
 
 
 def _serve_with_little_room(config: BrokerConfig, most: int, report: Callable[[str], None]) -> None:
-    resource.setrlimit(
-        resource.RLIMIT_FSIZE, (most, most)
-    )  # no file may be longer: writing fails as on a full disk
-    asyncio.run(serve(config, report))
+    def limited(news: str) -> None:
+        # No file may be longer from now on: writing fails as on a full disk.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        report(news)
+
+    asyncio.run(serve(config, limited))
 
 
 async def _fill(client: Client) -> list[int]:

@@ -109,7 +109,8 @@ class Store:
         self._writer = opened.connection
         self._lock = opened.lock
         self._reader = connect(path)
-        self._waiting: queue.SimpleQueue[tuple[Operation, Done | None] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[list[tuple[Operation, Done | None]] | None] = queue.SimpleQueue()
+        self._gathered: list[tuple[Operation, Done | None]] = []  # in this turn of the loop
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop
         self._failing = False
@@ -138,6 +139,7 @@ class Store:
         for timer in self._later:
             timer.cancel()
         if self._thread is not None:
+            self._hand_over()
             self._waiting.put(None)
             await self._closed
             self._thread.join()
@@ -168,7 +170,15 @@ class Store:
         self._pending += 1
         if isinstance(operation, Keep):
             self._pending_bytes += len(operation.frame) + OVERHEAD
-        self._waiting.put((operation, done))
+        if not self._gathered:
+            self._loop.call_soon(self._hand_over)
+        self._gathered.append((operation, done))
+
+    def _hand_over(self) -> None:
+        # Once a turn: whenever the thread is woken, the two take turns, and both wait.
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            self._waiting.put(gathered)
 
     def submit_later(self, operation: Operation, done: Done | None = None) -> None:
         """Try an operation again that has failed."""
@@ -277,7 +287,7 @@ class Store:
             group: list[tuple[Operation, Done | None]] = []
             item = self._waiting.get()
             while item is not None:
-                group.append(item)
+                group += item
                 if len(group) >= GROUP:
                     break
                 try:
