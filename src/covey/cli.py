@@ -20,6 +20,7 @@ from covey.commands import (
     data,
     explain,
     filters,
+    install,
     lab,
     plan,
     pub,
@@ -59,6 +60,7 @@ app.command()(secrets.token)
 app.command()(tables.tables)
 app.command()(top.top)
 app.command()(explain.explain)
+app.command()(install.install)
 
 
 def _print_version(wanted: bool) -> None:

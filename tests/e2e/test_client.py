@@ -10,7 +10,7 @@ from tests.e2e.near import broker, eventually, run, url
 
 import covey
 from covey import Received
-from covey.broker.peers import Permissions
+from covey.broker.permissions import Permissions, read_rules
 
 
 def test_events_go_to_those_who_asked_for_them() -> None:
@@ -269,7 +269,7 @@ def test_refusals_reach_whom_they_concern() -> None:
         errors: list[Exception] = []
         async with broker() as a, covey.connect(url(a.port), on_error=errors.append) as client:
             (peer,) = a.exchange.clients.values()
-            peer.permissions = Permissions("ann", covey.parse("x > 10"), covey.parse("x > 10"))
+            peer.permissions = Permissions("ann", read_rules("x > 10", ""), read_rules("x > 10", ""))
             with pytest.raises(covey.RefusedError, match="ann may not subscribe"):
                 await client.subscribe("x > 5")
             async with client.subscribe("x > 15") as events:

@@ -166,6 +166,20 @@ def test_a_goodbye_for_good_is_believed() -> None:
     run(main)
 
 
+def test_links_that_break_at_once_are_not_made_again_in_a_hurry() -> None:
+    async def main() -> None:
+        async with Scripted() as moody, covey.connect(moody.url) as client:
+            await client.subscribe("x > 0")
+            moody.answer = lambda request: moody.cut()
+            moody.cut()
+            await asyncio.sleep(1.0)
+            # Pauses of about 0.05, 0.1, 0.2, 0.4 … s, each at least half as long: without growing, 20 to 40 would fit.
+            assert 3 <= len(moody.hellos) <= 7
+            moody.answer = lambda request: ""
+
+    run(main)
+
+
 def test_giving_up_after_a_time() -> None:
     async def main() -> None:
         async with Scripted() as away:
@@ -325,8 +339,13 @@ def test_durable_events_are_acknowledged_in_few_frames_also_after_a_break() -> N
             await got[4].ack(all_before=True)
             await eventually(lambda: len(store.acknowledgements) == 2)
             assert store.acknowledgements[1] == head.pack(events.sid, 1, 1) + struct.pack("<Q", 44)
+            await got[3].ack()
             await events.unsubscribe(forget=True)
             assert store.of(UnsubscribeRequest)[0].forget
+            # What was acknowledged before the end is told before the end; later it is too late.
+            assert store.acknowledgements[2] == head.pack(events.sid, 0, 1) + struct.pack("<Q", 43)
+            with pytest.raises(covey.CoveyError, match="has ended"):
+                await got[3].ack()
 
     run(main)
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+import pytest
 from aiohttp import web
 from tests.e2e.near import broker, eventually, run, url
 
 import covey
-from covey.broker.http.events import Gateway, GatewayLimits
-from covey.broker.peers import Permissions
+from covey.broker.credentials import hash_password, hash_token
+from covey.broker.http.config import AdminConfig
+from covey.broker.http.events import Gateway
+from covey.broker.http.streaming import GatewayLimits
+from covey.broker.permissions import Permissions, read_rules
+from covey.broker.security import read_security
 from covey.broker.server import Broker
 from covey.errors import RefusedError
 
@@ -136,7 +142,7 @@ def test_mistakes_are_problems_of_one_line() -> None:
 
 def test_permissions_are_those_of_the_credentials() -> None:
     async def main() -> None:
-        ann = Permissions("ann", covey.parse("type = 'quote'"), covey.parse("type = 'quote'"))
+        ann = Permissions("ann", read_rules("type = 'quote'", ""), read_rules("type = 'quote'", ""))
 
         async def authorise(request: web.Request) -> Permissions:
             if request.headers.get("Authorization") != "Bearer secret":
@@ -208,5 +214,54 @@ def test_listeners_are_told_when_the_broker_ends() -> None:
             listening.close()
             await eventually(lambda: not a.exchange.clients)
             await asyncio.sleep(0)
+
+    run(main)
+
+
+def test_a_broker_serves_events_beside_its_inside_to_those_it_knows() -> None:
+    security = read_security(
+        {
+            "tokens": [{"name": "reader", "hash": hash_token("s3cret"), "subscribe": "x > 5"}],
+            "users": [{"name": "ann", "password": str(hash_password("pass"))}],
+        }
+    )
+    admin = AdminConfig(port=0, token=hash_token("for the inside"), events=True)
+
+    async def main() -> None:
+        async with broker(security=security, admin=admin) as a, aiohttp.ClientSession() as session:
+            assert a.admin is not None
+            base = f"http://127.0.0.1:{a.admin.port}"
+            async with session.get(f"{base}/varz") as answer:
+                assert answer.status == 401
+            for header in (None, "Bearer wrong", "Bearer for the inside", "Basic !", "Basic YW5uOngK"):
+                headers = {} if header is None else {"Authorization": header}
+                async with session.get(
+                    f"{base}/events", params={"filter": "x > 9"}, headers=headers
+                ) as answer:
+                    assert answer.status == 401, header
+                    assert answer.content_type == "application/problem+json"
+            token = {"Authorization": "Bearer s3cret"}
+            async with session.get(f"{base}/events", params={"filter": "x > 1"}, headers=token) as answer:
+                assert answer.status == 403
+            ann = {"Authorization": "Basic " + b64encode(b"ann:pass").decode(), **STRUCTURED}
+            async with session.get(f"{base}/events", params={"filter": "x > 9"}, headers=token) as listening:
+                assert listening.status == 200
+                await listening.content.readline()
+                one = {**BASE, "x": 10}
+                async with session.post(f"{base}/events", json=one, headers=ann) as answer:
+                    assert answer.status == 202
+                assert json.loads((await next_event(listening.content))["data"]) == one
+
+    run(main)
+
+
+def test_events_are_not_served_to_the_world_by_accident() -> None:
+    admin = AdminConfig(port=0, host="0.0.0.0", token=hash_token("x"), events=True)
+
+    async def main() -> None:
+        one = broker(admin=admin)
+        with pytest.raises(covey.ConfigError, match="neither users nor tokens"):
+            await one.start()
+        await one.stop()
 
     run(main)

@@ -24,6 +24,16 @@ LINE = [("a", "b"), ("b", "c")]
 RING = [*LINE, ("a", "c")]
 
 
+def hold(client: Client) -> None:
+    """Let a client read nothing."""
+    client._session.link.connection.hold("test")  # type: ignore[union-attr]
+
+
+def go_on(client: Client) -> None:
+    """Let it read again."""
+    client._session.link.connection.go_on("test")  # type: ignore[union-attr]
+
+
 class Overlay:
     """Some brokers as processes."""
 
@@ -162,15 +172,14 @@ def test_what_waits_is_delivered_before_a_broker_ends(nursery: Nursery) -> None:
             consumer.subscribe("x >= 0") as events,
         ):
             await consumer.flush()
-            consumer._connection.hold("test")  # type: ignore[union-attr]
+            hold(consumer)
             for number in range(count):
                 await publisher.publish({"x": number}, data=b"." * 200)
             await publisher.flush()
             overlay.processes["b"].end()
             overlay.processes["b"].wait("draining")
-            consumer._connection.go_on("test")  # type: ignore[union-attr]
-            got = [event["x"] async for event in events]
-            assert got == list(range(count))
+            go_on(consumer)
+            assert [(await anext(events))["x"] for _ in range(count)] == list(range(count))
 
     run(main())
     overlay.processes["b"].wait_gone()
@@ -184,7 +193,7 @@ def test_a_second_signal_ends_at_once(nursery: Nursery) -> None:
         async with overlay.client("b") as consumer, overlay.client("b") as publisher:
             await consumer.subscribe("x >= 0").__aenter__()
             await consumer.flush()
-            consumer._connection.hold("test")  # type: ignore[union-attr]
+            hold(consumer)
             for number in range(5_000):
                 await publisher.publish({"x": number}, data=b"." * 2000)
             await publisher.flush()
@@ -213,7 +222,7 @@ def test_a_lame_duck_sends_its_clients_away_one_after_another(nursery: Nursery) 
         left: list[int] = []
 
         def count() -> bool:
-            there = sum(client.is_open for client in clients)
+            there = sum(client.is_connected for client in clients)
             if not left or left[-1] != there:
                 left.append(there)
             return there == 0

@@ -113,3 +113,20 @@ def test_a_broker_that_answers_to_another_name_is_refused() -> None:
                 assert not broker.exchange.neighbours
 
     run(main())
+
+
+def test_who_still_talks_after_goodbye_is_heard_and_not_answered() -> None:
+    async def main() -> None:
+        async with Live(brokers="a") as net:
+            reader, writer = await asyncio.open_connection("127.0.0.1", net.ports["a"])
+            writer.write(HELLO)
+            await reader.read(1000)
+            stopping = asyncio.ensure_future(net.stop("a"))
+            async with asyncio.timeout(5):
+                assert decode_life((await reader.read())[5:]) == Goodbye("the broker is going away", True)
+                writer.write(frame(Kind.PING, b"") + frame(Kind.PING, b""))
+                await asyncio.sleep(0.1)
+                writer.close()
+                await stopping
+
+    run(main())

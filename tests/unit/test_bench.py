@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from covey.bench import cover, match
+import covey
+from covey.bench import cover, match, network, network_ends
 from covey.bench.timing import exponent
 from covey.matching.counting import CountingIndex
 from covey.matching.scan import ScanIndex
@@ -51,3 +52,20 @@ def test_the_exponent_of_growth() -> None:
     rows = [{"size": 10, "x": 2.0}, {"size": 1000, "x": 20.0}]
     assert exponent(rows, "x") == pytest.approx(0.5)
     assert exponent(rows[:1], "x") is None
+
+
+def test_the_network_is_measured_without_losing_events() -> None:
+    (row,) = network.run(
+        lambda _: None, events=2_000, filters=50, hops=(2,), subscribers=(), peers=False, half_load_s=0.2
+    )
+    assert (row["system"], row["hops"], row["lost"]) == ("covey", 2, 0)
+    assert row["events_s"] > 0
+    assert 0 < row["p50_ms"] <= row["p99_ms"] <= row["max_ms"]
+
+
+def test_a_filter_of_others_matches_no_event_that_is_measured() -> None:
+    others = [covey.parse(network_ends.other_filter(number)) for number in range(1_000)]
+    assert len(set(others)) == 1_000
+    assert not any(
+        one.matches(network_ends.content_of(number)) for one in others for number in range(0, 100, 9)
+    )

@@ -16,7 +16,7 @@ from covey.broker.config import MAX_LINK_FRAME, BrokerConfig
 from covey.broker.config_reading import config_of
 from covey.broker.settings import as_table
 from covey.broker.topology import is_topology, topology_of
-from covey.wire import messages, overlay
+from covey.wire import messages, overlay, plans
 from covey.wire.events import ENVELOPE
 from covey.wire.frames import MAX_GREETING, VERSION, Kind
 
@@ -90,14 +90,11 @@ def test_the_wire_is_as_described() -> None:
 
 
 def test_every_control_frame_is_described_with_its_fields() -> None:
-    for kind in vars(messages).values():
-        is_frame = (
-            isinstance(kind, type)
-            and issubclass(kind, msgspec.Struct)
-            and kind.__module__ == messages.__name__
-        )
-        if is_frame:
-            fields = ", ".join((f'"{kind.__struct_config__.tag}"', *kind.__struct_fields__))
-            assert f"[{fields}]" in WIRE, fields
+    for module in (messages, plans):
+        for kind in vars(module).values():
+            is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+            if is_struct and kind.__module__ == module.__name__:
+                fields = ", ".join((f'"{kind.__struct_config__.tag}"', *kind.__struct_fields__))
+                assert f"[{fields}]" in WIRE, fields
     for kind in (overlay.States, overlay.Attach, overlay.Detach, overlay.Detached):
         assert f'["{kind.__struct_config__.tag}"' in WIRE

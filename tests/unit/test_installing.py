@@ -32,13 +32,22 @@ def test_a_plan_goes_in_step_by_step() -> None:
     assert switched is not None
     assert (switched.version, switched.current, set(switched.plans)) == (2, 1, {0, 1})
     assert installation.tick(114.9) is None
-    retired = installation.tick(115.0)
-    assert retired is not None
-    assert (retired.version, retired.current, set(retired.plans)) == (3, 1, {1})
+    assert installation.tick(115.0) is None, "the overlay's own epoch stays"
     assert installation.step is Step.DONE
     assert installation.tick(1e9) is None
     with pytest.raises(PlanError, match="retired"):
         installation.roll_back(1e9)
+
+
+def test_a_plan_is_retired_after_the_next_one() -> None:
+    before = PlanState(4, "b", 3, {0: b"", 3: PLAN})
+    installation = begin(before)
+    for broker in "abc":
+        installation.ready(broker)
+    installation.probed(101.0)
+    retired = installation.tick(106.0)
+    assert retired is not None
+    assert (retired.version, retired.current, set(retired.plans)) == (7, 4, {0, 4})
 
 
 def test_a_broker_that_is_not_ready_in_time_stops_it() -> None:

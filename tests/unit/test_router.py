@@ -17,6 +17,7 @@ from covey.routing.messages import (
     Publish,
     Subscribe,
     Sync,
+    Unadvertise,
     Unsubscribe,
     Update,
 )
@@ -124,3 +125,37 @@ def test_a_plan_is_checked() -> None:
     net.subscribe("a", "x > 1")
     with pytest.raises(covey.PlanError, match="tree 5, which it does not have"):
         net.settle()
+
+
+def test_what_comes_again_over_a_passing_cycle_is_neither_delivered_nor_sent_on() -> None:
+    router = router_with_client_and_neighbour()
+    router.handle(LinkUp(), "m")
+    router.handle(Greet(DIALECT, (), ()), "m")
+    router.handle(Sync("advertisements", 1, {}), "m")
+    router.handle(Subscribe("k", F), "client")
+    router.handle(Subscribe("j", F), "m")
+    event = Publish({"x": 2}, "p.1", "~1")
+    assert len(router.handle(event, "n")) == len(router.handle(event, "n")) == 2  # as on a tree it does not
+    router.remember_events()
+    other = Publish({"x": 2}, "p.2", "~1")
+    first = router.handle(other, "n")
+    assert {type(output) for output in first} == {Deliver, Send}
+    assert router.handle(other, "n") == []
+    assert router.counters["duplicates_suppressed"] == 1
+
+
+def test_an_advertisement_is_withdrawn_only_where_nobody_else_still_has_it() -> None:
+    """Of two links that form a passing cycle one goes down; the advertisement is still known from the other."""
+    router = Router("b", "covering")
+    router.handle(LinkUp(client=True), "~c")
+    for link in ("m", "n", "o"):
+        router.handle(LinkUp(), link)
+        router.handle(Greet("subscriptions, with advertisements", (), ()), link)
+        router.handle(Sync("advertisements", 1, {}), link)
+    router.handle(Advertise("a", F, "~p"), "m")
+    router.handle(Advertise("a", F, "~p"), "n")
+    withdrawn = [output for output in router.handle(LinkDown(), "m") if isinstance(output, Send)]
+    # n had it from here because of m; o still has it from here because of n.
+    assert [output.link for output in withdrawn if isinstance(output.message, Unadvertise)] == ["n"]
+    gone = [output for output in router.handle(LinkDown(), "n") if isinstance(output, Send)]
+    assert [output.link for output in gone if isinstance(output.message, Unadvertise)] == ["o"]

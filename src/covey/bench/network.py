@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 import shutil
 import socket
 import subprocess
@@ -176,8 +175,3 @@ def _nats() -> Iterator[int]:
     finally:
         server.terminate()
         server.wait()
-
-
-def machine_load() -> float:
-    """Return how many processes have wanted to run of late: figures mean little where others do."""
-    return os.getloadavg()[0]

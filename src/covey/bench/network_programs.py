@@ -115,25 +115,30 @@ class Received(NamedTuple):
 
 async def subscriber(pipe: Connection, make: Callable[[], End], port: int, connections: int) -> None:
     """Receive as many events as is asked for, (count, whether to note how long each took), and say what was seen."""
-    came: list[bytes] = []
+    delays_us: list[float] = []
+    seen, last_s, timed = 0, 0.0, False
+
+    def take(payload: bytes) -> None:
+        nonlocal seen, last_s
+        seen += 1
+        if timed:
+            delays_us.append((time.monotonic_ns() - published_ns(payload)) / 1e3)
+        elif not seen % 64:
+            last_s = time.monotonic()
+
     ends = [make() for _ in range(connections)]
     for end in ends:
         await end.open(port)
-        await end.subscribe(came.append)
+        await end.subscribe(take)
     pipe.send("ready")
     while True:
         count, timed = await _hear(pipe)
-        seen, last_s, delays_us = 0, 0.0, []
         until_s = time.monotonic() + PATIENCE_S / 2
         while seen < count and time.monotonic() < until_s:
-            await asyncio.sleep(0.0005 if timed else 0.005)
-            if came:
-                last_s, now_ns = time.monotonic(), time.monotonic_ns()
-                if timed:
-                    delays_us += [(now_ns - published_ns(payload)) / 1e3 for payload in came]
-                seen += len(came)
-                came.clear()
-        pipe.send(Received(seen, last_s, delays_us, time.process_time()))
+            await asyncio.sleep(0.01)
+        pipe.send(Received(seen, last_s, delays_us.copy(), time.process_time()))
+        seen = 0
+        delays_us.clear()
 
 
 async def others(pipe: Connection, port: int, count: int) -> None:

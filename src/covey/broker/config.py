@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from covey.broker.durable_limits import QueueLimits
 from covey.broker.http.config import AdminConfig
 from covey.broker.logs import FORMATS, LEVELS, LOGFMT
 from covey.broker.security import SecurityConfig
-from covey.broker.settings import choice, flag, free_table, integer, number, setting, table, text
+from covey.broker.settings import choice, flag, free_table, integer, number, setting, share, table, text
 from covey.wire.frames import MAX_FRAME
 from covey.wire.lanes import DISCONNECT, POLICIES, Bounds
 
@@ -123,6 +124,25 @@ class BrokerConfig:
     )
     calm_at: int = setting(
         integer(0), "frames that wait, below which it is congested no longer", default=1_000, reload=True
+    )
+    data_dir: str = setting(
+        text(), "the directory where what is durable is kept; nothing is without it", default=""
+    )
+    sample: float = setting(
+        share(),
+        "the share of events that is sampled, to samples/ in data_dir, as planning reads it",
+        default=0.0,
+    )
+    sample_every_s: float = setting(
+        number(), "seconds after which what was sampled is written", default=60.0, reload=True
+    )
+    max_store_bytes: int = setting(
+        integer(1 << 16),
+        "bytes that the store may have; beyond them confirmed events are refused",
+        default=1 << 30,
+    )
+    durable: QueueLimits = setting(  # noqa: RUF009 (it makes a field)
+        table(QueueLimits), "what a durable subscription may have", factory=QueueLimits
     )
     security: SecurityConfig = field(default_factory=SecurityConfig, metadata={"reload": True})
     admin: AdminConfig | None = None

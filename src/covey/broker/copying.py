@@ -218,6 +218,14 @@ def envelopes_of(frames: Frames, publisher: int = -1) -> Envelopes:
     return result
 
 
+def names_in(frames: Frames) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return the publishers and numbers of EVENT frames, which must be long enough."""
+    data = np.frombuffer(frames.data, np.uint8)
+    places = frames.starts[:, None] + np.arange(_PUBLISHER, _PUBLISHER + 16)
+    both = np.ascontiguousarray(data[places]).view("<u8")
+    return both[:, 0], both[:, 1]
+
+
 def epochs_of(frames: Frames) -> Ints:
     """Return the epochs of EVENT frames; 0 of those that are too short to have one."""
     data = np.frombuffer(frames.data, np.uint8)

@@ -17,10 +17,15 @@ from typing import Final, get_args
 import numpy as np
 
 from covey.broker.copying import MOST_SIDS, epochs_of
+from covey.broker.durable import Durable
+from covey.broker.durable_requests import confirm_without_store, replace, subscribe, unsubscribe
+from covey.broker.durable_site import SURE
+from covey.broker.durable_subscriptions import LINK
 from covey.broker.epochs import Epochs, Outputs
 from covey.broker.flow import Flow
 from covey.broker.peers import Client, Neighbour
 from covey.broker.plans import OWN, Plans
+from covey.broker.sampling import Sampler
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import AccessError, CoveyError, EventError, ProtocolError
@@ -42,7 +47,16 @@ from covey.routing.messages import (
 )
 from covey.routing.outputs import Deliver, Output, Send
 from covey.routing.router import Router
-from covey.wire.events import Envelope, encode_delivery, envelope_of, forwarded, publish_of
+from covey.wire.events import (
+    ENVELOPE,
+    KEPT,
+    Envelope,
+    encode_delivery,
+    envelope_of,
+    family_of,
+    forwarded,
+    publish_of,
+)
 from covey.wire.frames import Kind, frame
 from covey.wire.messages import (
     AdvertiseRequest,
@@ -120,6 +134,9 @@ class Exchange:
         self._echoes: list[tuple[Link, int, Echo]] = []  # of probes for neighbours that are away
         self._flows: dict[int, Flow] = {}
         self.plans = Plans(self, keep)
+        self.durable: Durable | None = None  # set before any link is up, where there is a store
+        self.sampler: Sampler | None = None
+        self.time_s = 0.0  # of day, for samples
 
     @property
     def neighbours(self) -> Mapping[Link, Neighbour]:
@@ -138,12 +155,14 @@ class Exchange:
         self.clients[client.link] = client
         for flow in self._flows.values():
             flow.client_up(client)
-        self._drive(LinkUp(client=True), client.link)
+        self.drive(LinkUp(client=True), client.link)
 
     def client_down(self, link: Link) -> None:
         """A client is gone, and with it what it asked for."""
-        del self.clients[link]
-        self._drive(LinkDown(), link)
+        client = self.clients.pop(link)
+        if self.durable is not None:
+            self.durable.client_gone(client)
+        self.drive(LinkDown(), link)
         for flow in self._flows.values():
             flow.client_down(link)
 
@@ -156,10 +175,14 @@ class Exchange:
             if any(link in part.links_up() for part in router.trees.values()):  # from before a break
                 self._carry_out(router.handle(LinkDown(), link, self.now_s), epoch)
             self._carry_out(router.handle(LinkUp(), link, self.now_s), epoch)
+        if self.durable is not None:
+            self.durable.outboxes.connected(link)
 
     def disconnected(self, link: Link) -> None:
         """The connection to a neighbour is gone, but not what it asked for; nobody waits for its echoes."""
         self._neighbours.pop(link, None)
+        if self.durable is not None:
+            self.durable.disconnected(link)
         self._give_up_echoes(link, [epoch for epoch, _ in self.epochs.of_plans()])
 
     def given_up(self, link: Link) -> None:
@@ -170,6 +193,8 @@ class Exchange:
     def neighbour_up(self, neighbour: Neighbour) -> None:
         """The link to a neighbour that is connected is on the overlay's own tree."""
         link = neighbour.link
+        if self.durable is not None:
+            self.durable.outboxes.withdrawn(link)
         self.attached[link] = None
         for epoch, router in self.epochs.of_overlay():
             self._carry_out(router.handle(LinkUp(), link, self.now_s), epoch)
@@ -177,6 +202,8 @@ class Exchange:
     def neighbour_down(self, link: Link) -> None:
         """The link to a neighbour, which may be away already, is on the overlay's tree no longer."""
         self.attached.pop(link, None)
+        if self.durable is not None:
+            self.durable.outboxes.withdrawn(link)
         for epoch, router in self.epochs.of_overlay():
             self._probing.pop((link, epoch), None)
             self._carry_out(router.handle(LinkDown(), link, self.now_s), epoch)
@@ -207,7 +234,7 @@ class Exchange:
 
     def congestion(self, on: bool) -> None:
         """More waits to be handled here than should, or no longer."""
-        self._drive(Congestion(on), self.broker)
+        self.drive(Congestion(on), self.broker)
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -222,6 +249,9 @@ class Exchange:
                 self._routed(neighbour, memoryview(one)[1:])
             elif one[0] == Kind.PLAN:
                 self.plans.received(neighbour, memoryview(one)[1:])
+            elif one[0] == Kind.TAKEN or one[0] == Kind.WHOLE:
+                if self.durable is not None:
+                    self.durable.outboxes.said(neighbour.link, one)
             else:
                 raise ProtocolError(f"a neighbour broker does not send frames of the kind {one[0]}")
 
@@ -237,6 +267,8 @@ class Exchange:
         self._echo_for_others()
         if isinstance(message, Sync):
             self.plans.settle()
+        if self.durable is not None and not self.epochs.is_planned(epoch):
+            self.durable.outboxes.routed(message, neighbour.link, epoch)
 
     def from_client(self, client: Client, frames: Sequence[bytes]) -> None:
         """Handle what a client sent, or let it wait while the network switches to another plan."""
@@ -250,6 +282,9 @@ class Exchange:
                 self.event(one, client.link, client)
             elif one[0] == Kind.REQUEST:
                 self._request(client, decode_request(memoryview(one)[1:]))
+            elif one[0] == Kind.ACKNOWLEDGE:
+                if self.durable is not None:
+                    self.durable.acknowledge(client, one[1:])
             else:
                 raise ProtocolError(f"a client does not send frames of the kind {one[0]}")
 
@@ -272,8 +307,9 @@ class Exchange:
             if self.is_used(neighbour, epoch):
                 some = frames if end - start == len(frames) else frames.some(slice(start, end))
                 self._flow(epoch).handle(some, neighbour.link, None, self.now_s)
-            else:
-                self.counters["stale_frames"] += end - start
+            else:  # only what is confirmed hop by hop counts: each says so itself
+                for one in frames.some(slice(start, end)):
+                    self.event(one, neighbour.link, None)
 
     def _flow(self, epoch: int) -> Flow:
         router, flow = self.epochs.routers[epoch], self._flows.get(epoch)
@@ -292,7 +328,8 @@ class Exchange:
             client.published += 1
         else:
             neighbour = self._neighbours.get(source)
-            if neighbour is None or not self.is_used(neighbour, envelope.epoch):
+            is_kept = envelope.flags & KEPT and self.durable is not None
+            if neighbour is None or not (is_kept or self.is_used(neighbour, envelope.epoch)):
                 self.counters["stale_frames"] += 1
                 return
             neighbour.received += 1
@@ -309,6 +346,17 @@ class Exchange:
                 self._reply(
                     client, 0, f"{client.permissions.name} may not publish this event", envelope.number
                 )
+                return
+            if self.sampler is not None and self.sampler.takes(envelope.publisher, envelope.number):
+                content = one[ENVELOPE.size : ENVELOPE.size + envelope.content_length]
+                name = (envelope.publisher, envelope.number)
+                self.sampler.record(*name, family_of(envelope), content, self.time_s)
+        if envelope.flags & KEPT:
+            if self.durable is not None:
+                self.durable.arrived(one, envelope, publish, source)
+                return
+            confirm_without_store(client or self._neighbours[source], envelope)
+            if client is not None:
                 return
         epoch = envelope.epoch if client is None else self.epochs.current
         outputs = self.epochs.routers[epoch].handle(publish, source, self.now_s)
@@ -336,8 +384,14 @@ class Exchange:
         if len(client.keys) >= self.limits.subscriptions:
             raise CoveyError(f"a client may have {self.limits.subscriptions:,} subscriptions here")
         filter = self._allowed(client, request.filter)
+        if request.durable:
+            subscribe(self.durable, client, request, filter, self._answer_to(client, request.request))
+            return
         self._add(client, request.sid, filter)
         self._reply(client, request.request)
+
+    def _answer_to(self, client: Client, request: int) -> Callable[[str], None]:
+        return lambda error: self._reply(client, request, error)
 
     def _allowed(self, client: Client, encoded: bytes) -> Filter:
         filter = decode_filter(encoded)
@@ -349,23 +403,30 @@ class Exchange:
 
     def _add(self, client: Client, sid: int, filter: Filter) -> None:
         key = client.keys[sid] = client.key_of(sid)
-        self._drive(Subscribe(key, filter), client.link)
+        self.drive(Subscribe(key, filter), client.link)
 
     def _replace(self, client: Client, request: ReplaceRequest) -> None:
         old = client.keys.get(request.sid)
+        if old is None and self.durable is not None:
+            filter = self._allowed(client, request.filter)
+            if replace(self.durable, client, request.sid, filter, self._answer_to(client, request.request)):
+                return
         if old is None:
             raise ProtocolError(f"there is no subscription {request.sid}")
         filter = self._allowed(client, request.filter)
         client.replaced += 1
         self._add(client, request.sid, filter)
-        self._drive(Unsubscribe(old), client.link)
+        self.drive(Unsubscribe(old), client.link)
         self._reply(client, request.request)
 
     def _unsubscribe(self, client: Client, request: UnsubscribeRequest) -> None:
         key = client.keys.pop(request.sid, None)
+        if key is None and self.durable is not None:
+            unsubscribe(self.durable, client, request, self._answer_to(client, request.request))
+            return
         if key is None:
             raise ProtocolError(f"there is no subscription {request.sid}")
-        self._drive(Unsubscribe(key), client.link)
+        self.drive(Unsubscribe(key), client.link)
         self._reply(client, request.request)
 
     def _advertise(self, client: Client, request: AdvertiseRequest) -> None:
@@ -379,14 +440,16 @@ class Exchange:
             client.refused += 1
             raise AccessError(f"{client.permissions.name} may not publish all that it advertises")
         key = client.advertised[request.aid] = f"{client.link}!{request.aid:x}"
-        self._drive(Advertise(key, filter), client.link)
+        self.drive(Advertise(key, filter), client.link)
+        if self.durable is not None:
+            self.durable.advertised(client.link)
         self._reply(client, request.request)
 
     def _unadvertise(self, client: Client, request: UnadvertiseRequest) -> None:
         key = client.advertised.pop(request.aid, None)
         if key is None:
             raise ProtocolError(f"there is no advertisement {request.aid}")
-        self._drive(Unadvertise(key), client.link)
+        self.drive(Unadvertise(key), client.link)
         self._reply(client, request.request)
 
     def _flush(self, client: Client, request: FlushRequest) -> None:
@@ -397,7 +460,8 @@ class Exchange:
 
     # -- outputs ---------------------------------------------------------------------------------------------
 
-    def _drive(self, message: Message, source: Link) -> None:
+    def drive(self, message: Message, source: Link) -> None:
+        """Tell the routers of all epochs something, and carry out what they answer."""
         self.carry_out_all(self.epochs.handle(message, source, self.now_s))
 
     def carry_out_all(self, outputs: Outputs) -> None:
@@ -418,12 +482,15 @@ class Exchange:
     ) -> None:
         for output in outputs:
             if isinstance(output, Deliver):
-                self._deliver(output, one)
+                self.deliver(output, one)
             elif output.link in self.clients:
                 self._answer(self.clients[output.link], output)
             elif output.link == OWN:
                 assert isinstance(output.message, Echo), "a broker itself asks for nothing else"
                 self.plans.echoed(output.message.id)
+            elif output.link == SURE and self.durable is not None:
+                assert isinstance(output.message, Echo), "nor does what is durable"
+                self.durable.sure.echoed(output.message.id)
             else:
                 self._send(output, epoch, one, envelope)
 
@@ -448,7 +515,10 @@ class Exchange:
             self.counters[_OUT[type(message)]] += 1
             neighbour.port.send(Kind.ROUTE, encode_routed(message, epoch), barrier=barrier)
 
-    def _deliver(self, output: Deliver, one: bytes) -> None:
+    def deliver(self, output: Deliver, one: bytes) -> None:
+        """Hand an event to whoever subscribed to it here."""
+        if self.sampler is not None:
+            self._sample(output, one)
         client = self.clients.get(output.link)
         sids: list[int] = []
         others: list[Key] = []
@@ -466,8 +536,17 @@ class Exchange:
             client.delivered += 1
             client.port.send_events(_framed(encode_delivery(one, sids[first : first + MOST_SIDS])))
 
+    def _sample(self, output: Deliver, one: bytes) -> None:
+        assert self.sampler is not None
+        envelope = envelope_of(one)
+        if self.sampler.takes(envelope.publisher, envelope.number):
+            name = (envelope.publisher, envelope.number)
+            self.sampler.delivered(*name, output.keys, output.publish.distance, self.time_s)
+
     def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
-        """An event is for subscriptions that no connected client has: nobody can be told."""
+        """An event is for subscriptions that no connected client has: for durable ones, or nobody can be told."""
+        if self.durable is not None and link == LINK:
+            self.durable.deliver(keys, frame)
 
     def _answer(self, client: Client, output: Send) -> None:
         if isinstance(output.message, Echo):

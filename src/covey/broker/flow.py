@@ -1,8 +1,8 @@
 """Flow: consecutive events of one link through the router at once, and out in one chunk a link.
 
 What it does is what `Exchange` does with each event by itself, faster. Events that cannot be handled so go there, in
-their turn: those that are not attributes in their one form, that have notes, that are KEPT, that their client may not
-publish, and all events where the strategy is not a plain one.
+their turn: those that are not attributes in their one form, that have notes, that are KEPT or sampled, that their
+client may not publish, and all events where the strategy is not a plain one.
 
     frames of a link → envelopes, contents checked → Router.handle_batch → chunks, a copy of each event a link
 
@@ -18,10 +18,19 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from covey.broker.copying import Bytes, Mask, copy_deliveries, copy_onward, envelopes_of, sort_deliveries
+from covey.broker.copying import (
+    Bytes,
+    Mask,
+    copy_deliveries,
+    copy_onward,
+    envelopes_of,
+    names_in,
+    sort_deliveries,
+)
 from covey.broker.labels import NOBODY, Label, Labels
 from covey.broker.peers import Client, Neighbour, Port
 from covey.broker.permissions import Allowed
+from covey.broker.sampling import Sampler
 from covey.core.filter import Filter
 from covey.matching.attributes.checking import are_packed
 from covey.matching.attributes.packed import PackedEvents
@@ -40,6 +49,8 @@ MOST_IN_CHUNK: Final = 256  # events; what is dropped from a full link is droppe
 
 class OneByOne(Protocol):
     """Who handles what does not go in batches."""
+
+    sampler: Sampler | None
 
     def event(self, frame: bytes, source: Link, client: Client | None) -> None:
         """Handle one EVENT frame."""
@@ -112,9 +123,17 @@ class Flow:
             plain = are_packed(contents)
         else:
             plain[plain] = are_packed(contents.some(plain))
+        sampler = self._one_by_one.sampler
+        if sampler is not None and plain.any():
+            plain[plain] = ~sampler.takes_each(*names_in(frames.some(plain)))  # what is looked at closely
         if client is not None and client.permissions.publish is not None:
             plain[plain] = self._may(client.permissions.publish, contents.some(plain))
         flooded = envelopes.flags & FLOODED != 0
+        if plain.all():
+            batch = EventBatch(contents, envelopes.trees, flooded, _Names(frames))
+            self._batch(frames, data, batch, source, now_s)
+            self._count(source, client, len(frames))
+            return
         for start, end in _rows(plain):
             rows = slice(start, end)
             some = frames.some(rows)
@@ -144,8 +163,7 @@ class Flow:
         if guard is None:
             guard = self._guards[filter] = Index()
             guard.add(0, filter)
-        _, ends = guard.match_packed(events)
-        return np.diff(ends, prepend=0) > 0
+        return guard.matches_packed(events)
 
     def _batch(self, frames: Frames, data: Bytes, batch: EventBatch, source: Link, now_s: float) -> None:
         handles, ends, onward = self.router.handle_batch(batch, source, now_s)

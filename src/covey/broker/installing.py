@@ -4,10 +4,11 @@
     ready      every broker of the plan has said that its tables are complete
     probed     a probe in the new epoch has come back: what those tables caused on their way is in force too
     switched   a version whose current epoch is the new one, told to everyone
-    retired    after a grace, in which what set out before has arrived: a version without the old epoch
+    retired    after a grace, in which what set out before has arrived: a version without the old plan
 
-If some broker is not ready in time, the plan is taken back, and the reason names who was missing. Until the old epoch
-is retired, `roll_back` switches back to it, and retires the new one after the grace instead.
+The overlay's own epoch is never retired. If some broker is not ready in time, the plan is taken back, and the reason
+names who was missing. Until the old plan is retired, `roll_back` switches back to it, and retires the new one after the
+grace instead.
 """
 
 from __future__ import annotations
@@ -90,7 +91,10 @@ class Installation:
             switched = self.step is Step.SWITCHED
             self.step = Step.DONE if switched else Step.FAILED
             gone = self.before if switched else self.epoch
-            plans = {epoch: plan for epoch, plan in self.state.plans.items() if epoch != gone}
+            # The overlay's own epoch stays: confirmed events travel in it, and it is there when a plan is not.
+            plans = {epoch: plan for epoch, plan in self.state.plans.items() if epoch != gone or not plan}
+            if plans == self.state.plans:
+                return None
             self.state = self._next(self.state, self.state.current, plans)
             return self.state
         missing = ", ".join(sorted(self.missing)[:5]) or "the probe's echo"

@@ -39,7 +39,7 @@ class Labels:
             self._slots = np.concatenate([self._slots, np.zeros(more, np.int32)])
             self._sids = np.concatenate([self._sids, np.zeros(more, np.int64)])
         stale = self._stamps[handles] != stamps[handles]
-        if stale.any():
+        if np.count_nonzero(stale):
             some = np.unique(handles[stale])
             labels = [self._label_of(place) for place in self._index.keys_of(some).tolist()]
             self._slots[some] = [slot for slot, _ in labels]

@@ -3,7 +3,7 @@
 Draining, in this order, all within a time:
 
     1. nobody is accepted, nobody is dialled
-    2. what has come is handled
+    2. what has come is handled, and what is to be kept is on disk
     3. clients get what waits for them, then goodbye with the advice to come back (elsewhere, or later);
        what they say until they have read that is handled
     4. neighbours get what waits for them, then goodbye; they keep this broker's interest for its return
@@ -52,6 +52,9 @@ async def drain(broker: Broker, within_s: float, spread_s: float = 0.0) -> None:
     await asyncio.gather(*(dialler.stop() for dialler in broker.diallers.values()))
     broker.diallers.clear()
     await _until(lambda: not broker.inbox.count, until_s)
+    if broker.exchange.durable is not None:
+        store = broker.exchange.durable.store
+        await _until(lambda: not store.pending, until_s)
     clients = [one for one, peer in broker.peers.items() if not isinstance(peer, Neighbour)]
     for connection in clients:
         if connection in broker.peers:

@@ -59,7 +59,8 @@ class Link:
     unanswered: int = 0  # Detaches of ours
     attached: bool = False  # both have: routers talk over it
     is_routed: bool = False  # the router has it up, from before a break if it is not attached
-    lost_s: float = 0.0  # when it broke
+    lost_s: float = 0.0  # when it broke, or was first looked for
+    given_up: bool = False  # it is away for too long
 
 
 class Links:
@@ -81,7 +82,7 @@ class Links:
         self._news_s = self._waiting_since_s = 0.0
         self._waits = False
         for config in links:
-            self.links[config.name] = Link(config)
+            self.links[config.name] = Link(config, lost_s=exchange.now_s)
         self._state()
 
     # -- links come and go -----------------------------------------------------------------------------------
@@ -93,6 +94,7 @@ class Links:
         link.neighbour = neighbour
         link.wanted = link.theirs = False
         link.unanswered = 0
+        link.given_up = False
         self.exchange.connected(neighbour)
         self._tell(link, self.overlay.states)
         self._state()
@@ -122,7 +124,7 @@ class Links:
             if name in self.links:
                 self.links[name].config = config
             else:
-                self.links[name] = Link(config)
+                self.links[name] = Link(config, lost_s=self.exchange.now_s)
         self._state()
         return [link.config for link in gone]
 
@@ -130,10 +132,14 @@ class Links:
         """Give up who is away for too long."""
         for name, link in self.links.items():
             away_s = self.exchange.now_s - link.lost_s
-            if link.is_routed and link.neighbour is None and away_s > self.forget_after_s:
+            if link.given_up or link.neighbour is not None or away_s <= self.forget_after_s:
+                continue
+            link.given_up = True
+            if link.is_routed:
                 say(log, logging.WARNING, "link given up", broker=self.overlay.me, link=name, away_s=away_s)
                 self._route_down(link)
                 self.exchange.given_up(name)
+            self._expect()
 
     def is_open(self, name: str) -> bool:
         """Return whether routers have compared what they know over this link, or need not."""
@@ -222,11 +228,25 @@ class Links:
             if self._is_bypassed(name, link):
                 say(log, logging.INFO, "link bypassed", broker=me, link=name)
                 self._route_down(link)
+        self._expect()
         self._news_s = self.exchange.now_s
         if not self._waits and self._to_join():
             self._waits = True
             self._waiting_since_s = self._news_s
             self._later(QUIET_S, self._quiet)
+
+    def _expect(self) -> None:
+        """Say which neighbours' interest must be known: all, but who is given up or reached on another way."""
+        durable = self.exchange.durable
+        if durable is not None:
+            me, tree, reaches = self.overlay.me, self.overlay.tree, self.overlay.reaches
+            there = {name: link for name, link in self.links.items() if not link.given_up}
+            routed = [
+                name
+                for name, link in there.items()
+                if link.is_routed or pair(me, name) in tree or not reaches(name)
+            ]
+            durable.outboxes.expect(there, routed, self.overlay.is_redundant)
 
     def _is_bypassed(self, name: str, link: Link) -> bool:
         """Return whether there is another way to a neighbour that was lost."""

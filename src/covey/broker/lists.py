@@ -134,8 +134,19 @@ def _advertised(sight: Sight) -> Iterator[tuple[str, Callable[[], Row]]]:
 def planz(sight: Sight) -> Row:
     """Return the trees that are installed, with this broker's neighbours on each."""
     epochs = sight.broker.exchange.epochs
+    installation = sight.broker.exchange.plans.installation
     return {
         "broker": sight.name,
+        "version": epochs.state.version,
+        "installation": None
+        if installation is None
+        else {
+            "epoch": installation.epoch,
+            "step": installation.step.name.lower(),
+            "says": installation.step.value,
+            "missing": sorted(installation.missing)[:MAX_PAGE],
+            "reason": installation.reason,
+        },
         "epochs": [
             {
                 "epoch": epoch,

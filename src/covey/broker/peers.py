@@ -28,6 +28,7 @@ class Client:
     number: int  # that it writes on its events
     port: Port
     permissions: Permissions = EVERYTHING
+    name: str = ""  # that it has given itself; durable subscriptions are found by it
     keys: dict[int, Key] = field(default_factory=dict)  # of its subscriptions
     advertised: dict[int, Key] = field(default_factory=dict)
     last_sid: int = 0

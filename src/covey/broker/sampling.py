@@ -20,6 +20,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from covey.core.families import LANGUAGES
 from covey.core.filter import Filter
 from covey.errors import EventError
@@ -36,6 +39,16 @@ def mixed(publisher: int, number: int) -> int:
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _MASK
     z = (z ^ z >> 27) * 0x94D049BB133111EB & _MASK
     return z ^ z >> 31
+
+
+def mixed_each(publishers: NDArray[np.uint64], numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return `mixed` of many names."""
+    one, two, three = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+    z = publishers * one + numbers * two  # of arrays, whose overflow is what is wanted
+    z = (z ^ z >> np.uint64(30)) * two
+    z = (z ^ z >> np.uint64(27)) * three
+    mix: NDArray[np.uint64] = z ^ z >> np.uint64(31)
+    return mix
 
 
 @dataclass
@@ -62,6 +75,12 @@ class Sampler:
     def takes(self, publisher: int, number: int) -> bool:
         """Return whether the event of that name is in the sample."""
         return mixed(publisher, number) < self._below
+
+    def takes_each(self, publishers: NDArray[np.uint64], numbers: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return the same for many events."""
+        if self._below > _MASK:
+            return np.ones(len(numbers), np.bool_)
+        return mixed_each(publishers, numbers) < np.uint64(self._below)
 
     def record(self, publisher: int, number: int, family: int, content: bytes, at_s: float) -> None:
         """Note an event that a client published here."""

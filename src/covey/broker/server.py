@@ -13,6 +13,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import covey.strategies  # noqa: F401 (registers them)
@@ -20,15 +21,18 @@ from covey import __version__
 from covey.broker import lifecycle
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, LinkConfig
 from covey.broker.dialling import Dialler
+from covey.broker.durable_requests import open_durable
 from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange, Limits
 from covey.broker.inbox import Inbox
+from covey.broker.keeping import keep_state, load_state
 from covey.broker.links import Links
 from covey.broker.logs import say
 from covey.broker.overlay import Overlay
 from covey.broker.peers import Client, Neighbour
 from covey.broker.permissions import Permissions
 from covey.broker.pressure import Pressure
+from covey.broker.samples import Samples
 from covey.broker.security import Security
 from covey.broker.sight import Sight
 from covey.broker.tally import Tally
@@ -39,6 +43,7 @@ from covey.wire.connection import Connection
 from covey.wire.events import link_of
 from covey.wire.frames import VERSION, Kind
 from covey.wire.messages import MAX_NAME, Goodbye, Hello, Welcome, decode_life, encode
+from covey.wire.plans import BARE, PlanState
 from covey.wire.splitting import FastSplitter, places_of
 
 if TYPE_CHECKING:
@@ -64,8 +69,11 @@ class Broker:
         self.reports: dict[str, Callable[[], Mapping[str, float]]] = {}  # of parts, for `Sight.components`
         self.sight = Sight(self)
         self.admin: Admin | None = None
-        epochs = Epochs(router_maker(config))
-        self.exchange = Exchange(epochs, Limits(config.max_subscriptions, config.max_advertisements))
+        directory = Path(config.data_dir) if config.data_dir else None
+        epochs = Epochs(router_maker(config), BARE if directory is None else load_state(directory))
+        limits = Limits(config.max_subscriptions, config.max_advertisements)
+        self.exchange = Exchange(epochs, limits, self._keep_plans)
+        self.samples = Samples(self.exchange, config) if config.sample else None
         self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
         self.overlay = Overlay(config.name, time.time_ns() // 1000, config.max_brokers)
         self.pressure = Pressure(self.inbox, self.name_of, self.exchange.counters, config.name)
@@ -99,6 +107,9 @@ class Broker:
         await self._loop.run_in_executor(None, warm_up)
         self._now()
         config = self.config
+        if config.data_dir:
+            self.exchange.durable = open_durable(self.exchange, config, self.incarnation)
+            self.reports["store"] = self.exchange.durable.report
         self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
         try:
             contexts = self.security.contexts
@@ -117,8 +128,9 @@ class Broker:
         self.say(logging.INFO, "listening", host=config.host, port=self.port, strategy=config.strategy)
         if config.admin is not None:
             from covey.broker.http.admin import Admin  # aiohttp takes its time
+            from covey.broker.http.mounting import gateway_of
 
-            self.admin = Admin(self.sight, config.admin, contexts)
+            self.admin = Admin(self.sight, config.admin, contexts, gateway_of(self))
             await self.admin.start()
         for link in config.links:
             self.dial(link)
@@ -143,22 +155,38 @@ class Broker:
         for task in self._checks:
             task.cancel()
         await asyncio.gather(*self._checks, return_exceptions=True)
+        if self.samples is not None:
+            await self.samples.close(self._loop)  # while clients are here, with what they ask for
         await lifecycle.drain(self, within_s)
         self.security.close()
         if self.admin is not None:
             await self.admin.stop()
         if self._timer is not None:
             self._timer.cancel()
+        if self.exchange.durable is not None:
+            await self.exchange.durable.store.close()
 
     def _tick(self) -> None:
         self._now()
         self.links.tick()
         self.exchange.plans.tick()
+        if self.exchange.durable is not None:
+            self.exchange.durable.tick()
         self.pressure.tick(self.config.stalled_s)
+        if self.samples is not None:
+            self.samples.tick(self._loop, self.config.sample_every_s)
         self._timer = self._loop.call_later(max(0.01, self.config.lease_s / TICKS), self._tick)
 
     def _now(self) -> None:
         self.exchange.now_s = self.pressure.now_s = self._loop.time()
+
+    def _keep_plans(self, state: PlanState) -> None:
+        if not self.config.data_dir:
+            return
+        try:
+            keep_state(Path(self.config.data_dir), state)
+        except OSError as error:
+            self.say(logging.ERROR, "plans not kept", reason=error.strerror or error)
 
     def _later(self, after_s: float, call: Callable[[], None]) -> None:
         def run() -> None:
@@ -272,6 +300,8 @@ class Broker:
                 self.exchange.from_client(peer, frames)
             elif isinstance(peer, Neighbour):
                 self._from_neighbour(peer, frames)
+            if self.exchange.durable is not None:
+                self.exchange.durable.flush()
         except CoveyError as error:
             self.say(logging.WARNING, "link ended", peer=connection.peer, reason=error)
             connection.end(str(error), retry=False)
@@ -350,6 +380,8 @@ class Broker:
         return Welcome(VERSION, config.name, number, self.incarnation, config.max_frame, config.lease_s)
 
     def _admit(self, connection: Connection, said: Hello) -> None:
+        if len(said.name) > MAX_NAME:
+            raise ProtocolError(f"a client's name has at most {MAX_NAME} characters")
         permissions = self.security.known(
             user=said.user,
             password=said.password,
@@ -358,7 +390,7 @@ class Broker:
             now_s=self._loop.time(),
         )
         if permissions is not None:
-            self._client_up(connection, permissions)
+            self._client_up(connection, permissions, said.name)
             return
         self._checking[connection] = []
         connection.hold("password")
@@ -379,16 +411,16 @@ class Broker:
         if frames is None or not connection.is_open:
             return
         self._now()
-        self._client_up(connection, permissions)
+        self._client_up(connection, permissions, said.name)
         if frames:
             self.inbox.put(connection, frames)
         connection.go_on("password")
 
-    def _client_up(self, connection: Connection, permissions: Permissions) -> None:
+    def _client_up(self, connection: Connection, permissions: Permissions, name: str) -> None:
         number = secrets.randbits(63)
         connection.send(Kind.WELCOME, encode(self._welcome(number)))
         connection.greeted(self.config.max_frame, self.config.lease_s)
-        client = Client(link_of(number), number, connection, permissions)
+        client = Client(link_of(number), number, connection, permissions, name)
         self.peers[connection] = client
         self.exchange.client_up(client)
 

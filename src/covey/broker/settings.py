@@ -54,6 +54,13 @@ def number(above: float = 0.0) -> Kind:
     )
 
 
+def share() -> Kind:
+    """A number from 0 to 1."""
+    return Kind(
+        "a number from 0 to 1", lambda v: type(v) in (int, float) and 0.0 <= v <= 1.0, _read_as(float)
+    )
+
+
 def choice(words: Iterable[str]) -> Kind:
     """One of some words."""
     known = list(words)

@@ -5,6 +5,7 @@ What can be long is in `lists`, in pages.
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import sys
 import time
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from covey import __version__
 from covey.broker.peers import Client, Neighbour
+from covey.broker.plans import Plans
 from covey.broker.tally import CLIENT_COUNTS, CONNECTION_COUNTS, NEIGHBOUR_COUNTS, counts_of
 from covey.core.filter import Filter
 from covey.routing.router import Router
@@ -169,6 +171,11 @@ class Sight:
             "max_subscriptions": config.max_subscriptions,
             "lease_s": config.lease_s,
         }
+
+    def plans(self) -> Plans:
+        """Return what installs plans, at the time of now."""
+        self.broker.exchange.now_s = asyncio.get_running_loop().time()
+        return self.broker.exchange.plans
 
     def components(self) -> Mapping[str, Mapping[str, float]]:
         """Return what parts of the broker report of themselves, such as the store."""

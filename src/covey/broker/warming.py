@@ -6,7 +6,8 @@ clients and a neighbour, every family of filters, events one by one and in batch
 
 from __future__ import annotations
 
-from typing import Any
+from threading import Lock
+from typing import Any, Final
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.epochs import Epochs
@@ -30,6 +31,9 @@ _CONTENTS: tuple[dict[str, Any], ...] = (
     {"a": 2**70},
 )
 
+_WARMING: Final = Lock()
+_is_warm = False
+
 
 class _Nowhere:
     """A link whose other end does not exist."""
@@ -43,7 +47,19 @@ class _Nowhere:
 
 
 def warm_up() -> None:
-    """Compile what a broker uses, or load it from the cache: a minute the first time, seconds after."""
+    """Compile what a broker uses, or load it from the cache: a minute the first time, seconds after.
+
+    Once a process, before its first broker handles anything: it may run in another thread, and kernels write to
+    buffers that all brokers of a process share.
+    """
+    global _is_warm
+    with _WARMING:
+        if not _is_warm:
+            _warm_up()
+            _is_warm = True
+
+
+def _warm_up() -> None:
     index.warm_up()
     exchange = Exchange(Epochs(lambda plan: Router("a", "covering")))
     neighbour = Neighbour("b", _Nowhere())

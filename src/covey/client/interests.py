@@ -141,6 +141,7 @@ class Interests:
         if sid not in self._granted:
             subscription._end()
             return
+        self._session.acknowledgements.flush()  # the broker knows the number of a subscription that has not ended
         try:
             if forget:
                 await self._session.ask(lambda number: UnsubscribeRequest(number, sid, True))
@@ -149,7 +150,7 @@ class Interests:
                 if link is not None and link.is_open:
                     await self._session.ask_on(link, lambda number: UnsubscribeRequest(number, sid))
         finally:
-            self._session.acknowledgements.flush()
+            self._session.acknowledgements.forget(sid)
             self._drop(subscription)
             subscription._end()
 
@@ -206,9 +207,12 @@ class Interests:
         """Say that a callback failed."""
         self._session.hooks.error(error)
 
-    def acknowledge(self, sid: int, position: int, all_before: bool) -> None:
-        """An event of a durable subscription is done with."""
+    def acknowledge(self, sid: int, position: int, all_before: bool) -> bool:
+        """An event of a durable subscription is done with; return False if that is too late to be told."""
+        if sid not in self._granted:
+            return False
         self._session.acknowledgements.put(sid, position, all_before)
+        return True
 
     async def until(self, is_true: Callable[[], bool], timeout_s: float | None, what: str) -> None:
         """Return when it is true; TimedOutError if that takes too long."""

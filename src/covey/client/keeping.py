@@ -18,6 +18,7 @@ from covey.client.options import Options
 from covey.errors import CoveyError, LinkError, RefusedError
 
 FIRST_PAUSE_S: Final = 0.05
+STEADY_S: Final = 2.0  # a link that held so long was a good one: pauses begin anew
 
 
 class Owner(Receiver, Protocol):
@@ -43,6 +44,7 @@ class Keeper:
         self._owner = owner
         self._addresses = addresses
         self._options = options
+        self._pause_s = FIRST_PAUSE_S
 
     async def first(self) -> Link:
         """Return a link to the first broker that answers; the error of the last if none does."""
@@ -60,8 +62,12 @@ class Keeper:
 
     async def run(self, link: Link) -> None:
         """Wait for the link to break, and make another one, until there can be none."""
+        loop = asyncio.get_running_loop()
         while True:
+            began_s = loop.time()
             reason = await asyncio.shield(link.ended)
+            if loop.time() - began_s > STEADY_S:
+                self._pause_s = FIRST_PAUSE_S
             if not link.may_return or self._options.reconnect_for_s == 0:
                 self._owner.give_up(LinkError(f"the link to the broker at {link.address} is gone: {reason}"))
                 return
@@ -76,9 +82,10 @@ class Keeper:
     async def _again(self, broken: Link) -> Link:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        pause_s = min(FIRST_PAUSE_S, self._options.longest_pause_s)
         order = self._order(broken)
         while True:
+            pause_s = min(self._pause_s, self._options.longest_pause_s)
+            self._pause_s = 2 * pause_s
             # Not for secrets: only to spread clients out.
             await asyncio.sleep(pause_s * (0.5 + random.random()))
             refusals: list[RefusedError] = []
@@ -95,7 +102,6 @@ class Keeper:
                 raise refusals[-1]
             if loop.time() - began_s >= self._options.reconnect_for_s:
                 raise LinkError(f"no broker was reached for {self._options.reconnect_for_s:g} s: {last}")
-            pause_s = min(2 * pause_s, self._options.longest_pause_s)
 
     def _order(self, broken: Link) -> list[Address]:
         if self._owner.must_return() or broken.address not in self._addresses:

@@ -92,19 +92,23 @@ class Pending:
 
     # -- going out -------------------------------------------------------------------------------------------
 
+    def can_take_now(self) -> bool:
+        """Return whether an event is there and it is not another's turn of the loop."""
+        if self._events and self._in_a_row < TURN:
+            self._in_a_row += 1
+            return True
+        self._in_a_row = 0
+        return False
+
     async def wait(self) -> bool:
         """Return True when an event is there, False when none will come any more; raise why, if that is an error."""
-        if self._events:
-            self._in_a_row += 1
-            if self._in_a_row >= TURN:
-                self._in_a_row = 0
-                await asyncio.sleep(0)
+        if not self.can_take_now() and self._events:
+            await asyncio.sleep(0)
         while not self._events:
             if self.has_ended:
                 if self.error is not None:
                     raise self.error
                 return False
-            self._in_a_row = 0
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter

@@ -15,8 +15,9 @@ from typing import Any, Final, NoReturn
 
 from covey.client.link import Link
 from covey.core.event import Event
+from covey.core.packing import pack
 from covey.errors import CoveyError, EventError, LinkError, RefusedError
-from covey.wire.events import ENVELOPE, FAMILY_SHIFT, KEPT, encode_content
+from covey.wire.events import ATTRIBUTES, ENVELOPE, FAMILY_SHIFT, KEPT, encode_content
 from covey.wire.frames import LENGTH, MAX_FRAME, Kind
 
 CHUNK: Final = 1 << 16  # bytes that are gathered before they are handed to the link
@@ -65,6 +66,8 @@ class Outgoing:
 
         EventError if it is none or too large, LinkError if there is no link and no room for it.
         """
+        if type(content) is dict:  # as most are
+            return self.put_packed(ATTRIBUTES, pack(content), data, batch)
         family, packed = encode_content(content)
         return self.put_packed(family, packed, data, batch)
 
@@ -197,6 +200,8 @@ class Outgoing:
 
     def forget(self, batch: Batch) -> None:
         """Nobody waits for these any longer: they are not sent again."""
+        if not batch.left:
+            return
         for number in [number for number, (_, one) in self._unconfirmed.items() if one is batch]:
             del self._unconfirmed[number]
 

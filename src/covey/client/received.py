@@ -10,8 +10,10 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Any, Final
 
+from covey.core.packing import unpack
 from covey.errors import CoveyError, ProtocolError
 from covey.wire.events import (
+    ATTRIBUTES,
     DELIVERED,
     DURABLE,
     ENVELOPE,
@@ -19,10 +21,22 @@ from covey.wire.events import (
     decode_content,
     name_of,
 )
+from covey.wire.frames import Kind
 
 _POSITION: Final = Struct("<Q")
+_TO_ONE: Final = DELIVERED.pack(
+    Kind.DELIVERY, 0, 1
+)  # how a delivery to one subscription, not durable, begins
+_LENGTHS: Final = Struct(
+    "<8x xB2xI18xH"
+)  # of such a one: the event's flags, the lengths of content and notes
+_FIRST: Final = DELIVERED.size + 4 + ENVELOPE.size
 
-Acknowledge = Callable[[int, bool], None]  # a position, and whether all before it too
+assert _LENGTHS.size == _FIRST
+
+Acknowledge = Callable[
+    [int, bool], bool
+]  # a position, and whether all before it too; False if it is too late
 
 
 class Delivered:
@@ -33,19 +47,24 @@ class Delivered:
     _content: Any
 
     def __init__(self, frame: bytes) -> None:
-        self._frame = frame  # nothing else is set: of a hundred thousand a second, each assignment counts
+        self._frame = frame
+        self._content = None  # not decoded yet
 
     def _parts(self) -> tuple[int, int, int, int]:
         """Return the family of filters, where content and payload begin, and where the content ends."""
         frame = self._frame
-        at = DELIVERED.size + 4 * (frame[2] | frame[3] << 8)
-        if frame[1] & DURABLE:
-            at += _POSITION.size
         try:
-            _, flags, _, content_length, _, _, _, notes_length = ENVELOPE.unpack_from(frame, at)
+            if frame[:4] == _TO_ONE:
+                flags, content_length, notes_length = _LENGTHS.unpack_from(frame)
+                first = _FIRST
+            else:
+                at = DELIVERED.size + 4 * (frame[2] | frame[3] << 8)
+                if frame[1] & DURABLE:
+                    at += _POSITION.size
+                _, flags, _, content_length, _, _, _, notes_length = ENVELOPE.unpack_from(frame, at)
+                first = at + ENVELOPE.size
         except struct_error:
             raise ProtocolError("an event's frame is too short") from None
-        first = at + ENVELOPE.size
         last = first + content_length
         if last + notes_length > len(frame):
             raise ProtocolError("an event's frame is shorter than it says")
@@ -54,12 +73,13 @@ class Delivered:
     @property
     def content(self) -> Any:
         """What filters judge: a dict of attributes, a frozenset of words or a Document."""
-        try:
-            return self._content
-        except AttributeError:
+        content = self._content
+        if content is None:
             family, first, _, last = self._parts()
-            self._content = content = decode_content(family, self._frame[first:last])
-            return content
+            packed = self._frame[first:last]
+            content = unpack(packed) if family == ATTRIBUTES else decode_content(family, packed)
+            self._content = content
+        return content
 
     @property
     def raw_content(self) -> bytes:
@@ -133,4 +153,5 @@ class Kept(Received):
     async def ack(self, *, all_before: bool = False) -> None:
         """Say that this event is done with; see `Received.ack`."""
         assert self.position is not None, "a durable delivery has a position"
-        self._acknowledge(self.position, all_before)
+        if not self._acknowledge(self.position, all_before):
+            raise CoveyError("the subscription has ended: what was not acknowledged before comes again")

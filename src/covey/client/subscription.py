@@ -111,9 +111,10 @@ class Subscription:
 
     async def __anext__(self) -> Received:
         pending = self.pending
-        if not await pending.wait():
-            raise StopAsyncIteration
-        return pending.take()
+        # Most of the time something is there, and a coroutine less is a tenth of the time.
+        if pending.can_take_now() or await pending.wait():
+            return pending.take()
+        raise StopAsyncIteration
 
     async def next(self, timeout_s: float | None = None) -> Received:
         """Return the next event; TimedOutError if none comes in time, CoveyError if none will come any more."""
@@ -170,8 +171,8 @@ class Subscription:
     def _end(self, error: Exception | None = None) -> None:
         self.pending.end(error)
 
-    def _acknowledge(self, position: int, all_before: bool) -> None:
-        self._interests.acknowledge(self.sid, position, all_before)
+    def _acknowledge(self, position: int, all_before: bool) -> bool:
+        return self._interests.acknowledge(self.sid, position, all_before)
 
     # -- counters --------------------------------------------------------------------------------------------
 

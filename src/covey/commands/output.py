@@ -42,7 +42,7 @@ def print_lists(lists: Mapping[str, Mapping[str, str]]) -> None:
 def print_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print measurements with a column for each row of figures, as there are more figures than fit side by side.
 
-    Rows with a `workload` get a table for each workload; `size` is the heading of columns.
+    Rows with a `workload` get a table for each workload; `size`, if there is one, is the heading of columns.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -50,9 +50,9 @@ def print_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     for workload, group in groups.items():
         heading = f"{title}: {workload}" if workload else title
         table = Table(title=heading, title_justify="left", title_style="bold", header_style="bold")
-        table.add_column("filters")
+        table.add_column("filters" if "size" in group[0] else "")
         for row in group:
-            table.add_column(f"{row['size']:,}", justify="right")
+            table.add_column(number_text(row.get("size")), justify="right")
         for name in dict.fromkeys(name for row in group for name in row):
             if name not in ("workload", "size"):
                 table.add_row(column_title(name), *(escape(number_text(row.get(name))) for row in group))

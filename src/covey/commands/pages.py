@@ -60,6 +60,15 @@ class Pages:
             Request(self.url + path, data=msgspec.json.encode(body), headers=headers, method="POST")
         )
 
+    def post_bytes(self, path: str, body: bytes) -> Any:
+        """Send bytes and return the answer; CoveyError if there is none."""
+        headers = {**self._headers, "Content-Type": "application/octet-stream"}
+        return self._ask(Request(self.url + path, data=body, headers=headers, method="POST"))
+
+    def delete(self, path: str) -> Any:
+        """Delete what is at a page and return the answer; CoveyError if there is none."""
+        return self._ask(Request(self.url + path, headers=self._headers, method="DELETE"))
+
     def rows(self, path: str, limit: int | None = None, **query: object) -> Iterator[dict[str, Any]]:
         """Yield the rows of a list, page after page."""
         offset = 0

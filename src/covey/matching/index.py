@@ -205,6 +205,14 @@ class Index:
         """
         return self._attributes.match_encoded(self._attributes.encode_packed(events))
 
+    def matches_packed(self, events: PackedEvents) -> NDArray[np.bool_]:
+        """Return for each packed event whether a filter matches it."""
+        _, ends = self.match_packed(events)
+        result = np.empty(len(ends), np.bool_)
+        result[:1] = ends[:1] > 0
+        np.greater(ends[1:], ends[:-1], out=result[1:])
+        return result
+
     def keys_of(self, handles: Ints) -> NDArray[Any]:
         """Return the keys of handles that `match_packed` found."""
         return self._tables[ATTRIBUTES].take(handles)

@@ -114,5 +114,4 @@ class Advertisements:
         if index is None:
             index = self._packed[link] = Index()
             index.add_batch(list(known), [ad.filter for ad in known.values()])
-        _, ends = index.match_packed(events)
-        return np.diff(ends, prepend=0) > 0
+        return index.matches_packed(events)

@@ -78,14 +78,16 @@ def own_ways(
 ) -> list[Onward]:
     """Return where the events of a client go: on every tree that tells, or flooded on the first."""
     first, part = telling[0]
-    flooded = ~part.are_advertised(source, batch.events)
+    advertised = part.are_advertised(source, batch.events)
     ways: _Ways = {}
-    if flooded.any():
-        which = np.flatnonzero(flooded)
+    if advertised.all():
+        which = np.arange(len(batch))
+    else:
+        which = np.flatnonzero(~advertised)
         counters["unadvertised_events"] += len(which)
         for link in part.neighbours():
             ways.setdefault(link, []).append((which, first, True))
-    which = np.flatnonzero(~flooded)
+        which = np.flatnonzero(advertised)
     if len(which):
         events = batch.events if len(which) == len(batch) else batch.events.some(which)
         for tree, part in telling:
@@ -128,17 +130,21 @@ def _hops(part: TreePart, events: PackedEvents, source: Link) -> Iterator[tuple[
 def _onward(ways: _Ways) -> list[Onward]:
     result: list[Onward] = []
     for link, some in ways.items():
+        if len(some) == 1:
+            which, tree, is_flooded = some[0]
+            if len(which):
+                trees, flooded = np.full(len(which), tree, np.int32), np.full(len(which), is_flooded)
+                result.append(Onward(link, which, trees, flooded))
+            continue
         which = np.concatenate([events for events, _, _ in some])
         if not len(which):
             continue
         sizes = [len(events) for events, _, _ in some]
         trees = np.repeat(np.array([tree for _, tree, _ in some], np.int32), sizes)
         flooded = np.repeat(np.array([is_flooded for _, _, is_flooded in some]), sizes)
-        if len(some) > 1:
-            # What there is of one event stays in the order in which it was found.
-            order = np.argsort(which, kind="stable")
-            which, trees, flooded = which[order], trees[order], flooded[order]
-        result.append(Onward(link, which, trees, flooded))
+        # What there is of one event stays in the order in which it was found.
+        order = np.argsort(which, kind="stable")
+        result.append(Onward(link, which[order], trees[order], flooded[order]))
     return result
 
 

@@ -251,6 +251,8 @@ class Connection(asyncio.Protocol):
         return verdict
 
     def _put(self, chunk: bytes, *, barrier: bool = False) -> None:
+        if self._finishing:
+            return  # goodbye was the last word
         if self.lanes.put_control(chunk, barrier=barrier) is Verdict.LOST:
             self.abort("the peer reads too slowly: too much control traffic waits for it")
         self._pump_soon()

@@ -38,6 +38,7 @@ class Kind(IntEnum):
     ROUTE = 16  # a message of one router to another
     OVERLAY = 17  # what brokers tell each other of the overlay itself
     PLAN = 18  # what they tell each other of plans
+    WHOLE = 19  # whether a broker knows, and has told, all interest behind it
     EVENT = 32  # an event on its way
     DELIVERY = 33  # an event for subscriptions of a client
     TAKEN = 34  # events that are on disk with the sender, so that the other may forget them

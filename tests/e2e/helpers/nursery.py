@@ -27,7 +27,7 @@ from typing import Any
 
 from covey.broker.config import BrokerConfig
 from covey.broker.daemon import serve
-from covey.matching.index import warm_up
+from covey.broker.warming import warm_up
 
 _LENGTH = Struct("<I")
 

@@ -1,7 +1,8 @@
 """The admin pages of a broker: JSON for people and programs, metrics for Prometheus. docs/admin.md lists them.
 
-They show and explain, and change nothing. Off unless configured; with a token, everything but the two checks of health
-wants it as `Authorization: Bearer …`. Answers are bounded: long lists come in pages.
+They show and explain; the only thing that they change is which plan is installed, and that only where a token is
+configured. Off unless configured; with a token, everything but the two checks of health wants it as
+`Authorization: Bearer …`. Answers are bounded: long lists come in pages.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from covey.broker.tls import Contexts
 from covey.errors import ConfigError, CoveyError
 
 MAX_BODY: Final = 1 << 20
+MAX_PLAN: Final = 32 << 20
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -45,16 +47,31 @@ ENDPOINTS: Final = (
     Endpoint("GET", "/subz", "limit, offset, link, key", "what clients subscribed to"),
     Endpoint("GET", "/routez", "limit, offset, link, what", "the routing table: entries, advertisements"),
     Endpoint("GET", "/planz", "", "epochs and dissemination trees that are installed"),
+    Endpoint("POST", "/planz", "a plan's file", "install a plan in the whole network; an empty body: none"),
+    Endpoint("DELETE", "/planz", "", "take back the plan that was installed at this broker last"),
     Endpoint("GET", "/metrics", "", "metrics in Prometheus' text format"),
     Endpoint("POST", "/explainz", "a JSON body", "where an event would go from here, and why"),
 )
 OPEN: Final = frozenset({"/healthz", "/readyz"})
 
 
+EVENTS: Final = "/events"  # it has clients of its own, with credentials of their own
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN or path == EVENTS or path.startswith(f"{EVENTS}/")
+
+
 class Admin:
     """The admin pages of one broker, on a port of their own."""
 
-    def __init__(self, sight: Sight, config: AdminConfig, contexts: Contexts | None = None) -> None:
+    def __init__(
+        self,
+        sight: Sight,
+        config: AdminConfig,
+        contexts: Contexts | None = None,
+        events: web.Application | None = None,
+    ) -> None:
         self._sight = sight
         self._config = config
         if config.tls and contexts is None:
@@ -63,19 +80,24 @@ class Admin:
         self._token = read_token_hash(config.token) if config.token else None
         self._runner: web.AppRunner | None = None
         self.application = web.Application(client_max_size=MAX_BODY, middlewares=[self._guard])
-        handlers: dict[str, Handler] = {
-            "/healthz": self._healthz,
-            "/readyz": self._readyz,
-            "/varz": self._varz,
-            "/linkz": self._linkz,
-            "/subz": self._subz,
-            "/routez": self._routez,
-            "/planz": self._planz,
-            "/metrics": self._metrics,
-            "/explainz": self._explainz,
+        handlers: dict[tuple[str, str], Handler] = {
+            ("GET", "/healthz"): self._healthz,
+            ("GET", "/readyz"): self._readyz,
+            ("GET", "/varz"): self._varz,
+            ("GET", "/linkz"): self._linkz,
+            ("GET", "/subz"): self._subz,
+            ("GET", "/routez"): self._routez,
+            ("GET", "/planz"): self._planz,
+            ("POST", "/planz"): self._install,
+            ("DELETE", "/planz"): self._roll_back,
+            ("GET", "/metrics"): self._metrics,
+            ("POST", "/explainz"): self._explainz,
         }
         for endpoint in ENDPOINTS:
-            self.application.router.add_route(endpoint.method, endpoint.path, handlers[endpoint.path])
+            handler = handlers[endpoint.method, endpoint.path]
+            self.application.router.add_route(endpoint.method, endpoint.path, handler)
+        if events is not None:
+            self.application.add_subapp(EVENTS, events)
 
     async def start(self) -> None:
         """Serve; ConfigError if the address cannot be had."""
@@ -102,7 +124,7 @@ class Admin:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._token is not None and request.path not in OPEN:
+        if self._token is not None and not _is_open(request.path):
             given = request.headers.get("Authorization", "").removeprefix("Bearer ")
             # Bytes that are not UTF-8 come as surrogates.
             digest = sha256(given.encode("utf-8", "surrogateescape")).digest()
@@ -143,6 +165,27 @@ class Admin:
 
     async def _planz(self, request: web.Request) -> web.Response:
         return _answer(planz(self._sight))
+
+    async def _install(self, request: web.Request) -> web.Response:
+        self._check_changes()
+        plan = bytearray()
+        async for some in request.content.iter_chunked(1 << 16):
+            plan += some
+            if len(plan) > MAX_PLAN:
+                raise ConfigError(f"a plan that is installed has at most {MAX_PLAN:,} bytes")
+        self._sight.plans().install(bytes(plan))
+        return _answer(planz(self._sight), 202)
+
+    async def _roll_back(self, request: web.Request) -> web.Response:
+        self._check_changes()
+        self._sight.plans().roll_back()
+        return _answer(planz(self._sight), 202)
+
+    def _check_changes(self) -> None:
+        if self._token is None:
+            raise web.HTTPForbidden(
+                reason="plans are changed only where a token for the admin pages is configured"
+            )
 
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=exposition(self._sight).encode(), headers={"Content-Type": CONTENT_TYPE})

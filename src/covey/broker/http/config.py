@@ -19,6 +19,7 @@ class AdminConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     token: str = ""  # its hash, by `covey token`
     tls: bool = False  # with the certificate of `[tls]`
+    events: bool = False  # whether clients may post and listen at /events, each with credentials of its own
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 1 << 16:

@@ -11,30 +11,20 @@ the request. Everything is bounded: bodies, batches, streams, and what waits for
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from functools import partial
-from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from aiohttp import web
 
 from covey.broker.http import cloudevents
 from covey.broker.http.attached import Attached, Hub
+from covey.broker.http.streaming import GatewayLimits, Stream, problem_line
 from covey.broker.permissions import EVERYTHING, Permissions
 from covey.core.families import DEFAULT_LANGUAGE, parse
 from covey.errors import CoveyError, EventError, FilterError, LinkError, ProtocolError, RefusedError
-from covey.wire.events import (
-    ENVELOPE,
-    XPATH,
-    decode_content,
-    delivery_of,
-    envelope_of,
-    family_of,
-    name_of,
-)
 from covey.wire.messages import AdvertiseRequest, SubscribeRequest
 
 Authorise = Callable[[web.Request], Awaitable[Permissions]]
@@ -52,19 +42,6 @@ _STATUS: Final[tuple[tuple[type[CoveyError], int], ...]] = (
     (ProtocolError, 400),
     (LinkError, 503),
 )
-
-
-@dataclass(frozen=True)
-class GatewayLimits:
-    """How much one gateway takes."""
-
-    body_bytes: int = 4 << 20
-    batch: int = 10_000  # events
-    streams: int = 1_000
-    pending_events: int = 10_000  # that wait for one listener
-    pending_bytes: int = 8 << 20
-    heartbeat_s: float = 15.0
-    confirm_s: float = 30.0
 
 
 async def everyone(request: web.Request) -> Permissions:
@@ -189,66 +166,6 @@ class Gateway:
             self._streams.discard(stream)
 
 
-class Stream:
-    """What waits for one listener."""
-
-    def __init__(self, limits: GatewayLimits) -> None:
-        self._limits = limits
-        self._frames: deque[bytes] = deque()
-        self._size = 0
-        self._wake = asyncio.Event()
-        self._reason = ""
-
-    def take(self, frames: Sequence[bytes]) -> None:
-        """Take deliveries; more than may wait end the stream."""
-        if self._reason:
-            return
-        self._frames.extend(frames)
-        self._size += sum(map(len, frames))
-        if len(self._frames) > self._limits.pending_events or self._size > self._limits.pending_bytes:
-            self.end(f"{len(self._frames):,} events wait for the listener, which is too slow")
-        self._wake.set()
-
-    def end(self, reason: str) -> None:
-        """Send nothing more but the reason."""
-        self._reason = self._reason or reason
-        self._frames.clear()
-        self._wake.set()
-
-    async def run(self, response: web.StreamResponse) -> None:
-        """Write events until the listener goes or the stream ends; a comment now and then, when there is none."""
-        try:
-            await response.write(b": subscribed\n\n")
-            while not self._reason:
-                try:
-                    async with asyncio.timeout(self._limits.heartbeat_s):
-                        await self._wake.wait()
-                except TimeoutError:
-                    await response.write(b": alive\n\n")
-                self._wake.clear()
-                while self._frames:
-                    some = [self._frames.popleft() for _ in range(min(100, len(self._frames)))]
-                    self._size -= sum(map(len, some))
-                    await response.write(b"".join(map(as_sent, some)))
-            problem = _problem(503, self._reason)
-            await response.write(b"event: error\ndata: " + problem + b"\n\n")
-        except ConnectionError:
-            pass  # the listener has gone
-
-
-def as_sent(frame: bytes) -> bytes:
-    """Return a DELIVERY frame as a server-sent event with a CloudEvent."""
-    event = delivery_of(frame).event
-    envelope = envelope_of(event)
-    last = ENVELOPE.size + envelope.content_length
-    packed, payload = event[ENVELOPE.size : last], event[last + envelope.notes_length :]
-    family = family_of(envelope)
-    content: Any = packed.decode(errors="replace") if family == XPATH else decode_content(family, packed)
-    name = name_of(envelope.publisher, envelope.number)
-    shown = cloudevents.write(name, f"{envelope.publisher:x}", content, payload)
-    return b"id: " + name.encode() + b"\ndata: " + shown + b"\n\n"
-
-
 # -- problems ------------------------------------------------------------------------------------------------
 
 
@@ -256,11 +173,6 @@ class _Problem(Exception):  # noqa: N818 (it is an answer)
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
         self.status = status
-
-
-def _problem(status: int, detail: str) -> bytes:
-    line = " ".join(detail.split())[:500]
-    return msgspec.json.encode({"title": HTTPStatus(status).phrase, "status": status, "detail": line})
 
 
 @web.middleware
@@ -272,10 +184,10 @@ async def _problems(
         return await handler(request)
     except _Problem as problem:
         headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else None
-        return answer(status=problem.status, body=_problem(problem.status, str(problem)), headers=headers)
+        return answer(status=problem.status, body=problem_line(problem.status, str(problem)), headers=headers)
     except CoveyError as error:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
-        return answer(status=status, body=_problem(status, str(error)))
+        return answer(status=status, body=problem_line(status, str(error)))
 
 
 def _flag(request: web.Request, name: str) -> bool:

@@ -438,7 +438,7 @@ class Store:
         masks = np.zeros(len(starts) - 1, dtype=np.int64)
         self._make_out()
         if len(masks):
-            self.make_intervals(int(np.diff(starts).max()))
+            self.make_intervals(int((starts[1:] - starts[:-1]).max()))
         links_batch(self.addresses, starts, names, points, links, seen, masks)
         return masks
 
@@ -472,10 +472,11 @@ class Store:
         """
         count = len(starts) - 1
         if count:
-            self.make_intervals(int(np.diff(starts).max()))
+            self.make_intervals(int((starts[1:] - starts[:-1]).max()))
         ends = np.zeros(count, dtype=np.int64)
         done = 0
-        self._batch_out = grown(self._batch_out, self.rows + 1024)
+        if len(self._batch_out) < self.rows + 1024:
+            self._batch_out = grown(self._batch_out, self.rows + 1024)
         while (
             done := query_batch(self.addresses, starts, names, points, done, self._batch_out, ends)
         ) < count:

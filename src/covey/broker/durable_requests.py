@@ -1,0 +1,85 @@
+"""What clients ask for of durable delivery, and what they and neighbours hear where there is none."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.broker.durable import Durable
+from covey.broker.durable_subscriptions import Answer
+from covey.broker.peers import Client, Neighbour
+from covey.broker.store import Store
+from covey.core.filter import Filter
+from covey.errors import CoveyError, ProtocolError
+from covey.wire.confirming import encode_taken
+from covey.wire.events import Envelope
+from covey.wire.frames import Kind
+from covey.wire.messages import Reply, SubscribeRequest, UnsubscribeRequest, encode
+
+if TYPE_CHECKING:
+    from covey.broker.config import BrokerConfig
+    from covey.broker.exchange import Exchange
+
+log = logging.getLogger("covey.broker")
+
+NO_STORE = "this broker keeps nothing (hint: it needs a data_dir)"
+
+
+def confirm_without_store(peer: Client | Neighbour, envelope: Envelope) -> None:
+    """Answer a confirmed event at a broker that has no store.
+
+    A client is refused. A neighbour need not keep the event for a broker that could never say that it has it: from here
+    on it goes at most once.
+    """
+    if isinstance(peer, Client):
+        peer.refused += 1
+        peer.port.send(Kind.REPLY, encode(Reply(0, NO_STORE, envelope.number)))
+    else:
+        for body in encode_taken([(envelope.publisher, envelope.number)]):
+            peer.port.send(Kind.TAKEN, body)
+
+
+def subscribe(
+    durable: Durable | None, client: Client, request: SubscribeRequest, filter: Filter, answer: Answer
+) -> None:
+    """Attach a durable subscription; CoveyError if that cannot be."""
+    if durable is None:
+        raise CoveyError(NO_STORE)
+    durable.subscriptions.attach(client, request.sid, request.durable, filter, durable.now_s, answer)
+
+
+def replace(durable: Durable, client: Client, sid: int, filter: Filter, answer: Answer) -> bool:
+    """Give a durable subscription another filter; return whether there is such a one."""
+    one = durable.subscriptions.attached(client, sid)
+    if one is None:
+        return False
+    durable.subscriptions.replace(one, filter, lambda error: answer("" if error is None else str(error)))
+    return True
+
+
+def unsubscribe(durable: Durable, client: Client, request: UnsubscribeRequest, answer: Answer) -> None:
+    """Leave a durable subscription, or end it; one that another connection has taken over is left already."""
+    one = durable.subscriptions.attached(client, request.sid)
+    if durable.subscriptions.known(client, request.sid) is None:
+        raise ProtocolError(f"there is no subscription {request.sid}")
+    if one is None:
+        answer("")
+    elif request.forget:
+        durable.subscriptions.forget(one, lambda error: answer("" if error is None else str(error)))
+    else:
+        durable.subscriptions.leave(client, request.sid)
+        answer("")
+
+
+def open_durable(exchange: Exchange, config: BrokerConfig, incarnation: int) -> Durable:
+    """Open the store and take up what is in it; ConfigError if it cannot be used."""
+    store = Store(Path(config.data_dir) / "store.db", config.name, config.max_store_bytes)
+    if store.warning:
+        log.error("%s", store.warning)
+    durable = Durable(exchange, store, time.time, incarnation, config.durable)
+    exchange.durable = durable
+    store.start()
+    durable.load()
+    return durable

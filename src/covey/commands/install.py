@@ -1,0 +1,81 @@
+"""`covey install`: a plan goes into a running network, beside what runs, and takes over when it is ready."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from covey.commands.output import print_json, print_pairs
+from covey.commands.pages import Authority, Pages, Token
+from covey.errors import ConfigError, CoveyError
+
+STEP_S: Final = 0.2
+
+
+def install(
+    url: Annotated[
+        str,
+        typer.Argument(
+            help="The admin pages of any broker, such as http://127.0.0.1:7401.", show_default=False
+        ),
+    ],
+    plan: Annotated[
+        Path | None,
+        typer.Argument(help="A plan's file, such as plan.json of `covey plan`.", show_default=False),
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Use no plan: the overlay's own tree.")] = False,
+    roll_back: Annotated[bool, typer.Option("--roll-back", help="Take the last plan back.")] = False,
+    wait_s: Annotated[
+        float, typer.Option("--wait", help="Seconds to wait until it is in use.", min=0.0)
+    ] = 60.0,
+    token: Token = "",
+    authority: Authority = "",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Install a plan in a running network: nothing is lost, nothing comes twice, and it can be taken back."""
+    if (plan is not None) + none + roll_back != 1:
+        raise ConfigError("install a PLAN, or --none, or --roll-back")
+    pages = Pages(url, token, authority)
+    if roll_back:
+        pages.delete("/planz")
+    else:
+        pages.post_bytes("/planz", _read(plan))
+    said = wait_for(pages, wait_s)
+    if json:
+        print_json(said)
+        return
+    installation = said["installation"] or {}
+    current = next(one["epoch"] for one in said["epochs"] if one["current"])
+    print_pairs(
+        {"broker": said["broker"], "current epoch": current, "installation": installation.get("says", "")}
+    )
+
+
+def _read(plan: Path | None) -> bytes:
+    if plan is None:
+        return b""
+    try:
+        return plan.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"the plan {str(plan)!r} cannot be read: {error.strerror or error}") from None
+
+
+def wait_for(pages: Pages, wait_s: float) -> Any:
+    """Return what a broker says once its installation has switched, or failed: then CoveyError."""
+    until = time.monotonic() + wait_s
+    while True:
+        said = pages.get("/planz")
+        installation = said["installation"] or {}
+        step = installation.get("step", "done")
+        if step == "failed" and installation["reason"] != "rolled back":
+            raise CoveyError(f"the plan is not installed: {installation['reason']}")
+        if step in ("switched", "back", "done", "failed"):
+            return said
+        if time.monotonic() >= until:
+            raise CoveyError(
+                f"the plan is not in use yet: {installation['says']} (hint: ask again with /planz)"
+            )
+        time.sleep(STEP_S)

@@ -1,0 +1,192 @@
+"""Plans on a live network: installed while events flow, taken back, kept over a restart; samples for planning."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+from tests.e2e.helpers.network import Live
+from tests.e2e.helpers.running import eventually, run
+
+from covey import cli
+from covey.broker.credentials import hash_token
+from covey.broker.http.config import AdminConfig
+from covey.broker.installing import Step
+from covey.client.client import Client
+from covey.planning.plan import Plan, PlannedTree
+
+SQUARE = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]
+TREE = [("a", "b"), ("b", "c"), ("c", "d")]  # of the overlay, as the last link has the worst priority
+
+
+def plan(one_copy: str | None = None) -> Plan:
+    links = sorted(tuple(sorted(pair)) for pair in SQUARE)
+    trees = (
+        PlannedTree("d", (("a", "b"), ("a", "d"), ("c", "d"))),
+        PlannedTree("b", (("a", "b"), ("b", "c"), ("c", "d"))),
+    )
+    return Plan(
+        "mine",
+        1,
+        tuple("abcd"),
+        tuple((a, b, 1.0) for a, b in links),
+        trees,
+        one_copy,
+        home={} if one_copy else {"c": 1},
+    )
+
+
+def square(**settings: Any) -> Live:
+    return Live(SQUARE, priorities={("d", "a"): 9}, waits_for=TREE, **settings)
+
+
+async def collect(client: Client, text: str, into: list[int], ready: asyncio.Event) -> None:
+    async with client.subscribe(text) as events:
+        await client.flush()
+        ready.set()
+        async for event in events:
+            into.append(event["n"])
+
+
+@pytest.mark.parametrize("one_copy", [None, "nearest"])
+def test_a_plan_goes_in_and_out_while_events_flow(one_copy: str | None) -> None:
+    async def main() -> None:
+        async with square() as net, AsyncExitStack() as stack:
+            publisher = await stack.enter_async_context(net.client("a"))
+            await publisher.advertise("n >= 0")
+            got: dict[str, list[int]] = {name: [] for name in "bcd"}
+            tasks = []
+            for name, texts in (("b", "n >= 0"), ("c", "n >= 0"), ("d", "n >= 0 and even = true")):
+                client = await stack.enter_async_context(net.client(name))
+                ready = asyncio.Event()
+                tasks.append(asyncio.create_task(collect(client, texts, got[name], ready)))
+                await ready.wait()
+            published = 0
+
+            async def flow(until: Any) -> None:
+                nonlocal published
+                while not until():
+                    for _ in range(5):
+                        await publisher.publish({"n": published, "even": published % 2 == 0})
+                        published += 1
+                    await asyncio.sleep(0.002)
+
+            plans = net.brokers["b"].exchange.plans
+            now = partial(setattr, net.brokers["b"].exchange, "now_s")
+            await flow(lambda: published >= 50)
+            now(asyncio.get_running_loop().time())
+            installation = plans.install(plan(one_copy).encode(), grace_s=60.0)
+            await flow(lambda: installation.step is Step.SWITCHED)
+            more = published + 50
+            await flow(lambda: published >= more)
+            assert {broker.exchange.epochs.current for broker in net.brokers.values()} == {installation.epoch}
+            routers = [broker.exchange.epochs.routers[installation.epoch] for broker in net.brokers.values()]
+            assert any("a" in part.neighbours() for part in routers[3].trees.values()), "d uses its link to a"
+            plans.roll_back()
+            more = published + 50
+            await flow(lambda: published >= more)
+            everything = list(range(published))
+            await eventually(lambda: len(got["b"]) >= published and len(got["c"]) >= published)
+            await eventually(lambda: len(got["d"]) >= len(everything[::2]))
+            await asyncio.sleep(0.1)  # for what should not come
+            if one_copy is None:
+                assert (got["b"], got["c"], got["d"]) == (everything, everything, everything[::2])
+            assert [sorted(some) for some in got.values()] == [everything, everything, everything[::2]]
+            assert {broker.exchange.epochs.current for broker in net.brokers.values()} == {0}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(main())
+
+
+def test_a_broker_that_was_away_learns_the_plan_and_keeps_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        dirs = {name: {"data_dir": str(tmp_path / name)} for name in "abcd"}
+        for name in "abcd":
+            (tmp_path / name).mkdir()
+        async with square(per_broker=dirs) as net:
+            installation = net.brokers["a"].exchange.plans.install(plan().encode())
+            await eventually(lambda: installation.step is Step.SWITCHED)
+            await net.stop("c")
+            (tmp_path / "c" / "plans.bin").unlink()
+            await net.start("c")
+            await eventually(lambda: net.brokers["c"].exchange.epochs.current == installation.epoch)
+            await net.stop("d")
+            net.configs["d"] = replace(net.configs["d"], links=())  # from its disk, not from neighbours
+            await net.start("d")
+            assert net.brokers["d"].exchange.epochs.current == installation.epoch
+
+    run(main())
+
+
+def test_a_plan_is_installed_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plan.json"
+    file.write_bytes(plan().encode())
+
+    async def covey(*words: str) -> int:
+        return await asyncio.to_thread(cli.run, list(words))
+
+    async def main() -> None:
+        admin = AdminConfig(port=0, token=hash_token("let me"))
+        async with square(per_broker={"a": {"admin": admin}, "b": {"admin": AdminConfig(port=0)}}) as net:
+            first, second = net.brokers["a"].admin, net.brokers["b"].admin
+            assert first is not None
+            assert second is not None
+            url, other = (f"http://127.0.0.1:{one.port}" for one in (first, second))
+            assert await covey("install", url, str(file), "--token", "let me", "--json") == 0
+            assert {one.exchange.epochs.current for one in net.brokers.values()} == {1}
+            assert await covey("install", url, "--roll-back", "--token", "let me") == 0
+            await eventually(lambda: {one.exchange.epochs.current for one in net.brokers.values()} == {0})
+            capsys.readouterr()
+            for words, said in (
+                (("install", url, str(file), "--token", "wrong"), "want a token"),
+                (("install", other, str(file)), "only where a token"),
+                (("install", url, str(tmp_path / "none"), "--token", "let me"), "cannot be read"),
+                (("install", url), "install a PLAN, or --none"),
+            ):
+                assert await covey(*words) == 2
+                err = capsys.readouterr().err
+                assert said in err
+                assert len(err.splitlines()) == 1
+
+    run(main())
+
+
+def test_samples_are_what_planning_reads(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = {name: {"data_dir": str(tmp_path / name), "sample": 1.0} for name in "ab"}
+        for name in "ab":
+            (tmp_path / name).mkdir()
+        async with (
+            Live([("a", "b")], per_broker=settings) as net,
+            net.client("a") as publisher,
+            net.client("b") as subscriber,
+            subscriber.subscribe("n > 4") as events,
+        ):
+            await publisher.advertise("n >= 0")
+            await subscriber.flush()
+            await publisher.flush()
+            for n in range(10):
+                await publisher.publish({"n": n, "word": "ä"})
+            assert [(await anext(events))["n"] for _ in range(5)] == [5, 6, 7, 8, 9]
+            await net.stop("a")
+            await net.stop("b")
+
+    run(main())
+    events = parquet.read_table(tmp_path / "a" / "samples" / "events").to_pylist()
+    assert [row["content"] for row in events] == [f'{{"n": {n}, "word": "ä"}}' for n in range(10)]
+    assert not (tmp_path / "b" / "samples" / "events").exists()
+    deliveries = parquet.read_table(tmp_path / "b" / "samples" / "deliveries").to_pylist()
+    assert [row["event"] for row in deliveries] == [row["event"] for row in events[5:]]
+    subscriptions = parquet.read_table(tmp_path / "b" / "samples" / "subscriptions").to_pylist()
+    assert {row["subscription"] for row in deliveries} == {row["subscription"] for row in subscriptions}
+    assert [row["filter"] for row in subscriptions] == ["n > 4"]
+    topology = parquet.read_table(tmp_path / "a" / "samples" / "topology").to_pylist()
+    assert [(row["a"], row["b"]) for row in topology] == [("a", "b")]

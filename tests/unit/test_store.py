@@ -1,0 +1,332 @@
+"""The store: what is reported is on disk, damage is said and nothing is overwritten, bounds hold."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from covey.broker.store import Entry, Forget, Keep, Operation, Owner, Release, Store, StoreError
+from covey.errors import ConfigError, CoveyError
+
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    async def limited() -> T:
+        async with asyncio.timeout(30):
+            return await main
+
+    return asyncio.run(limited())
+
+
+async def done(store: Store, operation: Operation) -> CoveyError | None:
+    future: asyncio.Future[CoveyError | None] = asyncio.get_running_loop().create_future()
+    store.submit(operation, future.set_result)
+    return await future
+
+
+def keep(store: Store, number: int, owners: tuple[int, ...] = (1,), size: int = 50) -> Keep:
+    frame = number.to_bytes(8, "big") + b"x" * (size - 8)
+    return Keep(store.next_position(), 7, number, frame, 0.0, tuple(map(Entry, owners)), seen=True)
+
+
+OUTBOX = Owner(1, "outbox", "", "", "B")
+
+
+def test_what_is_reported_is_there_after_the_process_ends(tmp_path: Path) -> None:
+    async def write() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        await done(store, OUTBOX)
+        for number in range(5):
+            assert await done(store, keep(store, number)) is None
+        assert await done(store, Release(1, (2,))) is None
+        # No close: a copy of the files now is what a crash would leave.
+        for file in tmp_path.iterdir():
+            (tmp_path / f"crashed-{file.name}").write_bytes(file.read_bytes())
+        await store.close()
+
+    async def read() -> None:
+        store = Store(tmp_path / "crashed-store.db", "A")
+        assert not store.warning
+        assert [position for position, _ in store.read(1, 0, 10)] == [1, 3, 4, 5]
+        assert store.waiting(1) == (4, 200)
+        assert store.names() == [(7, number) for number in range(5)]
+        assert store.next_position() == 6
+        assert store.owners() == [OUTBOX]
+        await store.close()
+
+    run(write())
+    run(read())
+
+
+def test_reports_come_in_order_and_in_groups(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        order: list[int] = []
+        for number in range(2_000):
+            store.submit(keep(store, number), lambda error, number=number: order.append(number))  # type: ignore[misc]
+        await done(store, Release(1, ()))
+        assert order == list(range(2_000))
+        assert store.commits < 200
+        assert store.pending == 0
+        await store.close()
+
+    run(main())
+
+
+def test_an_event_stays_until_the_last_who_waits_is_done(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        await done(store, keep(store, 1, owners=(1, 2)))
+        await done(store, Release(1, (1,)))
+        await done(store, Release(1, (1,)))  # again: nothing happens
+        assert store.read(1, 0, 9) == []
+        assert len(store.read(2, 0, 9)) == 1
+        await done(store, Forget(2))
+        assert store._rows("SELECT count(*) FROM event", ()) == [(0,)]
+        assert store.waiting(1) == store.waiting(2) == (0, 0)
+        await store.close()
+
+    run(main())
+
+
+def test_another_frame_for_one_who_waits(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        await done(store, Keep(1, 7, 1, b"plain", 0.0, (Entry(1), Entry(2, b"flooded")), seen=True))
+        assert store.read(1, 0, 9) == [(1, b"plain")]
+        assert store.read(2, 0, 9) == [(1, b"flooded")]
+        assert store.waiting(2) == (1, 7)
+        await store.close()
+
+    run(main())
+
+
+def test_names_beyond_the_window_are_forgotten(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A", window=100)
+        store.start()
+        for number in range(5_000):
+            store.submit(keep(store, number, owners=()))
+        await done(store, Release(1, ()))
+        names = store.names()
+        assert 100 <= len(names) < 5_000
+        assert names[-1] == (7, 4_999)
+        await store.close()
+
+    run(main())
+
+
+def test_positions_are_not_given_again_when_everything_was_released(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        event = keep(store, 1)._replace(seen=False)
+        await done(store, event)
+        await done(store, Release(1, (event.position,)))
+        await store.close()
+        store = Store(tmp_path / "store.db", "A")
+        assert store.next_position() > event.position
+        await store.close()
+
+    run(main())
+
+
+def test_numbers_of_64_bits(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        await done(store, Keep(1, 2**64 - 1, 2**63, b"f", 0.0, (), seen=True))
+        assert store.names() == [(2**64 - 1, 2**63)]
+        await store.close()
+
+    run(main())
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_store_fails_events_in_order_and_takes_them_again_when_there_is_room(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A", max_bytes=1 << 20)
+        store.start()
+        accepted = []
+        results: list[tuple[int, CoveyError | None]] = []
+        for number in range(400):  # more than the file may have: SQLite itself says that it is full
+            event = keep(store, number, size=10_000)
+            store.submit(event, lambda error, number=number: results.append((number, error)))  # type: ignore[misc]
+        await done(store, Release(1, ()))
+        accepted = [number for number, error in results if error is None]
+        assert 50 < len(accepted) < 400
+        assert accepted == list(range(len(accepted))), "nothing is kept behind what is not"
+        assert all(isinstance(error, StoreError) for number, error in results[len(accepted) :])
+        assert not store.room_for(10_000)
+        assert [int.from_bytes(frame[:8], "big") for _, frame in store.read(1, 0, 500)] == accepted
+        assert isinstance(await done(store, keep(store, 999)), StoreError), "until resume"
+
+        positions = tuple(position for position, _ in store.read(1, 0, 500))
+        assert await done(store, Release(1, positions)) is None
+        assert store.room_for(10_000)
+        store.resume()
+        size = (tmp_path / "store.db").stat().st_size
+        for number in range(20):
+            assert await done(store, keep(store, number, size=10_000)) is None
+        assert (tmp_path / "store.db").stat().st_size <= size + (1 << 20), "freed space is used again"
+        await store.close()
+
+    run(main())
+
+
+def test_space_is_used_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A", max_bytes=4 << 20)
+        store.start()
+        for turn in range(20):  # ten times as much as fits
+            for number in range(40):
+                store.submit(keep(store, 100 * turn + number, size=50_000))
+            await done(store, Release(1, ()))
+            positions = [position for position, _ in store.read(1, 0, 100)]
+            assert len(positions) == 40
+            assert await done(store, Release(1, tuple(positions))) is None
+        await store.close()
+        assert (tmp_path / "store.db").stat().st_size < 6 << 20
+
+    run(main())
+
+
+def test_one_operation_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        await done(store, OUTBOX)
+        errors: list[CoveyError | None] = []
+        store.submit(OUTBOX._replace(id=2), errors.append)
+        store.submit(Owner(3, "outbox", "", "", None), errors.append)  # type: ignore[arg-type]
+        store.submit(Owner([], "outbox", "", "", "C"), errors.append)  # type: ignore[arg-type]
+        store.submit(Release(1, ()), errors.append)
+        await done(store, Release(1, ()))
+        assert [error is None for error in errors] == [True, True, False, True]
+        await store.close()
+
+    run(main())
+
+
+# -- damage ------------------------------------------------------------------------------------------------------
+
+
+def fill(path: Path, events: int = 300) -> None:
+    async def main() -> None:
+        store = Store(path, "A")
+        store.start()
+        await done(store, OUTBOX)
+        for number in range(events):
+            store.submit(keep(store, number, size=500))
+        await done(store, Release(1, ()))
+        await store.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])
+def test_a_truncated_store_is_moved_aside_and_said(tmp_path: Path, share: float) -> None:
+    path = tmp_path / "store.db"
+    fill(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * share)])
+    damaged = path.read_bytes()
+
+    async def main() -> None:
+        store = Store(path, "A")
+        assert "was damaged" in store.warning
+        assert "store.db.damaged-1" in store.warning
+        assert (tmp_path / "store.db.damaged-1").read_bytes() == damaged
+        store.start()
+        recovered = store.read(1, 0, 1_000)
+        assert f"{len(recovered):,} entries" in store.warning
+        for _, frame in recovered:
+            assert len(frame) == 500
+        position = store.next_position()
+        assert position > 300 or not recovered
+        assert await done(store, Keep(position, 7, 10_000, b"new", 0.0, (Entry(1),), seen=True)) is None
+        await store.close()
+        again = Store(path, "A")
+        assert not again.warning
+        await again.close()
+
+    run(main())
+
+
+def test_most_of_a_store_with_one_bad_page_is_saved(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    fill(path)
+    data = bytearray(path.read_bytes())
+    page = len(data) // 4096 // 2
+    data[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
+    path.write_bytes(data)
+
+    async def main() -> None:
+        store = Store(path, "A")
+        assert "was damaged" in store.warning
+        assert len(store.read(1, 0, 1_000)) > 200
+        await store.close()
+
+    run(main())
+
+
+def test_garbage_is_no_store(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.write_bytes(b"not a database at all" * 1_000)
+    store = Store(path, "A")
+    assert "was damaged" in store.warning
+    run(store.close())
+
+
+def test_a_second_damaged_store_does_not_replace_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    for content in (b"first", b"second"):
+        path.write_bytes(content)
+        run(Store(path, "A").close())
+    assert (tmp_path / "store.db.damaged-1").read_bytes() == b"first"
+    assert (tmp_path / "store.db.damaged-2").read_bytes() == b"second"
+
+
+def test_a_store_of_another_broker_version_or_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    run(Store(path, "A").close())
+    with pytest.raises(ConfigError, match="is that of the broker A, not of B"):
+        Store(path, "B")
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(ConfigError, match="has version 99"):
+        Store(path, "A")
+    other = tmp_path / "other.db"
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE t (x)")
+    connection.close()
+    with pytest.raises(ConfigError, match="no store of Covey's"):
+        Store(other, "A")
+    assert list(tmp_path.glob("*damaged*")) == []
+
+
+def test_one_process_has_a_store_at_a_time(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.db", "A")
+    with pytest.raises(ConfigError, match="in use by another broker"):
+        Store(tmp_path / "store.db", "A")
+    run(store.close())
+    run(Store(tmp_path / "store.db", "A").close())
+
+
+def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be used"):
+        Store(tmp_path / "file" / "store.db", "A")
