@@ -20,7 +20,7 @@ def rows(first: str) -> list[str]:
 
 def test_pages() -> None:
     expected = [f"| {one.method} | `{one.path}` | {one.takes} | {one.meaning} |" for one in ENDPOINTS]
-    assert rows("(GET|POST) ") == expected
+    assert rows("(GET|POST|DELETE) ") == expected
 
 
 def test_metrics() -> None:
