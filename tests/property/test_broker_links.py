@@ -58,7 +58,7 @@ class Node:
         self.exchange.client_up(self.client)
 
     def say(self, message: object) -> None:
-        self.exchange._drive(message, self.client.link)  # type: ignore[arg-type]
+        self.exchange.drive(message, self.client.link)  # type: ignore[arg-type]
 
 
 class World:
