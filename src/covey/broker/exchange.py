@@ -16,7 +16,6 @@ from typing import Final, get_args
 
 import numpy as np
 
-from covey.broker.copying import MOST_SIDS, epochs_of
 from covey.broker.durable import Durable
 from covey.broker.durable_requests import confirm_without_store, replace, subscribe, unsubscribe
 from covey.broker.durable_site import SURE
@@ -47,6 +46,7 @@ from covey.routing.messages import (
 )
 from covey.routing.outputs import Deliver, Output, Send
 from covey.routing.router import Router
+from covey.wire.copying import MOST_SIDS, epochs_of
 from covey.wire.events import (
     ENVELOPE,
     KEPT,

@@ -18,15 +18,6 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from covey.broker.copying import (
-    Bytes,
-    Mask,
-    copy_deliveries,
-    copy_onward,
-    envelopes_of,
-    names_in,
-    sort_deliveries,
-)
 from covey.broker.labels import NOBODY, Label, Labels
 from covey.broker.peers import Client, Neighbour, Port
 from covey.broker.permissions import Allowed
@@ -40,6 +31,15 @@ from covey.routing.batch import EventBatch, Onward
 from covey.routing.messages import Key, Link
 from covey.routing.router import Router
 from covey.routing.table import Place
+from covey.wire.copying import (
+    Bytes,
+    Mask,
+    copy_deliveries,
+    copy_onward,
+    envelopes_of,
+    names_in,
+    sort_deliveries,
+)
 from covey.wire.events import FLOODED, KEPT, envelope_of, name_of
 from covey.wire.splitting import Frames
 
