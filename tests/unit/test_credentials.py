@@ -67,6 +67,7 @@ def test_a_password_has_a_size(size: int) -> None:
         str(WEAK).replace("$4$8$", "$-1$8$"),
         str(WEAK).replace("$4$8$1$", "$4$8$1000000$"),
     ],
+    ids=range(9),  # the salt is another one each time
 )
 def test_what_is_no_hash_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
