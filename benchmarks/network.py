@@ -1,4 +1,4 @@
-"""Events through real brokers on this machine, beside nats-server where it is installed, as JSON lines.
+"""Events through real brokers on this machine, beside other servers that are installed, as JSON lines.
 
     python benchmarks/network.py [--events 200000]
 

@@ -1,8 +1,9 @@
-"""Events through real brokers on this machine: how many a second, and how long they take, beside nats-server.
+"""Events through real brokers on this machine: how many a second, and how long they take, beside other servers.
 
 A publisher, the brokers and a subscriber are processes of their own, on loopback. Every broker has the filters of
-others, none of which matches. nats-server, if it is installed with nats-py, carries as many events by subject, in the
-same run. Columns:
+others, none of which matches. Servers of others that are installed carry events in the same run: nats-server and
+mosquitto as many, by subject or topic; RabbitMQ's headers exchange, with as many bindings as brokers have filters, only
+a few. Columns:
 
     system, hops, subscribers   how many brokers events pass; connections that each get every event
     events_s                    events a second that are delivered, all subscribers together
@@ -15,17 +16,14 @@ same run. Columns:
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from covey.bench.network_ends import CoveyEnd, End, NatsEnd
+from covey.bench.network_ends import CoveyEnd, End
+from covey.bench.network_peers import PEERS
 from covey.bench.network_programs import Program, others, publisher, subscriber
 from covey.bench.timing import Row, rounded
 from covey.broker.config import BrokerConfig, LinkConfig, Queue
@@ -37,6 +35,7 @@ FILTERS: Final = 10_000
 HOPS: Final = (1, 2, 3)
 SUBSCRIBERS: Final = (10, 100)
 HALF_LOAD_S: Final = 3.0
+SLOW_EVENTS: Final = 300  # for those who take hundredths of a second for one
 
 Progress = Callable[[str], None]
 
@@ -61,11 +60,15 @@ def run(
         progress(f"{connections} subscribers")
         with _brokers(1) as (first, last), Program(others, last, filters):
             rows.append(_measured("covey", CoveyEnd, (first, last), 1, connections, events, half_load_s))
-    if peers and has_nats():
-        for connections in (1, *subscribers):
-            progress(f"nats-server, {connections} {'subscriber' if connections == 1 else 'subscribers'}")
-            with _nats() as port:
-                rows.append(_measured("nats", NatsEnd, (port, port), 1, connections, events, half_load_s))
+    for peer in PEERS if peers else ():
+        if not peer.is_installed():
+            continue
+        for connections in (1, *(subscribers if not peer.is_slow else ())):
+            progress(f"{peer.name}, {connections} {'subscriber' if connections == 1 else 'subscribers'}")
+            count = min(events, SLOW_EVENTS) if peer.is_slow else events
+            with peer.server() as port:
+                make = partial(peer.end, filters)
+                rows.append(_measured(peer.name, make, (port, port), 1, connections, count, half_load_s))
     return [rounded(row) for row in rows]
 
 
@@ -150,28 +153,3 @@ def _brokers(hops: int) -> Iterator[tuple[int, int]]:
         yield ports[names[0]], ports[names[-1]]
     finally:
         family.stop(10.0)
-
-
-def has_nats() -> bool:
-    """Return whether nats-server and nats-py are installed."""
-    return shutil.which("nats-server") is not None and importlib.util.find_spec("nats") is not None
-
-
-@contextlib.contextmanager
-def _nats() -> Iterator[int]:
-    """Run nats-server; yield its port."""
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port = int(one.getsockname()[1])
-    command = ["nats-server", "-a", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(200):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.05)
-        else:
-            raise CoveyError("nats-server does not answer")
-        yield port
-    finally:
-        server.terminate()
-        server.wait()

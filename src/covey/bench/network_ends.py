@@ -1,4 +1,4 @@
-"""The ends of a measured network: how a publisher and a subscriber use Covey, and how they use a peer.
+"""The ends of a measured network: how a publisher and a subscriber use Covey; `network_peers` has those of others.
 
 An end publishes payloads and counts what it receives; the payload begins with the time at which it was published, on
 the clock that all processes of a machine share. Under Covey an event is some attributes and the rest as payload,
@@ -56,13 +56,18 @@ def other_filter(number: int) -> str:
     return f"symbol = 'S{number % 500}' and price > {number % 97} and volume < {number * 7 % 1000 + 1}"
 
 
+def payload_of_now() -> bytes:
+    """Return a payload of EVENT_BYTES that is published now."""
+    return _TIME.pack(time.monotonic_ns()) + WHOLE
+
+
 def published_ns(payload: bytes) -> int:
     """Return when an event was published."""
     return int(_TIME.unpack_from(payload)[0])
 
 
 _REST: Final = b"x" * (EVENT_BYTES - len(pack(content_of(50))) - _TIME.size)
-_WHOLE: Final = b"x" * (EVENT_BYTES - _TIME.size)
+WHOLE: Final = b"x" * (EVENT_BYTES - _TIME.size)
 
 
 class CoveyEnd:
@@ -119,44 +124,4 @@ class CoveyEnd:
         """Disconnect."""
         if self._task is not None:
             self._task.cancel()
-        await self._client.close()
-
-
-class NatsEnd:
-    """A client of nats-server, by nats-py; events travel by subject."""
-
-    def __init__(self) -> None:
-        self._client: Any = None
-
-    async def open(self, port: int) -> None:
-        """Connect."""
-        import nats
-
-        self._client = await nats.connect(f"nats://127.0.0.1:{port}", pending_size=1 << 26)
-
-    async def subscribe(self, on_payload: OnPayload) -> None:
-        """Subscribe with a callback."""
-
-        async def take(message: Any) -> None:
-            on_payload(message.data)
-
-        limits = {"pending_msgs_limit": 10_000_000, "pending_bytes_limit": 1 << 32}
-        await self._client.subscribe(WANTED, cb=take, **limits)
-        await self._client.flush()
-
-    async def announce(self) -> None:
-        """Nothing to say."""
-
-    async def publish(self, events: Iterable[int]) -> None:
-        """Publish them one after the other: there is no other way."""
-        stamp, now_ns, rest, publish = _TIME.pack, time.monotonic_ns, _WHOLE, self._client.publish
-        for _ in events:
-            await publish(WANTED, stamp(now_ns()) + rest)
-
-    async def flush(self) -> None:
-        """Ask the server."""
-        await self._client.flush(60)
-
-    async def close(self) -> None:
-        """Disconnect."""
         await self._client.close()

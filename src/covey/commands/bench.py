@@ -54,7 +54,7 @@ def network(
     ] = None,
     events: Annotated[int, typer.Option("--events", "-n", help="How many are delivered.")] = 200_000,
     filters: Annotated[int, typer.Option("--filters", help="Of others, which match nothing.")] = 10_000,
-    peers: Annotated[bool, typer.Option(help="Measure nats-server too, if it is installed.")] = True,
+    peers: Annotated[bool, typer.Option(help="Measure other servers too that are installed.")] = True,
     json: Json = False,
 ) -> None:
     """Measure events through brokers on this machine: how many a second, and how long they take."""
