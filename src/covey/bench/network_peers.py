@@ -245,7 +245,7 @@ def mosquitto() -> Iterator[int]:
 @contextlib.contextmanager
 def rabbitmq() -> Iterator[int]:
     """Run RabbitMQ, with everything it writes in a directory that goes away; yield its port."""
-    port = _free_port()
+    port, names = _free_port(), str(_free_port())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         os.chmod(directory, 0o777)  # its script runs the server as another user
         environment = {
@@ -256,11 +256,19 @@ def rabbitmq() -> Iterator[int]:
             "RABBITMQ_MNESIA_BASE": directory,
             "RABBITMQ_LOG_BASE": directory,
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(Path(directory, "plugins")),
+            "RABBITMQ_PID_FILE": str(Path(directory, "pid")),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "ERL_EPMD_PORT": str(_free_port()),
+            "ERL_EPMD_PORT": names,
         }
-        with _running(["rabbitmq-server"], port, environment):
-            yield port
+        try:
+            with _running(["rabbitmq-server"], port, environment):
+                yield port
+        finally:
+            # The server and its daemon for names belong to no group of ours.
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(int(Path(directory, "pid").read_text(encoding="utf-8")), signal.SIGTERM)
+            time.sleep(1.0)
+            subprocess.run(["epmd", "-port", names, "-kill"], check=False, capture_output=True)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 from covey.broker import lifecycle
 from covey.broker.config import BrokerConfig
+from covey.broker.garbage import Garbage
 from covey.broker.server import Broker
 from covey.errors import CoveyError
 
@@ -55,6 +56,7 @@ class Daemon:
         loop.add_signal_handler(signal.SIGUSR2, self.be_lame)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
         await self.broker.start()
+        garbage = Garbage()
         self._report(f"listening {self.broker.port}")
         becoming_ready = loop.create_task(self._become_ready())
         await self._ending.wait()
@@ -65,6 +67,7 @@ class Daemon:
         )
         await asyncio.gather(self._draining, becoming_ready, return_exceptions=True)
         await self.broker.stop()
+        garbage.close()
         self._report("ended")
 
     async def _become_ready(self) -> None:
