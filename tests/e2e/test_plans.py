@@ -159,16 +159,19 @@ def test_a_plan_is_installed_by_command(tmp_path: Path, capsys: pytest.CaptureFi
     run(main())
 
 
-def test_samples_are_what_planning_reads(tmp_path: Path) -> None:
+def sampled(tmp_path: Path, strategy: str) -> list[dict[str, Any]]:
+    """Publish ten events at a; half of them are wanted at b, two of these at a too. Return a's events."""
+
     async def main() -> None:
         settings = {name: {"data_dir": str(tmp_path / name), "sample": 1.0} for name in "ab"}
         for name in "ab":
             (tmp_path / name).mkdir()
         async with (
-            Live([("a", "b")], per_broker=settings) as net,
+            Live([("a", "b")], per_broker=settings, strategy=strategy) as net,
             net.client("a") as publisher,
             net.client("b") as subscriber,
             subscriber.subscribe("n > 4") as events,
+            publisher.subscribe("n > 7"),
         ):
             await publisher.advertise("n >= 0")
             await subscriber.flush()
@@ -180,13 +183,23 @@ def test_samples_are_what_planning_reads(tmp_path: Path) -> None:
             await net.stop("b")
 
     run(main())
-    events = parquet.read_table(tmp_path / "a" / "samples" / "events").to_pylist()
+    return list(parquet.read_table(tmp_path / "a" / "samples" / "events").to_pylist())
+
+
+def test_samples_are_what_planning_reads(tmp_path: Path) -> None:
+    events = sampled(tmp_path, "incremental")
     assert [row["content"] for row in events] == [f'{{"n": {n}, "word": "ä"}}' for n in range(10)]
     assert not (tmp_path / "b" / "samples" / "events").exists()
     deliveries = parquet.read_table(tmp_path / "b" / "samples" / "deliveries").to_pylist()
     assert [row["event"] for row in deliveries] == [row["event"] for row in events[5:]]
+    assert [row["distance"] for row in deliveries] == [None, None, None, 1, 1], "where it is wanted at a too"
     subscriptions = parquet.read_table(tmp_path / "b" / "samples" / "subscriptions").to_pylist()
     assert {row["subscription"] for row in deliveries} == {row["subscription"] for row in subscriptions}
     assert [row["filter"] for row in subscriptions] == ["n > 4"]
     topology = parquet.read_table(tmp_path / "a" / "samples" / "topology").to_pylist()
     assert [(row["a"], row["b"]) for row in topology] == [("a", "b")]
+
+
+def test_who_knows_no_distances_samples_none(tmp_path: Path) -> None:
+    assert len(sampled(tmp_path, "covering")) == 10
+    assert not (tmp_path / "b" / "samples" / "deliveries").exists()

@@ -359,8 +359,20 @@ class Exchange:
             if client is not None:
                 return
         epoch = envelope.epoch if client is None else self.epochs.current
-        outputs = self.epochs.routers[epoch].handle(publish, source, self.now_s)
+        router = self.epochs.routers[epoch]
+        is_sampled = self.sampler is not None and self.sampler.takes(envelope.publisher, envelope.number)
+        distance = router.distance_of(publish, source) if is_sampled else None
+        outputs = router.handle(publish, source, self.now_s)
+        if distance is not None:
+            self._sample(outputs, envelope, distance)
         self._carry_out(outputs, epoch, one, envelope)
+
+    def _sample(self, outputs: Sequence[Output], envelope: Envelope, distance: float) -> None:
+        assert self.sampler is not None, "it has taken the event"
+        for output in outputs:
+            if isinstance(output, Deliver):
+                name = (envelope.publisher, envelope.number)
+                self.sampler.delivered(*name, output.keys, distance, self.time_s)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -517,8 +529,6 @@ class Exchange:
 
     def deliver(self, output: Deliver, one: bytes) -> None:
         """Hand an event to whoever subscribed to it here."""
-        if self.sampler is not None:
-            self._sample(output, one)
         client = self.clients.get(output.link)
         sids: list[int] = []
         others: list[Key] = []
@@ -535,13 +545,6 @@ class Exchange:
             assert client is not None, "whose subscriptions have numbers"
             client.delivered += 1
             client.port.send_events(_framed(encode_delivery(one, sids[first : first + MOST_SIDS])))
-
-    def _sample(self, output: Deliver, one: bytes) -> None:
-        assert self.sampler is not None
-        envelope = envelope_of(one)
-        if self.sampler.takes(envelope.publisher, envelope.number):
-            name = (envelope.publisher, envelope.number)
-            self.sampler.delivered(*name, output.keys, output.publish.distance, self.time_s)
 
     def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
         """An event is for subscriptions that no connected client has: for durable ones, or nobody can be told."""

@@ -1,7 +1,8 @@
 """Samples of a broker's own traffic, as the tables that planning reads.
 
     events         events that clients published here, each with the same probability
-    deliveries     for sampled events, wherever they were published: which subscriptions here they reached
+    deliveries     for sampled events, wherever they were published: which subscriptions here they reached, with the
+                   distance that incremental aggregation remembers; other strategies know none, and write no such rows
     subscriptions  what clients ask for now; rewritten whenever samples are
     advertisements likewise
     topology       the broker's own links; those of all brokers together are the overlay

@@ -291,6 +291,13 @@ class Router:
         for link, keys in clients.items():
             self._outputs.append(Deliver(link, tuple(keys), message))
 
+    def distance_of(self, publish: Publish, source: Link) -> float | None:
+        """Return what the strategy would remember of an event that comes now as its distance; None if nothing."""
+        part = self._trees.get(publish.tree)
+        if part is None:
+            return None
+        return part.strategy.distance_here(publish, source, sorted(self._local.match(publish.event)))
+
     # -- probes ----------------------------------------------------------------------------------------------
 
     def _probe(self, message: Probe, source: Link) -> None:

@@ -155,6 +155,10 @@ class Strategy(ABC):
         """
         return [(link, publish) for link in self.ordered(self.next_hops(publish.event), source)]
 
+    def distance_here(self, publish: Publish, source: Link, local: Sequence[Place]) -> float | None:
+        """Return how far back towards its publisher others want the event too; None if the strategy does not tell."""
+        return None
+
     def congestion(self, on: bool) -> None:  # noqa: B027 (most strategies do not care)
         """The broker's input queue has grown long, or is short again."""
 

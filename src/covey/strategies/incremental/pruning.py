@@ -309,6 +309,11 @@ class Incremental(Covering):
             publish = msgspec.structs.replace(publish, distance=distance)
         return [(link, publish) for link in links]
 
+    def distance_here(self, publish: Publish, source: Link, local: Sequence[Place]) -> float:
+        """Return the distance that is remembered for the subscriptions here."""
+        links = self.ordered(self.table.links(publish.event), source)
+        return self.distance(publish, source, links, local)
+
     def distance(
         self, publish: Publish, source: Link, links: Sequence[Link], local: Sequence[Place]
     ) -> float:
