@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from covey.advisor.reading import content_of
 from covey.core.families import parse
 from covey.datasets import parquet as writing
 from covey.datasets.catalogue import WORKLOADS
+from covey.datasets.deliveries import LINK_MS
 from covey.datasets.generate import Request, generate
 from covey.pipeline.schemas import INPUTS
 
@@ -57,17 +59,22 @@ def test_every_workload_writes_tables_that_agree_with_each_other(workload: str, 
     assert len({row["subscription"] for row in subscriptions}) == 60
     assert [row["event"] for row in events] == [f"e{number}" for number in range(30)]
     assert all(row["broker"] in brokers for row in [*subscriptions, *events])
-    # Who gets what, by asking each filter about each event; how far, by walking.
+    # Who gets what, by asking each filter about each event; when, by walking.
     filters = [(row, parse(row["filter"], row["language"])) for row in subscriptions]
     hops = all_distances(links)
     expected = {
-        (event["event"], row["subscription"], row["broker"], hops[event["broker"], row["broker"]])
+        (
+            event["event"],
+            row["subscription"],
+            row["broker"],
+            event["at"] + timedelta(milliseconds=LINK_MS * hops[event["broker"], row["broker"]]),
+        )
         for event in events
         for row, filter in filters
         if filter.matches(content(event))
     }
     found = rows(tmp_path, "deliveries")
-    assert {(row["event"], row["subscription"], row["broker"], row["distance"]) for row in found} == expected
+    assert {(row["event"], row["subscription"], row["broker"], row["at"]) for row in found} == expected
     assert len(found) == len(expected)
     # Whatever is published, its producers have announced.
     announced = [
@@ -77,6 +84,33 @@ def test_every_workload_writes_tables_that_agree_with_each_other(workload: str, 
         assert any(
             broker == event["broker"] and filter.matches(content(event)) for broker, filter in announced
         )
+
+
+def test_distances_are_how_far_back_others_want_an_event_too(tmp_path: Path) -> None:
+    generate(
+        Request(
+            "ranges", tmp_path, "random-tree", brokers=12, subscriptions=300, events=100, deliveries=10_000
+        )
+    )
+    hops = all_distances([(row["a"], row["b"]) for row in rows(tmp_path, "topology")])
+    origin = {row["event"]: row["broker"] for row in rows(tmp_path, "events")}
+    by_event: dict[str, list[dict[str, Any]]] = {}
+    for row in rows(tmp_path, "deliveries"):
+        by_event.setdefault(row["event"], []).append(row)
+    found = []
+    for event, mine in by_event.items():
+        start = origin[event]
+        for row in mine:
+            here = row["broker"]
+            # On a tree, the ways of two from one origin part where the sums of distances say.
+            parted = [
+                (hops[here, start] + hops[here, other["broker"]] - hops[start, other["broker"]]) // 2
+                for other in mine
+                if other is not row
+            ]
+            assert row["distance"] == min(parted, default=None)
+            found.append(row["distance"])
+    assert {None, 0, 1} <= set(found)
 
 
 def all_distances(links: list[tuple[str, str]]) -> dict[tuple[str, str], int]:

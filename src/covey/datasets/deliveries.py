@@ -1,11 +1,13 @@
-"""Who got what, over how many links: the table of deliveries that a network would have collected.
+"""Who got what, and from how far back others wanted it too: the deliveries that a network would have collected.
 
-Events are matched by the brokers' own index. The distance is that of the two brokers in the overlay, in links, and an
-event takes LINK_MS for each.
+Events are matched by the brokers' own index, and travel on shortest paths, LINK_MS for each link. The distance is that
+of incremental aggregation: links back towards the producer to the first broker from which the event goes to more than
+one subscription; none if there is no such broker.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -38,7 +40,7 @@ class Deliveries:
         self._homes: list[int] = []
         self._events: list[tuple[str, str, int, Any]] = []
         self._arrays: tuple[Any, np.ndarray] | None = None
-        self._hops = lru_cache(maxsize=KEPT_SOURCES)(self._hops_from)
+        self._paths = lru_cache(maxsize=KEPT_SOURCES)(self._paths_from)
 
     def subscribe(self, name: str, broker: str, filter: Filter) -> None:
         """Note a subscription; all come before the first event."""
@@ -69,27 +71,56 @@ class Deliveries:
         found = self._index.match_batch([content for *_, content in waiting])
         for (event, broker, at_us, _), keys in zip(waiting, found, strict=True):
             left = self._most - self._writer.rows
-            rows = np.sort(np.asarray(keys, np.int64))[: max(0, left)]
-            for first in range(0, len(rows), GROUP_ROWS):
-                self._write(event, broker, at_us, rows[first : first + GROUP_ROWS])
+            rows = np.sort(np.asarray(keys, np.int64))
+            distances = self._distances(broker, self._arrays[1][rows])
+            for first in range(0, min(len(rows), max(0, left)), GROUP_ROWS):
+                last = min(first + GROUP_ROWS, left)
+                self._write(event, broker, at_us, rows[first:last], distances)
 
-    def _write(self, event: str, broker: str, at_us: int, rows: np.ndarray) -> None:
+    def _distances(self, broker: str, homes: np.ndarray) -> dict[int, int | None]:
+        """Return for each broker that gets an event from another one how far back more than one wanted it."""
+        parents = self._paths(broker)[1]
+        found: dict[int, int | None] = {}
+        wanted: Counter[int] = Counter()  # by how many behind each broker on the way
+        for home, count in Counter(homes.tolist()).items():
+            node = home
+            while node >= 0:
+                wanted[node] += count
+                node = parents[node]
+            found[home] = None
+        for home in found:
+            node, hops = home, 0
+            while node >= 0 and wanted[node] < 2:
+                node, hops = parents[node], hops + 1
+            found[home] = hops if node >= 0 else None
+        return found
+
+    def _write(
+        self, event: str, broker: str, at_us: int, rows: np.ndarray, distances: dict[int, int | None]
+    ) -> None:
         assert self._arrays is not None
         names, homes = self._arrays
         there = homes[rows]
-        hops = self._hops(broker)[there]
+        hops = self._paths(broker)[0][there]
         columns = (
             [event] * len(rows),
             names.take(pa.array(rows)).to_pylist(),
             self._brokers.take(pa.array(there)).to_pylist(),
-            hops.tolist(),
+            [distances[home] for home in there.tolist()],
             (at_us + hops.astype(np.int64) * LINK_MS * 1_000).tolist(),
         )
         for row in zip(*columns, strict=True):
             self._writer.add(*row)
 
-    def _hops_from(self, broker: str) -> np.ndarray:
+    def _paths_from(self, broker: str) -> tuple[np.ndarray, list[int]]:
+        """Return how far all brokers are, and for each the next one on its way back, -1 for the first."""
         hops = np.zeros(len(self._numbers), np.int32)
-        for other, distance in self._topology.distances(broker).items():
-            hops[self._numbers[other]] = distance
-        return hops
+        parents = [-1] * len(self._numbers)
+        known = self._topology.distances(broker)
+        for other, distance in known.items():
+            number = self._numbers[other]
+            hops[number] = distance
+            if distance:
+                nearer = (n for n in self._topology.neighbours[other] if known[n] == distance - 1)
+                parents[number] = self._numbers[next(nearer)]
+        return hops, parents
