@@ -220,6 +220,36 @@ def test_one_operation_that_fails_takes_no_other_with_it(tmp_path: Path) -> None
     run(main())
 
 
+class FullUntilCheckpoint:
+    """A connection to a disk that the journal has filled: nothing can be committed before it is emptied."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._full = True
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        if statement == "COMMIT" and self._full:
+            raise sqlite3.OperationalError("database or disk is full")
+        if "wal_checkpoint" in statement:
+            self._full = False
+        return self._connection.execute(statement, *values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def test_a_journal_that_fills_the_disk_is_emptied_before_an_event_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store._writer = FullUntilCheckpoint(store._writer)  # type: ignore[assignment]
+        store.start()
+        assert await done(store, keep(store, 1)) is None
+        assert [position for position, _ in store.read(1, 0, 10)] == [1]
+        await store.close()
+
+    run(main())
+
+
 # -- damage ------------------------------------------------------------------------------------------------------
 
 

@@ -321,6 +321,27 @@ class Store:
                 else:
                     self._carry_out([item], results, deltas)
             return
+        error = self._commit(group)
+        if error is not None:
+            # The journal may be what fills the disk: with it emptied, the same may well succeed.
+            with contextlib.suppress(sqlite3.Error):
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            if len(group) > 1:
+                middle = len(group) // 2
+                self._carry_out(group[:middle], results, deltas)
+                self._carry_out(group[middle:], results, deltas)
+                return
+            error = self._commit(group)
+        if error is None:
+            self.commits += 1
+            deltas.extend(self._deltas)
+            results.extend((*item, None) for item in group)
+            return
+        if isinstance(group[0][0], Keep):
+            self._failing = True
+        results.append((*group[0], StoreError(f"the store cannot keep this: {error}")))
+
+    def _commit(self, group: _Group) -> sqlite3.Error | None:
         try:
             self._deltas = []
             self._writer.execute("BEGIN IMMEDIATE")
@@ -330,20 +351,8 @@ class Store:
             if self._writer.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     self._writer.execute("ROLLBACK")
-            with contextlib.suppress(sqlite3.Error):  # the journal may be what fills the disk
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            if len(group) > 1:
-                middle = len(group) // 2
-                self._carry_out(group[:middle], results, deltas)
-                self._carry_out(group[middle:], results, deltas)
-                return
-            if isinstance(group[0][0], Keep):
-                self._failing = True
-            results.append((*group[0], StoreError(f"the store cannot keep this: {error}")))
-        else:
-            self.commits += 1
-            deltas.extend(self._deltas)
-            results.extend((*item, None) for item in group)
+            return error
+        return None
 
     def _apply(self, operations: Sequence[Operation]) -> None:
         # Events first, all at once: nobody is done with one before it is there, and who goes takes the last along.
