@@ -314,10 +314,10 @@ class Store:
         if not group:
             return
         if self._failing and any(isinstance(operation, Keep) for operation, _ in group):
-            error = StoreError("the store has no room for events at the moment")
+            refusal = StoreError("the store has no room for events at the moment")
             for item in group:
                 if isinstance(item[0], Keep):
-                    results.append((*item, error))
+                    results.append((*item, refusal))
                 else:
                     self._carry_out([item], results, deltas)
             return
