@@ -20,7 +20,7 @@ from covey.planning.graph import Graph
 from covey.planning.groups.model import Grouping, Problem
 from covey.planning.groups.registry import METHODS
 from covey.planning.paths import AllPaths
-from covey.planning.plan import Plan
+from covey.planning.plan import Plan, PlannedTree
 from covey.planning.subscriptions import Matches
 from covey.planning.words import words_of
 
@@ -306,6 +306,49 @@ def test_the_plan_says_what_the_tables_say(stages: Stages, grouped: dict[str, Gr
             assert numbers["trees"] == len(grouped[name].trees)
         if name in grouped and name != "flooding":
             assert numbers["table_entries"] == entries_by_hand(grouped[name])
+
+
+def test_a_plan_by_groups_takes_witnesses_along(
+    spark: SparkSession, stages: Stages, grouped: dict[str, Grouping]
+) -> None:
+    events = spark.createDataFrame(EVENTS, "event string, broker string, language string, content string")
+    frames = (stages.groups, stages.trees, stages.costs, stages.interests, stages.topology)
+    witnesses = pipeline.witnesses(stages.documents, events, seed=SEED)
+    (row,) = pipeline.plan(*frames, method="mult2", witnesses=witnesses).collect()
+    made, group = Plan.decode(bytes(row.plan)), grouped["mult2"].group
+    assert group is not None
+    by_hand = documents_by_hand()
+    wanted = sorted(name for name, (_, _, matching) in by_hand.items() if matching)
+    assert len(made.trees) > 1
+    assert len(made.witnesses) == len(wanted)
+    for name, witness in zip(wanted, made.witnesses, strict=True):
+        broker, _, matching = by_hand[name]
+        assert (witness.publisher, witness.language) == (broker, "keywords")
+        assert witness.content == next(content for event, *_, content in EVENTS if event == name)
+        assert {(tree, host) for tree, hosts in witness.wanted.items() for host in hosts} == {
+            (int(group[interest]), INTERESTS[interest][0]) for interest in matching
+        }
+    (row,) = pipeline.plan(*frames, method="regions", witnesses=witnesses).collect()
+    assert Plan.decode(bytes(row.plan)).witnesses == (), "every tree serves all: there is nothing to choose"
+
+
+def test_a_known_plan_costs_what_it_cost_as_an_alternative(stages: Stages) -> None:
+    frames = (stages.groups, stages.trees, stages.costs, stages.interests, stages.topology)
+    plans = {}
+    for method in ("mult2", "regions", "regions-cheapest", "single"):
+        (row,) = pipeline.plan(*frames, method=method).collect()
+        plans[f"known {method}"] = bytes(row.plan)
+    elsewhere = Plan("single", 1, ("x", "y"), (("x", "y", 1.0),), (PlannedTree("x", (("x", "y"),)),))
+    known = pipeline.known(
+        stages.interests, stages.topology, plans={**plans, "elsewhere": elsewhere.encode()}
+    )
+    trees = pipeline.trees(known, stages.documents, stages.interests, stages.topology)
+    costs = pipeline.costs(stages.documents, known, trees, stages.interests, stages.topology)
+    found = {(row.alternative, row.part): row.cost for row in costs.collect()}
+    expected = {(row.alternative, row.part): row.cost for row in stages.costs.collect()}
+    assert {name for name, _ in found} == {*plans, "opt"}
+    for (name, part), cost in found.items():
+        assert cost == expected[name.removeprefix("known "), part]
 
 
 def test_the_best_is_never_worse_than_one_tree_on_fresh_events() -> None:

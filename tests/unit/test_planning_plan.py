@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import covey
 from covey.errors import PlanError
+from covey.planning.joining import Witness
 from covey.planning.plan import MOST_BYTES, VERSION, Plan, PlannedTree, _checksum
 
 IBM = covey.parse("symbol = 'IBM'")
@@ -151,16 +152,27 @@ def test_a_file_may_be_too_large() -> None:
         ("predictions", {"x": None}),
         ("basis", None),
         ("one_copy", []),
+        ("witnesses", [1]),
+        ("witnesses", [{"publisher": "a", "language": "attributes", "content": "{}"}]),
+        ("witnesses", [{"publisher": "a", "language": "attributes", "content": "{}", "wanted": {"x": []}}]),
+        ("witnesses", [{"publisher": "a", "language": "attributes", "content": {}, "wanted": {}}]),
     ],
 )
 def test_a_wrong_part_with_a_right_checksum_is_refused(name: str, value: Any) -> None:
     file = json.loads(RING.encode())
-    for plan in (
-        {**file["plan"], name: value},
-        {key: file["plan"][key] for key in file["plan"] if key != name},
-    ):
+    plans = [{**file["plan"], name: value}]
+    if name != "witnesses":  # plans of before have none
+        plans.append({key: file["plan"][key] for key in file["plan"] if key != name})
+    for plan in plans:
         changed = json.dumps({**file, "plan": plan, "checksum": _checksum(plan)}).encode()
         refusal(lambda: Plan.decode(changed))  # noqa: B023 - called at once
+
+
+def test_a_plan_from_before_there_were_witnesses_is_read() -> None:
+    file = json.loads(RING.encode())
+    plan = {key: value for key, value in file["plan"].items() if key != "witnesses"}
+    old = json.dumps({**file, "plan": plan, "checksum": _checksum(plan)}).encode()
+    assert Plan.decode(old) == RING
 
 
 def test_numbers_that_json_has_not_cannot_be_written() -> None:
@@ -210,7 +222,15 @@ def plans(draw: st.DrawFn) -> Plan:
         draw(st.lists(st.builds(dict, tree=numbers, more=VALUES), max_size=2).map(tuple)),
         draw(st.dictionaries(NAMES, st.dictionaries(NAMES, floats, max_size=3), max_size=3)),
         draw(st.dictionaries(NAMES, VALUES, max_size=3)),
+        draw(st.lists(witnesses(brokers, len(trees)), max_size=2).map(tuple)),
     )
+
+
+def witnesses(brokers: list[str], trees: int) -> st.SearchStrategy[Witness]:
+    broker = st.sampled_from(brokers)
+    wanted = st.dictionaries(st.integers(0, trees - 1), st.lists(broker, max_size=3).map(tuple), max_size=3)
+    contents = st.sampled_from([("attributes", '{"é": 1}'), ("keywords", '["a"]'), ("xpath", "<a/>")])
+    return st.builds(lambda one, content, who: Witness(one, *content, who), broker, contents, wanted)
 
 
 @given(plans())

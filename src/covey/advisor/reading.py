@@ -7,7 +7,6 @@ to which nothing was fitted, if planning has kept enough of them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterator
 from hashlib import blake2b
@@ -20,14 +19,14 @@ import pyarrow.dataset
 
 from covey.advisor.traffic import LEAST, Placed, Published, Traffic, checked_links, sizes
 from covey.core.attributes.filter import TRUE
-from covey.core.families import parse
+from covey.core.families import parse, parse_content
 from covey.core.filter import Filter
 from covey.core.keywords.filter import KeywordFilter
 from covey.core.keywords.normal import EVERYTHING
 from covey.core.packing import pack
 from covey.core.xpath.document import Document
 from covey.core.xpath.filter import parse_xpath
-from covey.errors import ConfigError, CoveyError, EventError
+from covey.errors import ConfigError, CoveyError
 from covey.planning.link_bits import links_of
 from covey.planning.plan import Plan, PlannedTree
 
@@ -246,31 +245,12 @@ def _published(row: dict[str, Any], known: set[str]) -> Published | None:
     if broker not in known or not isinstance(language, str) or not isinstance(text, str):
         return None
     try:
-        content = content_of(text, language)
+        content = parse_content(text, language)
         if isinstance(content, dict):
             pack(content)  # as ingestion does, which says whether it can be an event
         return Published(broker, content)
     except CoveyError:
         return None
-
-
-def content_of(text: str, language: str) -> Any:
-    """Return the content of an event from its text in a table; EventError if it is none."""
-    if language == "xpath":
-        return Document.parse(text)
-    try:
-        value = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise EventError(f"the content is not JSON: {error}") from None
-    if language == "keywords" and isinstance(value, list) and all(isinstance(word, str) for word in value):
-        return frozenset(value)
-    if language == "attributes" and isinstance(value, dict):
-        return value
-    raise EventError(f"the content is none of the language {language!r:.40}")
-
-
-def _refuse(text: str) -> None:
-    raise ValueError(f"{text} is no JSON number")
 
 
 def _derived(events: list[Published]) -> list[Placed]:

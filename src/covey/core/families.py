@@ -5,14 +5,17 @@ A filter's text does not say its language, so the caller does. Its wire form beg
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from typing import Any
 
 from covey.core.attributes.parser import parse_attributes
 from covey.core.attributes.wire import decode_attributes
 from covey.core.filter import Filter
 from covey.core.keywords.parser import decode_keywords, parse_keywords
+from covey.core.xpath.document import Document
 from covey.core.xpath.filter import decode_xpath, parse_xpath
-from covey.errors import FilterError
+from covey.errors import EventError, FilterError
 
 DEFAULT_LANGUAGE = "attributes"
 
@@ -47,3 +50,22 @@ def decode(data: bytes) -> Filter:
         begin = f"begin with {data[:1]!r}" if data else "are empty"
         raise FilterError(f"these bytes are no encoded filter: they {begin}", expected="A, X or K first")
     return decoder(data)
+
+
+def parse_content(text: str, language: str) -> Any:
+    """Return the content of an event from its text: JSON, XML, or a JSON list of words; EventError if it is none."""
+    if language == "xpath":
+        return Document.parse(text)
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise EventError(f"the content is not JSON: {error}") from None
+    if language == "keywords" and isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return frozenset(value)
+    if language == "attributes" and isinstance(value, dict):
+        return value
+    raise EventError(f"the content is none of the language {language!r:.40}")
+
+
+def _refuse(text: str) -> None:
+    raise ValueError(f"{text} is no JSON number")

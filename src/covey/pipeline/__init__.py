@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from covey.pipeline.ingest import judge as judge
     from covey.pipeline.ingest import quarantine as quarantine
     from covey.pipeline.interests import interests as interests
+    from covey.pipeline.known import known as known
     from covey.pipeline.locate import locate as locate
     from covey.pipeline.match import compile_filters as compile_filters
     from covey.pipeline.match import match as match
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from covey.pipeline.tables.stage import sizes as sizes
     from covey.pipeline.tables.stage import tables as tables
     from covey.pipeline.trees import trees as trees
+    from covey.pipeline.witnesses import witnesses as witnesses
 
 _HOMES = {
     "accept": "ingest",
@@ -51,6 +53,7 @@ _HOMES = {
     "ingest": "ingest",
     "interests": "interests",
     "judge": "ingest",
+    "known": "known",
     "locate": "locate",
     "match": "match",
     "plan": "plan",
@@ -61,6 +64,7 @@ _HOMES = {
     "tables": "tables.stage",
     "trees": "trees",
     "where": "sql",
+    "witnesses": "witnesses",
 }
 
 __all__ = [*_HOMES]

@@ -208,7 +208,8 @@ def add(sums: Sums, alternatives: Alternatives, alternative: Alternative, matche
         for number, tree in enumerate(alternative.trees):
             _carry(sums, tree, documents.take(chosen == number), unit)
     else:
-        for members, tree in zip(members_of(alternative.group), alternative.trees, strict=True):
+        members_of_each = members_of(alternative.group, len(alternative.trees))
+        for members, tree in zip(members_of_each, alternative.trees, strict=True):
             _carry(sums, tree, matches.documents_of(members), unit)
 
 

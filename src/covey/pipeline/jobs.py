@@ -16,6 +16,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,10 @@ def _check(request: Request) -> None:
 
     if request.method not in methods():
         raise ConfigError(f"there is no method {request.method!r:.40} (hint: one of {', '.join(methods())})")
+    for name, file in request.known.items():
+        if name in methods():
+            raise ConfigError(f"a known plan cannot have the name of a method, {name!r:.40}")
+        Plan.decode(file)
     if not 0 < request.sample <= 1:
         raise ConfigError(f"the sample is a share of events above 0 and up to 1, not {request.sample}")
     if not 0 <= request.held_out < 1:
@@ -145,11 +150,15 @@ class _Planning:
             )
             self._count_documents(documents)
         names = self._methods()
-        planned = (*sampled, names)
+        planned = (*sampled, names, *sorted((name, _digest(plan)) for name, plan in request.known.items()))
         with self._stage("groups", *planned):
             groups = self._table(
                 "groups",
-                lambda: pipeline.groups(documents, interests, topology, methods=names, seed=request.seed),
+                lambda: self._with_known(
+                    pipeline.groups(documents, interests, topology, methods=names, seed=request.seed),
+                    interests,
+                    topology,
+                ),
                 *planned,
             )
         with self._stage("trees", *planned):
@@ -192,6 +201,7 @@ class _Planning:
                 seed=request.seed,
                 basis=self.basis,
                 aggregation=merged,
+                witnesses=pipeline.witnesses(documents, events, seed=request.seed),
             ).collect()
             made = Plan.decode(bytes(found["plan"]))
             self.details["plan"] = f"{made.method}, {len(made.trees)} trees"
@@ -234,6 +244,13 @@ class _Planning:
                 " (hint: a smaller --sample)"
             )
         self.details["documents"] = f"{self.basis['matches']} matches of {self.basis['sampled']} events"
+
+    def _with_known(self, groups: DataFrame, interests: DataFrame, topology: DataFrame) -> DataFrame:
+        from covey import pipeline
+
+        if not self.request.known:
+            return groups
+        return groups.unionByName(pipeline.known(interests, topology, plans=self.request.known))
 
     def _methods(self) -> Sequence[str]:
         if self.request.method != BEST:
@@ -291,6 +308,10 @@ class _Planning:
             kind = ConfigError if ours[1] == "ConfigError" else PlanError
             return kind(ours[2].strip())
         return PlanError(f"the stage {stage} failed on Spark: {first_line(error)} (its log: {self.log})")
+
+
+def _digest(plan: bytes) -> str:
+    return blake2b(plan, digest_size=16).hexdigest()
 
 
 def _write(file: Path, data: bytes) -> None:

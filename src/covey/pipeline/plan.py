@@ -25,6 +25,7 @@ from covey.pipeline.groups import BY_GROUPS, FLOODING
 from covey.pipeline.packed import attach, attached, pack
 from covey.pipeline.schemas import PLAN
 from covey.planning.groups.entries import directory_entries, table_entries
+from covey.planning.joining import Witness
 from covey.planning.plan import Plan, PlannedTree
 from covey.routing.carrying import RULES
 
@@ -48,10 +49,12 @@ def plan(
     seed: int = 0,
     basis: Mapping[str, Any] | None = None,
     aggregation: DataFrame | None = None,
+    witnesses: DataFrame | None = None,
 ) -> DataFrame:
     """Return the table `plan`: the alternative `method`, or with `best` the best of the candidates.
 
-    `basis` is what the plan says it was made from, and `aggregation` what it says of merging.
+    `basis` is what the plan says it was made from, `aggregation` what it says of merging, and `witnesses` the events by
+    which new subscriptions find their groups.
     """
     tables = {
         "topology": topology,
@@ -64,6 +67,8 @@ def plan(
         tables["aggregation"] = aggregation.select(
             F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row")
         )
+    if witnesses is not None:
+        tables["witnesses"] = witnesses
     said = json.dumps(
         {"method": method, "candidates": [*candidates], "seed": seed, "basis": dict(basis or {})}
     )
@@ -96,7 +101,7 @@ class Planned:
     """All that a plan is made of."""
 
     def __init__(self, packed: Any) -> None:
-        found, interests, costs, self.curves, self.aggregation = packed
+        found, interests, costs, self.curves, self.aggregation, self.witnesses = packed
         self.alternatives: Alternatives = alternatives_of(found)
         self.interests: list[tuple[str, bytes]] = interests
         self.costs: Costs = costs
@@ -115,7 +120,9 @@ def planned_in(tables: dict[str, pa.Table]) -> Any:
     merged = tables["aggregation"].column("row").to_pylist() if "aggregation" in tables else []
     tried = tables["groups"].filter(pc.is_valid(tables["groups"].column("curve"))).to_pylist()
     curves = {row["alternative"]: json.loads(row["curve"]) for row in tried}
-    return alternatives_in(tables), interests, costs, curves, [json.loads(row) for row in sorted(merged)]
+    seen = tables["witnesses"].sort_by("event").to_pylist() if "witnesses" in tables else []
+    rows = [json.loads(row) for row in sorted(merged)]
+    return alternatives_in(tables), interests, costs, curves, rows, seen
 
 
 def plan_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -157,9 +164,24 @@ def plan_of(
         groups=dict(zip(planned.interests, group, strict=True)),
         home=homes(planned.interests, group),
         aggregation=tuple(planned.aggregation),
+        witnesses=witnesses_of(planned, alternative),
         predictions=predictions(planned),
         basis={**basis, "asked": method, "reason": reason, **_curve(planned, chosen)},
     )
+
+
+def witnesses_of(planned: Planned, alternative: Alternative) -> tuple[Witness, ...]:
+    """Return the witnesses with the groups of those who want them; none where there is nothing to choose."""
+    if alternative.rule != BY_GROUPS or len(alternative.trees) == 1:
+        return ()
+    found = []
+    for row in planned.witnesses:
+        wanted: dict[int, set[str]] = {}
+        for interest in row["interests"]:
+            wanted.setdefault(int(alternative.group[interest]), set()).add(planned.interests[interest][0])
+        sorted_ = {tree: tuple(sorted(wanted[tree])) for tree in sorted(wanted)}
+        found.append(Witness(row["broker"], row["language"], row["content"], sorted_))
+    return tuple(found)
 
 
 def _curve(planned: Planned, chosen: str) -> dict[str, Any]:

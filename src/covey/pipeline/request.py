@@ -27,6 +27,7 @@ class Request:
     seed       for samples, and for whatever a method draws
     aggregate  whether to plan too what is merged where, on the trees that are chosen; None: if there are not too many
                interests and trees (`jobs.FEW_INTERESTS`, `jobs.FEW_TREES`)
+    known      plans' files that are to be compared too, by names that stand beside those of methods: what runs now
     log        what Spark prints; by default out_dir/spark.log
     """
 
@@ -38,6 +39,7 @@ class Request:
     held_out: float = 1 / 3
     seed: int = 1
     aggregate: bool | None = None
+    known: Mapping[str, bytes] = field(default_factory=dict)
     log: Path | None = None
 
 

@@ -232,6 +232,17 @@ COSTS = Table(
         Column("wanted", "bigint", "how many brokers want each event, added up"),
     ),
 )
+WITNESSES = Table(
+    "witnesses",
+    "a sampled event that somebody wants, with what it says",
+    (
+        _EVENT,
+        Column("broker", "string", "the producer's broker"),
+        Column("interests", "array<int>", "the interests that it matches, sorted"),
+        _LANGUAGE,
+        Column("content", "string", "a JSON object; an XML document; a JSON list of words"),
+    ),
+)
 PLAN = Table(
     "plan",
     "the plan, in a single row",
@@ -284,6 +295,7 @@ TABLES = (
     GROUPS,
     TREES,
     COSTS,
+    WITNESSES,
     PLAN,
     AGGREGATION,
     CRITICAL,

@@ -16,12 +16,14 @@ import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from covey.core.filter import Filter
 from covey.errors import PlanError
+from covey.planning.joining import MOST_WITNESSES, Joining, Witness, check_witness
 from covey.routing.carrying import RULES
 from covey.routing.plan import OneCopy, TreePlan
 
@@ -56,6 +58,8 @@ class Plan:
     aggregation  what is merged where, a row for each; may be empty
     predictions  for each alternative that was looked at, numbers by name
     basis        what the plan was made from: counts, seed, a digest of the input
+    witnesses    some sampled events, by which filters that the planner did not know find the group to join (`joining`);
+                 may be empty: then they go home
     """
 
     method: str
@@ -69,6 +73,7 @@ class Plan:
     aggregation: tuple[Mapping[str, Any], ...] = ()
     predictions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     basis: Mapping[str, Any] = field(default_factory=dict)
+    witnesses: tuple[Witness, ...] = ()
 
     def __post_init__(self) -> None:
         known = _check_overlay(self.brokers, self.links)
@@ -91,10 +96,23 @@ class Plan:
                 raise PlanError(f"the plan names a broker {broker!r:.80} that its overlay does not have")
             if type(number) is not int or not 0 <= number < len(self.trees):
                 raise PlanError(f"the plan names tree {number!r:.40} and has {len(self.trees)}")
+        if len(self.witnesses) > MOST_WITNESSES:
+            raise PlanError(f"the plan has {len(self.witnesses)} witnesses; {MOST_WITNESSES} are the most")
+        for witness in self.witnesses:
+            check_witness(witness, known, len(self.trees))
 
     def tree_of(self, broker: str, filter: Filter) -> int:
         """Return the tree of a filter at a broker, also of one that the planner did not know."""
-        return self.groups.get((broker, filter.encode()), self.home.get(broker, 0))
+        known = self.groups.get((broker, filter.encode()))
+        if known is not None:
+            return known
+        usual = self.home.get(broker, 0)
+        return self._joining.choose(broker, filter, usual) if self.witnesses else usual
+
+    @cached_property
+    def _joining(self) -> Joining:
+        costs = {(a, b): cost for a, b, cost in self.links}
+        return Joining([tree.links for tree in self.trees], costs, self.witnesses)
 
     def to_tree_plan(self) -> TreePlan:
         """Return the plan as routers take it; its `strategy` names the one to follow it with."""
@@ -123,6 +141,10 @@ class Plan:
             "groups": groups,
             "home": dict(self.home),
             "aggregation": [dict(row) for row in self.aggregation],
+            "witnesses": [
+                {**one._asdict(), "wanted": {str(tree): list(wanted) for tree, wanted in one.wanted.items()}}
+                for one in self.witnesses
+            ],
             "predictions": {
                 name: {what: float(value) for what, value in numbers.items()}
                 for name, numbers in self.predictions.items()
@@ -156,6 +178,8 @@ class Plan:
                 },
                 home=_typed(plan["home"], dict, "home"),
                 aggregation=tuple(_typed(row, dict, "aggregation") for row in plan["aggregation"]),
+                # Plans of before have none.
+                witnesses=tuple(_witness(row) for row in plan.get("witnesses", ())),
                 predictions={
                     name: {what: float(value) for what, value in numbers.items()}
                     for name, numbers in plan["predictions"].items()
@@ -257,6 +281,17 @@ def _typed(value: Any, kind: type, what: str) -> Any:
     if type(value) is not kind:
         raise TypeError(f"its {what} is a {type(value).__name__} and not a {kind.__name__}")
     return value
+
+
+def _witness(row: Mapping[str, Any]) -> Witness:
+    wanted = {
+        int(tree): tuple(_typed(broker, str, "witness") for broker in brokers)
+        for tree, brokers in row["wanted"].items()
+    }
+    publisher, language, content = (
+        _typed(row[name], str, "witness") for name in ("publisher", "language", "content")
+    )
+    return Witness(publisher, language, content, wanted)
 
 
 def _picked(links: Links, numbers: Iterable[Any]) -> tuple[tuple[str, str], ...]:

@@ -132,12 +132,11 @@ class Grouping:
         return np.flatnonzero(self.group == group).astype(np.int32)
 
 
-def members_of(group: Ints) -> list[Ints]:
-    """Return the subscriptions of each group, sorted."""
-    if not len(group):
-        return []
+def members_of(group: Ints, count: int = 0) -> list[Ints]:
+    """Return the subscriptions of each group, sorted; of at least so many groups, some of which may be empty."""
     order = np.argsort(group, kind="stable").astype(np.int32)
-    return np.split(order, np.cumsum(np.bincount(group))[:-1])
+    sizes = np.bincount(group, minlength=count)
+    return np.split(order, np.cumsum(sizes)[:-1]) if len(sizes) else []
 
 
 def numbered(labels: Ints) -> Ints:
