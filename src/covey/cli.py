@@ -17,6 +17,7 @@ from covey import __version__
 from covey.commands import (
     bench,
     broker,
+    coordinator,
     data,
     explain,
     filters,
@@ -61,6 +62,7 @@ app.command()(tables.tables)
 app.command()(top.top)
 app.command()(explain.explain)
 app.command()(install.install)
+app.command()(coordinator.coordinator)
 
 
 def _print_version(wanted: bool) -> None:

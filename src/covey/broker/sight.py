@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from covey import __version__
@@ -176,6 +177,16 @@ class Sight:
         """Return what installs plans, at the time of now."""
         self.broker.exchange.now_s = asyncio.get_running_loop().time()
         return self.broker.exchange.plans
+
+    def plan_file(self) -> bytes:
+        """Return the file of the plan in which events set out; empty if that is none."""
+        state = self.broker.exchange.epochs.state
+        return state.plans[state.current]
+
+    def samples_dir(self) -> Path | None:
+        """Return where samples are, if there are any."""
+        samples = self.broker.samples
+        return None if samples is None else samples.sampler.directory
 
     def components(self) -> Mapping[str, Mapping[str, float]]:
         """Return what parts of the broker report of themselves, such as the store."""

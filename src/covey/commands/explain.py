@@ -8,9 +8,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from covey.client.pages import Pages
 from covey.commands.inputs import read_argument, read_event
 from covey.commands.output import print_json
-from covey.commands.pages import Authority, Pages, Token
+from covey.commands.pages import Authority, Token
 from covey.core.explain import why_not
 from covey.core.families import DEFAULT_LANGUAGE, LANGUAGES, parse
 from covey.errors import ConfigError, CoveyError

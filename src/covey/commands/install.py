@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import typer
 
+from covey.client import plans
+from covey.client.pages import Pages
 from covey.commands.output import print_json, print_pairs
-from covey.commands.pages import Authority, Pages, Token
-from covey.errors import ConfigError, CoveyError
-
-STEP_S: Final = 0.2
+from covey.commands.pages import Authority, Token
+from covey.errors import ConfigError
 
 
 def install(
@@ -39,11 +38,7 @@ def install(
     if (plan is not None) + none + roll_back != 1:
         raise ConfigError("install a PLAN, or --none, or --roll-back")
     pages = Pages(url, token, authority)
-    if roll_back:
-        pages.delete("/planz")
-    else:
-        pages.post_bytes("/planz", _read(plan))
-    said = wait_for(pages, wait_s)
+    said = plans.roll_back(pages, wait_s) if roll_back else plans.install(pages, _read(plan), wait_s)
     if json:
         print_json(said)
         return
@@ -61,21 +56,3 @@ def _read(plan: Path | None) -> bytes:
         return plan.read_bytes()
     except OSError as error:
         raise ConfigError(f"the plan {str(plan)!r} cannot be read: {error.strerror or error}") from None
-
-
-def wait_for(pages: Pages, wait_s: float) -> Any:
-    """Return what a broker says once its installation has switched, or failed: then CoveyError."""
-    until = time.monotonic() + wait_s
-    while True:
-        said = pages.get("/planz")
-        installation = said["installation"] or {}
-        step = installation.get("step", "done")
-        if step == "failed" and installation["reason"] != "rolled back":
-            raise CoveyError(f"the plan is not installed: {installation['reason']}")
-        if step in ("switched", "back", "done", "failed"):
-            return said
-        if time.monotonic() >= until:
-            raise CoveyError(
-                f"the plan is not in use yet: {installation['says']} (hint: ask again with /planz)"
-            )
-        time.sleep(STEP_S)

@@ -1,23 +1,10 @@
-"""The admin pages of live brokers, as commands ask for them: bounded in size and time, one line for every mistake."""
+"""How commands are told whose admin pages to ask, and with what."""
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Iterator, Mapping
-from http.client import HTTPException
-from typing import Annotated, Any, Final
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+from typing import Annotated
 
-import msgspec
 import typer
-
-from covey.errors import ConfigError, CoveyError
-
-MAX_ANSWER: Final = 32 << 20
-TIMEOUT_S: Final = 10.0
-PAGE: Final = 1_000
 
 Token = Annotated[
     str,
@@ -28,76 +15,3 @@ Token = Annotated[
 Authority = Annotated[
     str, typer.Option("--authority", metavar="FILE", help="Who signs the certificates of https:// pages.")
 ]
-
-
-class Pages:
-    """The admin pages at one address, such as `http://127.0.0.1:7401`; a bare `host:port` is taken as http."""
-
-    def __init__(self, url: str, token: str = "", authority: str = "") -> None:
-        self.url = (url if "://" in url else f"http://{url}").rstrip("/")
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ConfigError(f"{url!r:.80} is no address of admin pages (hint: http://127.0.0.1:7401)")
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        try:
-            context = ssl.create_default_context(cafile=authority or None)
-        except OSError as error:
-            raise ConfigError(
-                f"the authority {authority} cannot be used: {error.strerror or error}"
-            ) from None
-        # Admin pages are near; whatever proxy the environment names is for others, and must not see the token.
-        self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
-
-    def get(self, path: str, **query: object) -> Any:
-        """Return a page; CoveyError if it is not to be had."""
-        given = {name: value for name, value in query.items() if value not in (None, "")}
-        return self._ask(Request(f"{self.url}{path}?{urlencode(given)}", headers=self._headers))
-
-    def post(self, path: str, body: Mapping[str, object]) -> Any:
-        """Return the answer to a question; CoveyError if there is none."""
-        headers = {**self._headers, "Content-Type": "application/json"}
-        return self._ask(
-            Request(self.url + path, data=msgspec.json.encode(body), headers=headers, method="POST")
-        )
-
-    def post_bytes(self, path: str, body: bytes) -> Any:
-        """Send bytes and return the answer; CoveyError if there is none."""
-        headers = {**self._headers, "Content-Type": "application/octet-stream"}
-        return self._ask(Request(self.url + path, data=body, headers=headers, method="POST"))
-
-    def delete(self, path: str) -> Any:
-        """Delete what is at a page and return the answer; CoveyError if there is none."""
-        return self._ask(Request(self.url + path, headers=self._headers, method="DELETE"))
-
-    def rows(self, path: str, limit: int | None = None, **query: object) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a list, page after page."""
-        offset = 0
-        while limit is None or offset < limit:
-            size = PAGE if limit is None else min(PAGE, limit - offset)
-            page = self.get(path, limit=size, offset=offset or None, **query)
-            yield from page["rows"]
-            offset += len(page["rows"])
-            if not page["rows"] or offset >= page["total"]:
-                return
-
-    def _ask(self, request: Request) -> Any:
-        try:
-            with self._opener.open(request, timeout=TIMEOUT_S) as answer:
-                return self._read(answer.read(MAX_ANSWER + 1))
-        except HTTPError as error:
-            with error:
-                said = self._read(error.read(MAX_ANSWER))
-            reason = said.get("error", error.reason) if isinstance(said, dict) else error.reason
-            raise CoveyError(f"{self.url} answers: {reason!s:.300}") from None
-        except URLError as error:
-            raise CoveyError(f"no broker shows its pages at {self.url}: {error.reason!s:.200}") from None
-        except (OSError, HTTPException) as error:
-            raise CoveyError(f"{self.url} does not answer as a broker does: {error!s:.200}") from None
-
-    def _read(self, data: bytes) -> Any:
-        if len(data) > MAX_ANSWER:
-            raise CoveyError(f"{self.url} answers with more than {MAX_ANSWER:,} bytes")
-        try:
-            return msgspec.json.decode(data)
-        except msgspec.DecodeError:
-            raise CoveyError(f"{self.url} does not answer with JSON: is it a broker's admin port?") from None

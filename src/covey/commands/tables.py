@@ -9,8 +9,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from covey.client.pages import Pages
 from covey.commands.output import print_json, wide_console
-from covey.commands.pages import Authority, Pages, Token
+from covey.commands.pages import Authority, Token
 
 
 class What(StrEnum):

@@ -12,8 +12,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from covey.client.pages import Pages
 from covey.commands.output import number_text, print_json, wide_console
-from covey.commands.pages import Authority, Pages, Token
+from covey.commands.pages import Authority, Token
 from covey.errors import CoveyError
 
 MAX_LINKS: Final = 200

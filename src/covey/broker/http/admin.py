@@ -20,6 +20,7 @@ from covey.broker.explaining import Question, explain
 from covey.broker.http.config import AdminConfig
 from covey.broker.lists import MAX_PAGE, Page, linkz, planz, routez, subz
 from covey.broker.metrics import CONTENT_TYPE, exposition
+from covey.broker.sample_files import listed, path_of
 from covey.broker.sight import Row, Sight
 from covey.broker.tls import Contexts
 from covey.errors import ConfigError, CoveyError
@@ -46,9 +47,12 @@ ENDPOINTS: Final = (
     Endpoint("GET", "/linkz", "limit, offset, link", "neighbours and clients, and links that ended last"),
     Endpoint("GET", "/subz", "limit, offset, link, key", "what clients subscribed to"),
     Endpoint("GET", "/routez", "limit, offset, link, what", "the routing table: entries, advertisements"),
-    Endpoint("GET", "/planz", "", "epochs and dissemination trees that are installed"),
+    Endpoint(
+        "GET", "/planz", "file", "epochs and dissemination trees that are installed; or the plan's file"
+    ),
     Endpoint("POST", "/planz", "a plan's file", "install a plan in the whole network; an empty body: none"),
     Endpoint("DELETE", "/planz", "", "take back the plan that was installed at this broker last"),
+    Endpoint("GET", "/samplez", "table, name", "files of samples that can be had; or one of them"),
     Endpoint("GET", "/metrics", "", "metrics in Prometheus' text format"),
     Endpoint("POST", "/explainz", "a JSON body", "where an event would go from here, and why"),
 )
@@ -90,6 +94,7 @@ class Admin:
             ("GET", "/planz"): self._planz,
             ("POST", "/planz"): self._install,
             ("DELETE", "/planz"): self._roll_back,
+            ("GET", "/samplez"): self._samplez,
             ("GET", "/metrics"): self._metrics,
             ("POST", "/explainz"): self._explainz,
         }
@@ -164,7 +169,16 @@ class Admin:
         return _answer(routez(self._sight, _page(request), what))
 
     async def _planz(self, request: web.Request) -> web.Response:
+        if request.query.get("file", "") not in ("", "0", "false"):
+            return web.Response(body=self._sight.plan_file(), content_type="application/octet-stream")
         return _answer(planz(self._sight))
+
+    async def _samplez(self, request: web.Request) -> web.StreamResponse:
+        directory = self._sight.samples_dir()
+        if "name" not in request.query:
+            return _answer({"broker": self._sight.name, "rows": listed(directory)})
+        file = path_of(directory, request.query.get("table", ""), request.query["name"])
+        return web.FileResponse(file, headers={"Content-Type": "application/octet-stream"})
 
     async def _install(self, request: web.Request) -> web.Response:
         self._check_changes()

@@ -1,0 +1,60 @@
+"""What a coordinator is told: whom to look at, how often, and when a plan is worth its installation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from covey.errors import ConfigError
+from covey.pipeline.stream import Windows
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a coordinator; ConfigError in one line for what cannot be.
+
+    urls          the admin pages of all brokers of the network
+    data_dir      where samples, checkpoints, plans and the memory of what was done are
+    master        where Spark runs (`pipeline.session`)
+    windows       over which events are planned for
+    every_s       seconds between the beginnings of two rounds
+    threshold     the share of the cost on links that a plan must save, on events that nothing was fitted to
+    tolerance     how much dearer than before a plan may prove to be, as a share, before it is taken back
+    least_events  sampled events in the window, below which nothing is planned
+    trial_events  published events after an installation, from which on it is judged
+    method        of planning; seed for it
+    dry_run       plan and tell, and never install
+    """
+
+    urls: tuple[str, ...]
+    data_dir: Path
+    token: str = field(default="", repr=False)
+    authority: str = ""
+    master: str = "local"
+    windows: Windows = field(default_factory=Windows)
+    every_s: float = 300.0
+    threshold: float = 0.05
+    tolerance: float = 0.02
+    least_events: int = 500
+    trial_events: int = 1_000
+    method: str = "best"
+    seed: int = 1
+    dry_run: bool = False
+    install_wait_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not self.urls:
+            raise ConfigError(
+                "a coordinator needs the admin pages of the brokers (hint: http://127.0.0.1:7401 …)"
+            )
+        if len(set(self.urls)) < len(self.urls):
+            raise ConfigError("a broker's admin pages are named twice")
+        for name, least, most in (
+            ("every_s", 0.0, 7 * 86_400.0),
+            ("threshold", 0.0, 1.0),
+            ("tolerance", 0.0, 10.0),
+            ("least_events", 1, 1 << 40),
+            ("trial_events", 1, 1 << 40),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise ConfigError(f"{name} is from {least:g} to {most:g}, not {getattr(self, name)}")

@@ -1,0 +1,194 @@
+"""Streams: samples as brokers write them, followed by Structured Streaming into a store of the last while.
+
+    inbox/events/*.parquet ─┬─ watermark ─ each event once ─ store/events/batch=…/slot=…   (the rows of windows)
+                            └─ watermark ─ sliding windows by broker ─ store/rates         (what is published where)
+    inbox/deliveries ───────── watermark ─ each once ─ store/deliveries/batch=…/slot=…
+
+A slot is as long as the windows slide. The rows of a window are those of its slots, and what lies before the oldest
+window is removed slot by slot. Rows that come later than the watermark allows are dropped; rows that come twice, as
+when a broker's files were fetched again, are taken once.
+
+`advance` runs the queries until everything is taken that was there when they began, and returns: each goes on from its
+checkpoint the next time, in this process or another. Whoever calls it may remove what was in the inbox then. A batch
+that is repeated after a crash replaces what its first attempt wrote.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from covey.errors import ConfigError, CoveyError
+from covey.pipeline.schemas import BY_NAME
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+KEYS: Final = {"events": ("event",), "deliveries": ("event", "subscription")}  # what tells rows apart
+LONGEST_S: Final = 600.0  # for which a query may run
+PARTS: Final = 4  # into which a query shuffles: each has a state of its own, which Spark opens at every start
+MOST_RATES: Final = 200  # files of rates that are kept
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows over what is sampled.
+
+    length_s     of one window
+    slide_s      between the beginnings of two
+    lateness_s   how much later than the newest row a row may come
+    """
+
+    length_s: int = 3600
+    slide_s: int = 300
+    lateness_s: int = 60
+
+    def __post_init__(self) -> None:
+        if not 0 < self.slide_s <= self.length_s <= 366 * 86_400:
+            raise ConfigError(
+                f"a window of {self.length_s} s cannot slide by {self.slide_s} s (hint: no more than its length)"
+            )
+        if not 0 <= self.lateness_s <= 86_400:
+            raise ConfigError(f"rows may come up to a day late, not {self.lateness_s} s")
+
+    def slots(self, newest: int) -> range:
+        """Return the slots of the window that ends with this one."""
+        count = -(-self.length_s // self.slide_s)
+        return range(newest - count + 1, newest + 1)
+
+
+class Streams:
+    """The queries over one inbox, and their store; a directory each, with the checkpoints, in `directory`."""
+
+    def __init__(self, spark: SparkSession, directory: Path, windows: Windows) -> None:
+        self._spark = spark
+        self._windows = windows
+        self.inbox = directory / "inbox"
+        self.store = directory / "store"
+        self._checkpoints = directory / "checkpoints"
+        for table in KEYS:
+            (self.inbox / table).mkdir(parents=True, exist_ok=True)
+
+    def advance(self) -> dict[str, int]:
+        """Take all that is in the inbox; return how many rows each query has seen. CoveyError if Spark cannot."""
+        found = {}
+        for table in KEYS:
+            # Before there is anything, there is nothing to look at for a long time.
+            if any((self.inbox / table).glob("*.parquet")):
+                found[table] = self._run(table, self._kept(table))
+                if table == "events":
+                    self._run("rates", self._rates())
+        return found
+
+    def newest_slot(self) -> int | None:
+        """Return the newest slot of events, None if there is none."""
+        slots = [int(path.name.split("=")[1]) for path in (self.store / "events").glob("batch=*/slot=*")]
+        return max(slots, default=None)
+
+    def window(self, table: str) -> DataFrame | None:
+        """Return the rows of the newest window; None if there are none."""
+        newest = self.newest_slot()
+        if newest is None or not any((self.store / table).glob("batch=*/slot=*")):
+            return None
+        from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+        slots = self._windows.slots(newest)
+        rows = self._spark.read.parquet(str((self.store / table).resolve()))
+        inside = rows.where((F.col("slot") >= slots.start) & (F.col("slot") < slots.stop))
+        return inside.drop("slot", "batch")
+
+    def rates(self) -> DataFrame | None:
+        """Return how many events each broker's clients published in windows that are complete; None if none is."""
+        if not any((self.store / "rates").glob("batch=*/*.parquet")):
+            return None
+        return self._spark.read.parquet(str((self.store / "rates").resolve())).drop("batch")
+
+    def forget(self) -> int:
+        """Remove what lies before the newest window; return how many slots that were."""
+        newest = self.newest_slot()
+        if newest is None:
+            return 0
+        first = self._windows.slots(newest).start
+        gone = 0
+        for path in self.store.glob("*/batch=*/slot=*"):
+            if int(path.name.split("=")[1]) < first:
+                shutil.rmtree(path)
+                gone += 1
+        for batch in self.store.glob("*/batch=*"):
+            if not any(one.name[0] not in "._" for one in batch.iterdir()):
+                shutil.rmtree(batch)
+        rates = sorted((self.store / "rates").glob("batch=*"), key=lambda path: int(path.name.split("=")[1]))
+        for batch in rates[:-MOST_RATES]:
+            shutil.rmtree(batch)
+        return gone
+
+    # -- queries ---------------------------------------------------------------------------------------------
+
+    def _read(self, table: str) -> DataFrame:
+        source = self._spark.readStream.schema(BY_NAME[table].schema(checked=False))
+        rows = source.parquet(str((self.inbox / table).resolve()))
+        return rows.withWatermark("at", f"{self._windows.lateness_s} seconds")
+
+    def _kept(self, table: str) -> tuple[DataFrame, str, Callable[[DataFrame, int], None]]:
+        rows = self._read(table).dropDuplicatesWithinWatermark([*KEYS[table]])
+        put = partial(
+            _put_slots, directory=str((self.store / table).resolve()), slide_s=self._windows.slide_s
+        )
+        return rows, "append", put
+
+    def _rates(self) -> tuple[DataFrame, str, Callable[[DataFrame, int], None]]:
+        from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+        windows = self._windows
+        window = F.window("at", f"{windows.length_s} seconds", f"{windows.slide_s} seconds")
+        counted = self._read("events").groupBy(window, "broker").agg(F.count(F.lit(1)).alias("events"))
+        rows = counted.select(F.col("window.start"), F.col("window.end"), "broker", "events")
+        return rows, "append", partial(_put, directory=str((self.store / "rates").resolve()))
+
+    def _run(self, name: str, made: tuple[DataFrame, str, Callable[[DataFrame, int], None]]) -> int:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        rows, mode, put = made
+        parts = "spark.sql.shuffle.partitions"
+        before = str(self._spark.conf.get(parts))
+        self._spark.conf.set(parts, str(PARTS))
+        try:
+            query: StreamingQuery = (
+                rows.writeStream.outputMode(mode)
+                .option("checkpointLocation", str((self._checkpoints / name).resolve()))
+                .foreachBatch(put)
+                .trigger(availableNow=True)
+                .start()
+            )
+            if not query.awaitTermination(int(LONGEST_S)):
+                query.stop()
+                raise CoveyError(f"the stream of {name} does not end within {LONGEST_S:g} s")
+            return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
+        except (PySparkException, Py4JError) as error:
+            from covey.pipeline.inputs import first_line
+
+            raise CoveyError(f"the stream of {name} failed: {first_line(error)}") from None
+        finally:
+            self._spark.conf.set(parts, before)
+
+
+# -- in Spark's own turn -----------------------------------------------------------------------------------------
+
+
+def _put_slots(batch: DataFrame, number: int, *, directory: str, slide_s: int) -> None:
+    """Write the rows of a batch by their slots; the same batch again replaces itself."""
+    from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+    slot = F.floor(F.unix_seconds("at") / slide_s).cast("bigint")
+    rows = batch.withColumn("slot", slot)
+    rows.write.mode("overwrite").partitionBy("slot").parquet(f"{directory}/batch={number}")
+
+
+def _put(batch: DataFrame, number: int, *, directory: str) -> None:
+    batch.coalesce(1).write.mode("overwrite").parquet(f"{directory}/batch={number}")

@@ -1,0 +1,284 @@
+"""A live network that plans itself: samples become a plan, which is installed, watched, and taken back if it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+from tests.e2e.helpers.network import Live
+from tests.e2e.helpers.running import eventually
+from tests.spark.conftest import MASTER
+
+from covey import cli
+from covey.broker.credentials import hash_token
+from covey.broker.http.config import AdminConfig
+from covey.client.client import Client
+from covey.coordinator import coordinator as module
+from covey.coordinator.coordinator import Coordinator, Round
+from covey.coordinator.settings import Settings
+from covey.errors import ConfigError
+from covey.pipeline.jobs import Outcome
+from covey.pipeline.stream import Windows
+from covey.planning.plan import Plan, PlannedTree
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.skipif(
+    MASTER.startswith("connect:"), reason="the coordinator's own session is classic"
+)
+
+T = TypeVar("T")
+#    a ─ b ─ c ─ d ─ e ─ f ─ a      a ring, whose last link is in reserve: the overlay's own tree is the chain
+RING = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("f", "a")]
+CHAIN = RING[:-1]
+WANTED = {"a": "n >= 0 and k = 'far'", "d": "n >= 0 and k = 'near'"}
+FROM = {"far": "f", "near": "c"}
+TOKEN = "let me"
+
+
+class Loop:
+    """An event loop in a thread of its own, for brokers and clients beside whatever the test does."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T], limit_s: float = 60.0) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(limit_s)
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(10.0)
+
+
+class Scene:
+    """The ring, two subscribers, two publishers, and all that was published and delivered."""
+
+    def __init__(self, directory: Path) -> None:
+        self.loop = Loop()
+        self.published = 0
+        self.got: dict[str, list[int]] = {name: [] for name in WANTED}
+        self.due: dict[str, list[int]] = {name: [] for name in WANTED}
+        self._stack = AsyncExitStack()
+        self._readers: list[asyncio.Task[None]] = []
+        admin = AdminConfig(port=0, token=hash_token(TOKEN))
+        per_broker = {}
+        for name in "abcdef":
+            (directory / name).mkdir(parents=True)
+            per_broker[name] = {"data_dir": str(directory / name), "admin": admin}
+        self.net = Live(
+            RING,
+            priorities={("f", "a"): 9},
+            waits_for=CHAIN,
+            per_broker=per_broker,
+            sample=1.0,
+            sample_every_s=0.2,
+            lease_s=2.0,
+        )
+        self.clients: dict[str, Client] = {}
+        self.loop.run(self._open())
+
+    async def _open(self) -> None:
+        await self._stack.enter_async_context(self.net)
+        for broker, text in WANTED.items():
+            client = await self._stack.enter_async_context(self.net.client(broker))
+            ready = asyncio.Event()
+            self._readers.append(asyncio.create_task(self._read(client, broker, text, ready)))
+            await ready.wait()
+        for broker in FROM.values():
+            self.clients[broker] = await self._stack.enter_async_context(self.net.client(broker))
+            await self.clients[broker].advertise("n >= 0")
+            await self.clients[broker].flush()
+
+    async def _read(self, client: Client, broker: str, text: str, ready: asyncio.Event) -> None:
+        async with client.subscribe(text) as events:
+            await client.flush()
+            ready.set()
+            async for event in events:
+                self.got[broker].append(event["n"])
+
+    def close(self) -> None:
+        async def close() -> None:
+            for reader in self._readers:
+                reader.cancel()
+            await asyncio.gather(*self._readers, return_exceptions=True)
+            await self._stack.aclose()
+
+        self.loop.run(close())
+        self.loop.close()
+
+    def publish(self, count: int) -> None:
+        async def main() -> None:
+            for number in range(self.published, self.published + count):
+                kind = ("far", "near")[number % 2]
+                await self.clients[FROM[kind]].publish({"n": number, "k": kind})
+                self.due["a" if kind == "far" else "d"].append(number)
+                if number % 50 == 0:
+                    await asyncio.sleep(0.01)
+            for client in self.clients.values():
+                await client.flush()
+
+        self.loop.run(main())
+        self.published += count
+
+    def check(self) -> None:
+        """Every event came to whoever wanted it, once, in order."""
+        until_s = time.monotonic() + 10
+        while self.got != self.due and time.monotonic() < until_s:
+            time.sleep(0.05)
+        assert self.got == self.due
+
+    def is_whole(self) -> bool:
+        """Whether all links are there, and what brokers must know of each other is known in all epochs."""
+        return all(
+            len(broker.exchange.neighbours) == 2 and broker.exchange.epochs.is_ready()
+            for broker in self.net.brokers.values()
+        )
+
+    def is_planned(self) -> bool:
+        """Whether events set out on a plan's trees, at any broker."""
+        every = (broker.exchange.epochs for broker in self.net.brokers.values())
+        return any(epochs.is_planned(epochs.current) for epochs in every)
+
+    def epochs(self) -> set[int]:
+        return {broker.exchange.epochs.current for broker in self.net.brokers.values()}
+
+    def urls(self) -> tuple[str, ...]:
+        ports = [broker.admin.port for broker in self.net.brokers.values() if broker.admin is not None]
+        return tuple(f"http://127.0.0.1:{port}" for port in ports)
+
+    def settings(self, directory: Path, **more: Any) -> Settings:
+        values: dict[str, Any] = {
+            "urls": self.urls(),
+            "data_dir": directory,
+            "token": TOKEN,
+            "master": MASTER,
+            "windows": Windows(60, 5, 30),
+            "every_s": 0.0,
+            "least_events": 200,
+            "trial_events": 200,
+            "method": "regions-cheapest",
+        }
+        return Settings(**{**values, **more})
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path / "brokers")
+    yield made
+    made.close()
+
+
+def until(coordinator: Coordinator, is_so: Callable[[Round], bool], most: int = 8) -> Round:
+    """Return the first round of which it is so; samples take a moment to be written."""
+    rounds = []
+    for _ in range(most):
+        rounds.append(coordinator.round())
+        if is_so(rounds[-1]):
+            return rounds[-1]
+        time.sleep(0.5)
+    raise AssertionError("\n".join(one.line() for one in rounds))
+
+
+def test_the_loop_is_closed(
+    spark: SparkSession, scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "coordinator"
+    with Coordinator(scene.settings(directory)) as coordinator:
+        first = coordinator.round()
+        assert first.action == "wait"
+        assert "fewer than 200 events" in first.reason
+        assert first.subscriptions == 2
+        scene.publish(600)
+        told = until(coordinator, lambda one: one.action != "wait")
+    assert told.action == "install", told.line()
+    # Far events crossed five links of the chain and near ones one; each pair of brokers has a link of its own.
+    assert told.installed == pytest.approx(3.0, rel=0.2)
+    assert told.planned == pytest.approx(1.0)
+    assert told.predicted_saving == pytest.approx(2 / 3, abs=0.1)
+    assert scene.epochs() == {1}
+    # Another process goes on: it knows what is installed, and that it is on trial.
+    with Coordinator(scene.settings(directory)) as coordinator:
+        scene.publish(20)
+        assert coordinator.round().action == "trial"
+        scene.loop.run(scene.net.stop("e"))
+        away = coordinator.round()
+        assert (away.action, len(away.away)) == ("wait", 1)
+        assert away.reason.startswith("away: no broker shows its pages")
+        # It comes back, on another port of its pages, counts from nothing, and finds the plan on its disk.
+        scene.loop.run(scene.net.start("e"))
+        scene.loop.run(eventually(scene.is_whole, 20.0))
+    with Coordinator(scene.settings(directory)) as coordinator:
+        until(coordinator, lambda one: one.action == "trial")
+        scene.publish(400)
+        told = until(coordinator, lambda one: one.action not in ("wait", "trial"))
+        assert told.action == "confirm", told.line()
+        assert told.measured_saving == pytest.approx(2 / 3, abs=0.1)
+        assert abs((told.measured_saving or 0) - (told.predicted_saving or 0)) < 0.1
+        told = coordinator.round()
+        assert (told.action, told.predicted_saving) == ("keep", pytest.approx(0.0, abs=0.02))
+    scene.check()
+    # The command does the same, and takes no directory that somebody has.
+    words = ["coordinator", *scene.urls(), "--data-dir", str(directory), "--token", TOKEN, "--master", MASTER]
+    words += ["--rounds", "1", "--least-events", "200", "--window", "60", "--slide", "5", "--json"]
+    capsys.readouterr()
+    assert cli.run([*words, "--dry-run"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["action"] in ("keep", "would install")
+    assert shown["trees"] >= 1
+    lines = (directory / module.ROUNDS).read_text().splitlines()
+    assert [json.loads(line)["number"] for line in lines] == list(range(1, len(lines) + 1))
+    with Coordinator(scene.settings(directory)):
+        assert cli.run(words) == 2
+    assert "another coordinator uses" in capsys.readouterr().err
+
+
+def test_a_plan_that_does_not_keep_its_promise_is_taken_back(
+    spark: SparkSession, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = tuple(sorted((*sorted(pair), 1.0) for pair in RING))
+    tree = PlannedTree("a", tuple(link[:2] for link in links if link[:2] != ("c", "d")))  # type: ignore[misc]
+    bad = Plan("bad", 1, tuple("abcdef"), links, (tree,))  # type: ignore[arg-type]
+    real = module.compute
+
+    def promising(request: Any, on_progress: Any) -> Outcome:
+        outcome = real(request, on_progress)
+        said = {**outcome.plan.predictions, "bad": {"cost_fresh": 0.1 * outcome.plan.basis["fresh"]}}
+        return replace(outcome, plan=replace(bad, predictions=said, basis=outcome.plan.basis))
+
+    with Coordinator(scene.settings(tmp_path / "coordinator", tolerance=0.02)) as coordinator:
+        # From c alone: to a and d two links and one on the chain, two and five on the bad plan.
+        scene.clients["f"] = scene.clients["c"]
+        scene.publish(500)
+        monkeypatch.setattr(module, "compute", promising)
+        told = until(coordinator, lambda one: one.action != "wait")
+        assert told.action == "install"
+        assert scene.is_planned()
+        monkeypatch.setattr(module, "compute", real)
+        scene.publish(400)
+        told = until(coordinator, lambda one: one.action not in ("wait", "trial"))
+        assert told.action == "take back", told.line()
+        assert (told.measured_saving or 0) < -0.02
+        scene.loop.run(eventually(lambda: not scene.is_planned(), 10.0))
+        assert coordinator.memory.caution == 1
+        scene.publish(100)
+    scene.check()
+
+
+def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be used"):
+        Coordinator(Settings(("http://127.0.0.1:1",), tmp_path / "file"))
+    (tmp_path / "coordinator.json").write_text("{")
+    with pytest.raises(ConfigError, match="hint: remove it"):
+        Coordinator(Settings(("http://127.0.0.1:1",), tmp_path))
