@@ -91,7 +91,8 @@ def propose(costs: Costs, threshold: float, caution: int = 0) -> Verdict:
         return Verdict("install", "what is in use does not fit the overlay any longer")
     asked = min(1.0, threshold * 2 ** min(caution, MOST_CAUTION))
     said = f"it would save {saving:.1%} on fresh events, and {asked:.1%} are asked for"
-    return Verdict("install" if saving >= asked and saving > 0 else "keep", said, saving)
+    enough = saving > 0 and saving >= asked - 1e-12
+    return Verdict("install" if enough else "keep", said, saving)
 
 
 def judge(trial: Trial, costs: Costs, after: Traffic, tolerance: float) -> Verdict:
