@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import covey
+from covey import cli
 from covey.errors import ConfigError
 from covey.routing.strategy import registered
 from covey.sim import Network
@@ -108,6 +109,49 @@ def test_the_table_of_the_common_run_is_what_the_example_prints() -> None:
         shown = rows(table)
         assert set(strategies_of(page)) <= set(shown)
         assert shown == {name: printed[name] for name in shown}
+
+
+RUNS = {
+    # what a page calls it -> the line of `covey sim --compare`
+    "entries at the end": "remote entries",
+    "entries": "remote entries",
+    "largest table": "remote entries, largest",
+    "control messages": "control messages",
+    "triggered": "triggered subscriptions",
+    "events forwarded": "events forwarded",
+    "events forwarded for nobody": "false positives",
+    "delivered": "events delivered",
+    "recognised as second copies": "duplicates suppressed",
+    "longest queue": "longest queue",
+    "mean delay": "delay s, mean",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", ["covering", "trees"])
+def test_the_numbers_of_a_run_that_a_page_names_are_what_it_prints(
+    page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = section(FOLDER / f"{page}.md", "Costs")
+    command = re.search(r"`covey (sim [^`]+ --compare [^`]+)`", text)
+    assert command is not None
+    assert cli.run(command[1].split()) == 0
+    lines = [re.split(r"[│┃]", line) for line in capsys.readouterr().out.splitlines()]
+    printed = {line[1].strip(): [cell.strip() for cell in line[2:-1]] for line in lines if len(line) > 2}
+    strategies = command[1].rpartition(" ")[2].split(",")
+    table = [
+        [cell.strip().strip("`").removesuffix(" s") for cell in line.strip("|").split("|")]
+        for line in text[command.end() :].partition("\n| |")[2].partition("\n\n")[0].splitlines()
+    ]
+    if [row[0] for row in table[2:]] == strategies:  # a row is a strategy: turn it round
+        table = [list(column) for column in zip(["", *table[0]], *table[2:], strict=True)]
+    else:
+        table[0] = ["", *table[0]]
+        del table[1]
+    assert table[0][1:] == strategies
+    assert len(table) > 5
+    for name, *values in table[1:]:
+        assert values == printed[RUNS[name]], name
 
 
 def options_of(name: str) -> dict[str, object]:
