@@ -33,7 +33,7 @@ def judge_perfect_routing(results: Results) -> Verdict:
     return Verdict(
         f"{total(results, 'events'):,} documents at {total(results, 'moments'):,} moments of rest: {found}",
         total(results, "events") > 0 and not any(faults.values()),
-        "both forms of XROUTE, with the repairs of docs/strategies-xroute.md; as printed, it loses events",
+        "both forms of XROUTE, with the repairs of docs/strategies/xroute.md; as printed, it loses events",
     )
 
 
@@ -122,7 +122,7 @@ def judge_counts(results: Results) -> Verdict:
     return Verdict(
         f"Property 5 broken at {broken[0]} of {checked[0]:,} entries, Property 6 at {broken[1]} of {checked[1]:,}",
         min(checked) > 0 and not any(broken),
-        "after every operation at rest, with the repairs of docs/strategies-xroute.md",
+        "after every operation at rest, with the repairs of docs/strategies/xroute.md",
     )
 
 

@@ -21,7 +21,7 @@ class Tier(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """See docs/strategies-incremental.md.
+    """See docs/strategies/incremental.md.
 
     tiers             pairs (triggered subscriptions, similarity), the largest first whatever the order given
     burst             count the triggered subscriptions of one withdrawal for the whole "broker", or for each "link"

@@ -1,7 +1,7 @@
 """XROUTE: only maximal filters are told, with counts of what they stand for, and one message a hop for every change.
 
 After R. Chand and P. A. Felber, *A Scalable Protocol for Content-Based Routing in Overlay Networks* (RR-03-074,
-Institut Eurécom, 2003). As printed, the protocol loses events; docs/strategies-xroute.md says what was repaired. A
+Institut Eurécom, 2003). As printed, the protocol loses events; docs/strategies/xroute.md says what was repaired. A
 message is a list of triples (filter; own; others) and one operation, by its first triple:
 
     own > 0, and the sender had not told the filter     it appears, and represents whatever it is above from now on
