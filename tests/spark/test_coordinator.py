@@ -166,7 +166,7 @@ class Scene:
             "windows": Windows(60, 5, 30),
             "every_s": 0.0,
             "least_events": 200,
-            "trial_events": 200,
+            "probation_events": 200,
             "method": "regions-cheapest",
         }
         return Settings(**{**values, **more})
@@ -207,10 +207,10 @@ def test_the_loop_is_closed(
     assert told.planned == pytest.approx(1.0)
     assert told.predicted_saving == pytest.approx(2 / 3, abs=0.1)
     assert scene.epochs() == {1}
-    # Another process goes on: it knows what is installed, and that it is on trial.
+    # Another process goes on: it knows what is installed, and that it is on probation.
     with Coordinator(scene.settings(directory)) as coordinator:
         scene.publish(20)
-        assert coordinator.round().action == "trial"
+        assert coordinator.round().action == "probation"
         scene.loop.run(scene.net.stop("e"))
         away = coordinator.round()
         assert (away.action, len(away.away)) == ("wait", 1)
@@ -219,9 +219,9 @@ def test_the_loop_is_closed(
         scene.loop.run(scene.net.start("e"))
         scene.loop.run(eventually(scene.is_whole, 20.0))
     with Coordinator(scene.settings(directory)) as coordinator:
-        until(coordinator, lambda one: one.action == "trial")
+        until(coordinator, lambda one: one.action == "probation")
         scene.publish(400)
-        told = until(coordinator, lambda one: one.action not in ("wait", "trial"))
+        told = until(coordinator, lambda one: one.action not in ("wait", "probation"))
         assert told.action == "confirm", told.line()
         assert told.measured_saving == pytest.approx(2 / 3, abs=0.1)
         assert abs((told.measured_saving or 0) - (told.predicted_saving or 0)) < 0.1
@@ -266,7 +266,7 @@ def test_a_plan_that_does_not_keep_its_promise_is_taken_back(
         assert scene.is_planned()
         monkeypatch.setattr(module, "compute", real)
         scene.publish(400)
-        told = until(coordinator, lambda one: one.action not in ("wait", "trial"))
+        told = until(coordinator, lambda one: one.action not in ("wait", "probation"))
         assert told.action == "take back", told.line()
         assert (told.measured_saving or 0) < -0.02
         scene.loop.run(eventually(lambda: not scene.is_planned(), 10.0))

@@ -13,7 +13,7 @@ import pytest
 
 from covey.client.pages import Pages
 from covey.coordinator.gathering import gather, problem_of
-from covey.coordinator.judging import Costs, Trial, judge, propose
+from covey.coordinator.judging import Costs, Probation, judge, propose
 from covey.coordinator.looking import BrokerLook, Look, Traffic, counts_of, traffic_between
 from covey.coordinator.memory import Memory
 from covey.coordinator.settings import Settings
@@ -63,29 +63,29 @@ def test_without_a_threshold_a_plan_must_still_save_something() -> None:
 def test_a_plan_is_judged_by_what_the_one_before_would_cost_now(
     measured: float, before_now: float, action: str, saving: float
 ) -> None:
-    trial = Trial(predicted=0.3, predicted_before=10.0, measured_before=10.0)
+    probation = Probation(predicted=0.3, predicted_before=10.0, measured_before=10.0)
     after = Traffic(1000, round(1000 * measured))
-    verdict = judge(trial, Costs(1.0, 1.0, before_now, None), after, 0.02)
+    verdict = judge(probation, Costs(1.0, 1.0, before_now, None), after, 0.02)
     assert (verdict.action, verdict.predicted) == (action, 0.3)
     assert verdict.measured == pytest.approx(saving)
 
 
 def test_what_no_prediction_knows_of_is_not_laid_at_the_plan_s_door() -> None:
     # Before, twice as much was measured as predicted; now it is the same again: nothing has changed.
-    trial = Trial(predicted=0.3, predicted_before=10.0, measured_before=20.0)
-    verdict = judge(trial, Costs(1.0, 1.0, 10.0, None), Traffic(100, 2000), 0.02)
+    probation = Probation(predicted=0.3, predicted_before=10.0, measured_before=20.0)
+    verdict = judge(probation, Costs(1.0, 1.0, 10.0, None), Traffic(100, 2000), 0.02)
     assert verdict.measured == pytest.approx(0.0)
     # Nothing was measured before: predictions are all there is.
-    verdict = judge(Trial(0.3, 10.0, None), Costs(1.0, 1.0, 10.0, None), Traffic(100, 500), 0.02)
+    verdict = judge(Probation(0.3, 10.0, None), Costs(1.0, 1.0, 10.0, None), Traffic(100, 500), 0.02)
     assert verdict.measured == pytest.approx(0.5)
     # The plan before fits the overlay no longer.
-    verdict = judge(Trial(0.3, 10.0, 8.0), Costs(1.0, 1.0, None, None), Traffic(100, 400), 0.02)
+    verdict = judge(Probation(0.3, 10.0, 8.0), Costs(1.0, 1.0, None, None), Traffic(100, 400), 0.02)
     assert verdict.measured == pytest.approx(0.5)
     assert (
-        judge(Trial(0.3, None, None), Costs(1.0, 1.0, None, None), Traffic(100, 400), 0.02).action
+        judge(Probation(0.3, None, None), Costs(1.0, 1.0, None, None), Traffic(100, 400), 0.02).action
         == "confirm"
     )
-    assert judge(trial, Costs(1.0, 1.0, 10.0, None), Traffic(), 0.02).action == "keep"
+    assert judge(probation, Costs(1.0, 1.0, 10.0, None), Traffic(), 0.02).action == "keep"
 
 
 def test_costs_are_of_an_event_and_of_fresh_ones_if_there_are_any() -> None:
@@ -199,7 +199,7 @@ def test_memory_comes_back(tmp_path: Path) -> None:
         rounds=3,
         counts={"a": (1, 2)},
         traffic=Traffic(5, 6),
-        trial=Trial(0.5, None, 3.0),
+        probation=Probation(0.5, None, 3.0),
         caution=1,
         fetched={"http://a": {"events/x": 7}},
         installed="digest",

@@ -41,7 +41,7 @@ def coordinator(
     least_events: Annotated[
         int, typer.Option(help="Sampled events in the window, below which nothing is planned.")
     ] = 500,
-    trial_events: Annotated[
+    probation_events: Annotated[
         int, typer.Option(help="Events after an installation, from which on it is judged.")
     ] = 1_000,
     method: Annotated[str, typer.Option(help="How to group, as for `covey plan`.")] = "best",
@@ -77,7 +77,7 @@ def coordinator(
         threshold=threshold,
         tolerance=tolerance,
         least_events=least_events,
-        trial_events=trial_events,
+        probation_events=probation_events,
         method=method,
         seed=seed,
         dry_run=dry_run,

@@ -27,7 +27,7 @@ import pyarrow.parquet as parquet
 from covey.client import plans
 from covey.client.pages import Pages
 from covey.coordinator.gathering import REPLACED, Gathered, gather, look_at
-from covey.coordinator.judging import BEFORE, INSTALLED, Costs, Trial, Verdict, judge, propose
+from covey.coordinator.judging import BEFORE, INSTALLED, Costs, Probation, Verdict, judge, propose
 from covey.coordinator.looking import Look, Traffic, counts_of, traffic_between
 from covey.coordinator.memory import Memory, lock, write_whole
 from covey.coordinator.settings import Settings
@@ -217,7 +217,7 @@ class Coordinator:
         if digest != self.memory.installed or (file and not (self._directory / IN_USE).exists()):
             self._keep(IN_USE, file)
             self._keep(EARLIER, b"")
-            self.memory.installed, self.memory.trial = digest, None
+            self.memory.installed, self.memory.probation = digest, None
             self.memory.traffic = Traffic()
 
     def _in_use(self, look: Look) -> bytes:
@@ -247,7 +247,7 @@ class Coordinator:
 
     def _plan(self, look: Look) -> Outcome:
         known = {INSTALLED: self._file(IN_USE) or look.overlay_plan().encode()}
-        if self.memory.trial is not None:
+        if self.memory.probation is not None:
             known[BEFORE] = self._file(EARLIER) or look.overlay_plan().encode()
         settings = self.settings
         request = Request(
@@ -263,21 +263,21 @@ class Coordinator:
 
     def _decide(self, told: Round, outcome: Outcome, costs: Costs, look: Look) -> None:
         memory, settings = self.memory, self.settings
-        if memory.trial is not None:
-            if memory.traffic.published < settings.trial_events:
-                told.action, told.predicted_saving = "trial", memory.trial.predicted
+        if memory.probation is not None:
+            if memory.traffic.published < settings.probation_events:
+                told.action, told.predicted_saving = "probation", memory.probation.predicted
                 seen = memory.traffic.published
                 told.reason = (
-                    f"it has carried {seen:,} events, and is judged from {settings.trial_events:,} on"
+                    f"it has carried {seen:,} events, and is judged from {settings.probation_events:,} on"
                 )
                 return
-            verdict = judge(memory.trial, costs, memory.traffic, settings.tolerance)
+            verdict = judge(memory.probation, costs, memory.traffic, settings.tolerance)
             self._tell(told, verdict)
             if verdict.action == "take back":
                 self._take_back()
                 return
             if verdict.action == "confirm":
-                memory.trial, memory.caution = None, 0
+                memory.probation, memory.caution = None, 0
             return
         verdict = propose(costs, settings.threshold, memory.caution)
         self._tell(told, verdict)
@@ -299,7 +299,7 @@ class Coordinator:
         plans.install(pages, file, self.settings.install_wait_s)
         self._keep(EARLIER, self._file(IN_USE))
         self._keep(IN_USE, file)
-        memory.trial = Trial(verdict.predicted or 0.0, costs.installed, memory.traffic.per_event)
+        memory.probation = Probation(verdict.predicted or 0.0, costs.installed, memory.traffic.per_event)
         memory.installed, memory.at = blake2b(file, digest_size=16).hexdigest(), pages.url
         self._count_anew()
 
@@ -313,7 +313,7 @@ class Coordinator:
             plans.install(pages, earlier, self.settings.install_wait_s)
         self._keep(IN_USE, earlier)
         memory.installed = blake2b(earlier, digest_size=16).hexdigest() if earlier else ""
-        memory.trial = None
+        memory.probation = None
         memory.caution += 1
         self._count_anew()
 

@@ -57,7 +57,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Trial:
+class Probation:
     """A plan that was installed and is not yet judged: what was predicted, and what was measured before it."""
 
     predicted: float  # the saving
@@ -69,7 +69,7 @@ class Trial:
         return dict(vars(self))
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Trial:
+    def of(cls, values: Mapping[str, Any]) -> Probation:
         """Return what `as_dict` gave."""
         return cls(*(values[name] for name in ("predicted", "predicted_before", "measured_before")))
 
@@ -95,18 +95,18 @@ def propose(costs: Costs, threshold: float, caution: int = 0) -> Verdict:
     return Verdict("install" if enough else "keep", said, saving)
 
 
-def judge(trial: Trial, costs: Costs, after: Traffic, tolerance: float) -> Verdict:
-    """Return whether the plan on trial stays."""
+def judge(probation: Probation, costs: Costs, after: Traffic, tolerance: float) -> Verdict:
+    """Return whether the plan on probation stays."""
     measured = after.per_event
     if measured is None:
-        return Verdict("keep", "nothing was published since", trial.predicted)
+        return Verdict("keep", "nothing was published since", probation.predicted)
     ratio = 1.0
-    if trial.measured_before is not None and trial.predicted_before:
-        ratio = trial.measured_before / trial.predicted_before
-    baseline = trial.measured_before if costs.before is None else costs.before * ratio
+    if probation.measured_before is not None and probation.predicted_before:
+        ratio = probation.measured_before / probation.predicted_before
+    baseline = probation.measured_before if costs.before is None else costs.before * ratio
     if not baseline:
-        return Verdict("confirm", "nothing is known to compare it with", trial.predicted)
+        return Verdict("confirm", "nothing is known to compare it with", probation.predicted)
     saving = 1 - measured / baseline
     said = f"an event crosses {measured:.3g} links, and would cross {baseline:.3g} under the plan before"
     action = "take back" if saving < -tolerance else "confirm"
-    return Verdict(action, said, trial.predicted, saving)
+    return Verdict(action, said, probation.predicted, saving)

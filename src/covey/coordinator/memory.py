@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
-from covey.coordinator.judging import Trial
+from covey.coordinator.judging import Probation
 from covey.coordinator.looking import Traffic
 from covey.errors import ConfigError
 
@@ -27,7 +27,7 @@ class Memory:
     rounds     how many there were
     counts     what brokers had counted at the last look: published and forwarded events
     traffic    since the plan in use was switched to
-    trial      the plan that is in use is not judged yet
+    probation      the plan that is in use is not judged yet
     caution    plans in a row that were taken back
     fetched    the files of samples that were taken from each address, and when each was written
     installed  the digest of the plan that this coordinator had installed last, "" for the overlay's own tree
@@ -37,7 +37,7 @@ class Memory:
     rounds: int = 0
     counts: dict[str, tuple[int, int]] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
-    trial: Trial | None = None
+    probation: Probation | None = None
     caution: int = 0
     fetched: dict[str, dict[str, int]] = field(default_factory=dict)
     installed: str = ""
@@ -49,7 +49,7 @@ class Memory:
             **vars(self),
             "version": VERSION,
             "traffic": [self.traffic.published, self.traffic.forwarded],
-            "trial": None if self.trial is None else self.trial.as_dict(),
+            "probation": None if self.probation is None else self.probation.as_dict(),
         }
         write_whole(directory / FILE, json.dumps(values, indent=1).encode())
 
@@ -66,7 +66,7 @@ class Memory:
                     **values,
                     "counts": {name: (int(one), int(two)) for name, (one, two) in values["counts"].items()},
                     "traffic": Traffic(*map(int, values["traffic"])),
-                    "trial": None if values["trial"] is None else Trial.of(values["trial"]),
+                    "probation": None if values["probation"] is None else Probation.of(values["probation"]),
                 }
             )
         except FileNotFoundError:

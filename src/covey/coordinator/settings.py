@@ -21,7 +21,7 @@ class Settings:
     threshold     the share of the cost on links that a plan must save, on events that nothing was fitted to
     tolerance     how much dearer than before a plan may prove to be, as a share, before it is taken back
     least_events  sampled events in the window, below which nothing is planned
-    trial_events  published events after an installation, from which on it is judged
+    probation_events  published events after an installation, from which on it is judged
     method        of planning; seed for it
     dry_run       plan and tell, and never install
     """
@@ -36,7 +36,7 @@ class Settings:
     threshold: float = 0.05
     tolerance: float = 0.02
     least_events: int = 500
-    trial_events: int = 1_000
+    probation_events: int = 1_000
     method: str = "best"
     seed: int = 1
     dry_run: bool = False
@@ -54,7 +54,7 @@ class Settings:
             ("threshold", 0.0, 1.0),
             ("tolerance", 0.0, 10.0),
             ("least_events", 1, 1 << 40),
-            ("trial_events", 1, 1 << 40),
+            ("probation_events", 1, 1 << 40),
         ):
             if not least <= getattr(self, name) <= most:
                 raise ConfigError(f"{name} is from {least:g} to {most:g}, not {getattr(self, name)}")
