@@ -16,6 +16,7 @@ from covey.planning.groups.model import Grouping, Problem
 from covey.planning.groups.mult import mult
 from covey.planning.joining import Joining, Witness
 from covey.planning.plan import Plan, PlannedTree
+from covey.sim import Network
 
 NAMES = [chr(ord("a") + number) for number in range(26)]
 
@@ -120,3 +121,19 @@ def test_a_witness_that_cannot_be_is_refused(witness: Witness) -> None:
 
     with pytest.raises(covey.PlanError):
         replace(PLAN, witnesses=(witness,))
+
+
+def test_in_a_network_new_subscriptions_are_in_force_at_once_on_the_tree_they_join() -> None:
+    net = Network([link[:2] for link in PLAN.links], strategy="trees", trees=PLAN.to_tree_plan())
+    net.advertise("a", "x > 0")
+    known, near, far = (net.subscribe(*where) for where in (("c", "x = 1"), ("d", "x = 1"), ("d", "x = 2")))
+    net.settle()
+    for x in (1, 2):
+        net.clear_counters()
+        net.publish("a", {"x": x})
+        net.settle()
+        # To c and d on the chain; to d alone on the star.
+        assert net.counters["forwarded_events"] == {1: 3, 2: 2}[x]
+    assert sorted(map(str, net.deliveries)) == sorted(
+        map(str, [(known, {"x": 1}), (near, {"x": 1}), (far, {"x": 2})])
+    )

@@ -236,6 +236,9 @@ def test_the_loop_is_closed(
     shown = json.loads(capsys.readouterr().out)
     assert shown["action"] in ("keep", "would install")
     assert shown["trees"] >= 1
+    page = (directory / "report.html").read_text(encoding="utf-8")
+    assert "1 plans were installed, 0 of them were taken back" in page
+    assert "<svg" in page or "data:image/svg" in page
     lines = (directory / module.ROUNDS).read_text().splitlines()
     assert [json.loads(line)["number"] for line in lines] == list(range(1, len(lines) + 1))
     with Coordinator(scene.settings(directory)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from covey.advisor.rounds import rounds_page
 from covey.client.pages import Pages
+from covey.coordinator.coordinator import Round, read_rounds
 from covey.coordinator.gathering import gather, problem_of
 from covey.coordinator.judging import Costs, Probation, judge, propose
 from covey.coordinator.looking import BrokerLook, Look, Traffic, counts_of, traffic_between
@@ -334,3 +337,34 @@ def test_what_is_no_table_of_its_kind_is_left_out_and_said(tmp_path: Path) -> No
 def test_a_page_of_something_else_is_no_broker(tmp_path: Path) -> None:
     pages = FakePages("http://a", {"/varz": {"hello": 1}, "/planz": []}, {})
     assert "does not answer as a broker does" in gather([pages], tmp_path, Memory()).look.away["http://a"]
+
+
+# -- the page --------------------------------------------------------------------------------------------------
+
+
+def test_rounds_are_shown_and_reasons_are_only_texts(tmp_path: Path) -> None:
+    rounds = [
+        vars(Round(1, 0.0, "wait", '<script>alert("1")</script>')),
+        vars(
+            Round(2, 10.0, "install", "x", measured=3.0, planned=1.0, installed=3.0, predicted_saving=0.667)
+        ),
+        vars(Round(3, 20.0, "take back", "y", measured=5.0, measured_saving=-0.5)),
+    ]
+    page = rounds_page(rounds)
+    assert "<script" not in page
+    assert "3 rounds: 1 plans were installed, 1 of them were taken back." in page
+    assert "66.7%" in page
+    assert "-50.0%" in page
+    assert rounds_page([]).count("<tr>") == 1
+    text = "".join(f"{json.dumps(one)}\n" for one in rounds)
+    (tmp_path / "rounds.jsonl").write_text(text + '{"number": 4, "at')
+    assert read_rounds(tmp_path) == rounds
+
+
+def test_a_round_is_one_line() -> None:
+    told = Round(7, 0.0, "confirm", "why", events=1200, subscriptions=3, joined=2, left=1, measured=1.5)
+    told.predicted_saving, told.measured_saving, told.problems = 0.5, 0.45, ["one", "two"]
+    assert told.line() == (
+        "round 7: confirm, why; 1,200 events in the window, 3 subscriptions; 2 came and 1 went; an event crosses"
+        " 1.50 links; saves 45.0%, predicted were 50.0%; problems: one and 1 more (0.0 s)"
+    )

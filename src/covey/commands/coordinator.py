@@ -61,7 +61,8 @@ def coordinator(
     on where it was. Ends with Ctrl-C, or after --rounds.
     """
     # Loaded here: it brings the compiler, Arrow and Spark.
-    from covey.coordinator.coordinator import Coordinator
+    from covey.advisor.rounds import rounds_page
+    from covey.coordinator.coordinator import Coordinator, read_rounds
     from covey.coordinator.settings import Settings
     from covey.pipeline.jobs import Progress
     from covey.pipeline.stream import Windows
@@ -91,6 +92,7 @@ def coordinator(
 
     def on_round(done: Round) -> None:
         failed[0] = done.action == "failed"
+        (data_dir / "report.html").write_text(rounds_page(read_rounds(data_dir)), encoding="utf-8")
         if json:
             import msgspec
 

@@ -16,10 +16,12 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROUNDS: Final = "rounds.jsonl"
+MOST_ROUNDS: Final = 2_000  # that are shown
 IN_USE: Final = (
     "installed.json"  # the plan in use, and the one before it, as files; absent: the overlay's own tree
 )
@@ -92,6 +95,16 @@ class Round:
             more = f" and {len(self.problems) - 1} more" if len(self.problems) > 1 else ""
             parts.append(f"problems: {self.problems[0]}{more}")
         return f"{'; '.join(parts)} ({self.seconds:.1f} s)"
+
+
+def read_rounds(directory: Path) -> list[dict[str, Any]]:
+    """Return the rounds that were kept, the last ones if there are many; a line that is cut off is passed over."""
+    found: list[dict[str, Any]] = []
+    with (directory / ROUNDS).open(encoding="utf-8") as log:
+        for line in deque(log, MOST_ROUNDS):
+            with suppress(ValueError):
+                found.append(json.loads(line))
+    return found
 
 
 class Coordinator:

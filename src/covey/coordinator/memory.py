@@ -27,7 +27,7 @@ class Memory:
     rounds     how many there were
     counts     what brokers had counted at the last look: published and forwarded events
     traffic    since the plan in use was switched to
-    probation      the plan that is in use is not judged yet
+    probation  the plan that is in use is not judged yet
     caution    plans in a row that were taken back
     fetched    the files of samples that were taken from each address, and when each was written
     installed  the digest of the plan that this coordinator had installed last, "" for the overlay's own tree

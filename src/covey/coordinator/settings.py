@@ -13,17 +13,17 @@ from covey.pipeline.stream import Windows
 class Settings:
     """Settings of a coordinator; ConfigError in one line for what cannot be.
 
-    urls          the admin pages of all brokers of the network
-    data_dir      where samples, checkpoints, plans and the memory of what was done are
-    master        where Spark runs (`pipeline.session`)
-    windows       over which events are planned for
-    every_s       seconds between the beginnings of two rounds
-    threshold     the share of the cost on links that a plan must save, on events that nothing was fitted to
-    tolerance     how much dearer than before a plan may prove to be, as a share, before it is taken back
-    least_events  sampled events in the window, below which nothing is planned
+    urls              the admin pages of all brokers of the network
+    data_dir          where samples, checkpoints, plans and the memory of what was done are
+    master            where Spark runs (`pipeline.session`)
+    windows           over which events are planned for
+    every_s           seconds between the beginnings of two rounds
+    threshold         the share of the cost on links that a plan must save, on events that nothing was fitted to
+    tolerance         how much dearer than before a plan may prove to be, as a share, before it is taken back
+    least_events      sampled events in the window, below which nothing is planned
     probation_events  published events after an installation, from which on it is judged
-    method        of planning; seed for it
-    dry_run       plan and tell, and never install
+    method            of planning; seed for it
+    dry_run           plan and tell, and never install
     """
 
     urls: tuple[str, ...]
