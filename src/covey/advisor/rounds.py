@@ -44,10 +44,8 @@ def rounds_page(rounds: Rounds) -> str:
 
 def _picture(rounds: Rounds) -> str:
     caption = "A green line is the installation of a plan, a red one that a plan was taken back."
-    return figure(
-        image("Links that an event crosses, by rounds", (8.4, 3.6), lambda sheet: _draw(sheet, rounds)),
-        caption,
-    )
+    drawn = image("Links that an event crosses, by rounds", (8.4, 3.6), lambda sheet: _draw(sheet, rounds))
+    return figure(drawn, caption)
 
 
 def _draw(sheet: Any, rounds: Rounds) -> None:
@@ -65,7 +63,8 @@ def _draw(sheet: Any, rounds: Rounds) -> None:
     axes.set_ylim(bottom=0)
     axes.set_xlabel("round")
     axes.set_ylabel("links an event")
-    axes.legend(fontsize=7.5)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=7.5)
 
 
 def _table(rounds: Rounds) -> str:
