@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -26,7 +30,7 @@ from covey.coordinator.coordinator import Coordinator, Round
 from covey.coordinator.settings import Settings
 from covey.errors import ConfigError
 from covey.pipeline.jobs import Outcome
-from covey.pipeline.stream import Windows
+from covey.pipeline.stream import Streams, Windows
 from covey.planning.plan import Plan, PlannedTree
 
 if TYPE_CHECKING:
@@ -285,3 +289,45 @@ def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "coordinator.json").write_text("{")
     with pytest.raises(ConfigError, match="hint: remove it"):
         Coordinator(Settings(("http://127.0.0.1:1",), tmp_path))
+
+
+@pytest.mark.long
+def test_a_coordinator_that_is_killed_at_any_moment_goes_on(
+    spark: SparkSession, scene: Scene, tmp_path: Path
+) -> None:
+    directory = tmp_path / "coordinator"
+    words = [sys.executable, "-m", "covey", "coordinator", *scene.urls(), "--data-dir", str(directory)]
+    words += [
+        "--master",
+        "local[2]",
+        "--every",
+        "0.2",
+        "--window",
+        "600",
+        "--slide",
+        "5",
+        "--lateness",
+        "600",
+    ]
+    words += ["--least-events", "200", "--probation-events", "200", "--json"]
+    environment = {**os.environ, "COVEY_ADMIN_TOKEN": TOKEN}
+    for life_s in (14.0, 19.0, 25.0, 32.0):
+        process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
+        until_s = time.monotonic() + life_s
+        while time.monotonic() < until_s:
+            scene.publish(20)
+            time.sleep(0.5)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    time.sleep(1.0)  # what was sampled last is written
+    done = subprocess.run(
+        [*words, "--rounds", "2"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rounds = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(one["action"] != "failed" for one in rounds), rounds
+    window = Streams(spark, directory, Windows(600, 5, 600)).window("events")
+    assert window is not None
+    numbers = sorted(json.loads(row["content"])["n"] for row in window.select("content").collect())
+    assert numbers == list(range(scene.published)), "each event is in the window, once"
+    scene.check()

@@ -9,8 +9,10 @@ import pyarrow.parquet as parquet
 import pytest
 
 from covey.broker import sampling
+from covey.broker.sample_files import listed, path_of
 from covey.broker.sampling import Sampler
 from covey.core.families import parse
+from covey.errors import ConfigError
 from covey.routing.messages import NEVER
 from covey.wire.events import encode_content
 
@@ -76,3 +78,23 @@ def test_memory_and_disk_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(files) == 2
     names = [parquet.read_table(file).column("event")[0].as_py() for file in files]
     assert names == ["2.0", "3.0"], "the newest are kept"
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.parquet", "..", "", ".a.parquet.new", "/etc/passwd", "a.parquet/../x"]
+)
+def test_only_files_of_samples_can_be_had(tmp_path: Path, name: str) -> None:
+    (tmp_path / "events").mkdir()
+    (tmp_path / "secret.parquet").write_bytes(b"x")
+    (tmp_path / "events" / ".a.parquet.new").write_bytes(b"x")
+    (tmp_path / "events" / "a.parquet").write_bytes(b"xyz")
+    assert path_of(tmp_path, "events", "a.parquet").read_bytes() == b"xyz"
+    assert [(row["table"], row["name"], row["bytes"]) for row in listed(tmp_path)] == [
+        ("events", "a.parquet", 3)
+    ]
+    assert listed(None) == []
+    for table in ("events", "", "..", "secrets"):
+        with pytest.raises(ConfigError):
+            path_of(tmp_path, table, name)
+    with pytest.raises(ConfigError, match="takes no samples"):
+        path_of(None, "events", "a.parquet")
