@@ -113,7 +113,7 @@ BY_NAME: Final = {option.name: option for option in OPTIONS}
 class Options:
     """All options of one use, by name; those of other uses have their defaults."""
 
-    url: str
+    url: str = field(repr=False)
     token: str = field(repr=False)
     user: str
     password: str = field(repr=False)

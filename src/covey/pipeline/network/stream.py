@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PARTITION: Final = 10_000  # events of one task
+WAIT_S: Final = 0.05  # for an event, when Spark asks: it would ask again only after a while
 
 
 class Events(InputPartition):
@@ -56,7 +57,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._intake: Intake | None = None  # only on the driver
-        self._wait_s = 0.0
+        self._wait_s = WAIT_S
 
     @property
     def _events(self) -> Intake:
