@@ -6,7 +6,9 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from queue import Queue
 from time import monotonic, sleep
 from typing import Any
 
@@ -32,35 +34,33 @@ class Running:
 @contextmanager
 def running(name: str = "paris", data_dir: Path | None = None, **settings: Any) -> Iterator[Running]:
     """Yield a broker that listens; it ends with the block."""
-    began: list[Running | BaseException] = []
-    has_begun = threading.Event()
-    loop = asyncio.new_event_loop()
-    ending = asyncio.Event()
-    config = BrokerConfig(name, port=0, data_dir=str(data_dir) if data_dir else "", **settings)
+    began: Queue[tuple[Running, asyncio.AbstractEventLoop, asyncio.Event] | BaseException] = Queue()
+    config = BrokerConfig(name, port=0, data_dir=str(data_dir) if data_dir else "")
+    config = replace(config, **settings)
 
     async def serve() -> None:
-        try:
-            async with Broker(config) as broker:
-                began.append(Running(broker))
-                has_begun.set()
-                await ending.wait()
-        except BaseException as error:
-            began.append(error)
-            raise
-        finally:
-            has_begun.set()
+        async with Broker(config) as broker:
+            ending = asyncio.Event()
+            began.put((Running(broker), asyncio.get_running_loop(), ending))
+            await ending.wait()
 
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except BaseException as error:
+            began.put(error)
+            raise
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    has_begun.wait(300)  # the first time ever everything is compiled
-    one = began[0]
-    assert isinstance(one, Running), one
+    one = began.get(timeout=300)  # the first time ever everything is compiled
+    if isinstance(one, BaseException):
+        raise one
     try:
-        yield one
+        yield one[0]
     finally:
-        loop.call_soon_threadsafe(ending.set)
+        one[1].call_soon_threadsafe(one[2].set)
         thread.join(30)
-        loop.close()
 
 
 def until(condition: Callable[[], Any], limit_s: float = 30.0) -> None:
@@ -69,3 +69,24 @@ def until(condition: Callable[[], Any], limit_s: float = 30.0) -> None:
     while not condition():
         assert monotonic() < until_s, f"not within {limit_s:g} s"
         sleep(0.02)
+
+
+@contextmanager
+def publishing(broker: Running, make: Callable[[int], Any], a_second: int = 1_000) -> Iterator[None]:
+    """Publish the events 0, 1, 2 and so on while the block runs."""
+    is_over = threading.Event()
+
+    def work() -> None:
+        with broker.client() as client:
+            number = 0
+            while not is_over.wait(0.01):
+                client.publish_many([make(number + one) for one in range(a_second // 100)])
+                number += a_second // 100
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join(30)
