@@ -33,10 +33,10 @@ def work(url: str, folder: Path) -> None:
     spark = session("local[2]", folder / "spark.log")
     with covey.connect_sync(url) as client, client.subscribe("kind = 'alarm'") as alarms:
         run_once(spark, url, folder)  # from now on the broker keeps what the stream wants
-        for some in ([90, 120], [101, 99]):
-            trades = [{"kind": "trade", "symbol": "IBM", "price": price} for price in some]
-            client.publish_many(trades, confirm=True)  # while no stream runs
-            run_once(spark, url, folder)
+        trades = [{"kind": "trade", "symbol": "IBM", "price": price} for price in (90, 120, 101, 99)]
+        client.publish_many(trades, confirm=True)  # while no stream runs
+        run_once(spark, url, folder)
+        for _ in range(2):
             print("alarm:", alarms.next(timeout_s=20).content)
     spark.stop()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,3 +156,13 @@ def test_registering_by_hand(spark: SparkSession, broker: Running) -> None:
     """For set-ups where Spark does not find the format; where it does, nothing changes."""
     register(spark)
     assert spark.read.format("covey").options(url=broker.url, seconds=0.2).load().count() == 0
+
+
+def test_the_document_is_a_program(spark: SparkSession, broker: Running, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    space: dict[str, Any] = {"spark": spark, "url": broker.url, "folder": str(tmp_path)}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for block in blocks:
+            exec(block, space)
