@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from tests.spark.brokers import Running, running, until
 
 from covey.pipeline import register
@@ -142,7 +143,7 @@ def test_what_cannot_be_published(spark: SparkSession, broker: Running) -> None:
     with running() as forgetful:
         refused = write("1 as x", url=forgetful.url)
     assert "data_dir" in refused
-    assert "confirm=false" in refused
+    assert "set the option confirm to false" in refused
 
 
 def test_a_stream_without_a_broker_says_so(spark: SparkSession, broker: Running, tmp_path: Path) -> None:
@@ -150,6 +151,47 @@ def test_a_stream_without_a_broker_says_so(spark: SparkSession, broker: Running,
     query = start(frame, lambda *_: None, tmp_path)
     until(lambda: not query.isActive)
     assert "no broker can be reached at 127.0.0.1:1" in str(query.exception())
+
+
+class Asked(DataSource):
+    """A stream of numbers that notes, when Spark asks what comes next, which batches Spark has noted as done."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "asked"
+
+    def schema(self) -> str:
+        return "n int, done string"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        done = Path(self.options["commits"])
+
+        class Reader(DataSourceStreamReader):
+            def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+                return {"n": 0, "done": ""}
+
+            def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802
+                noted = sorted(path.name for path in done.glob("[0-9]*"))
+                return {"n": start["n"] + 1, "done": " ".join(noted)} if start["n"] < 4 else start
+
+            def partitions(self, start: Any, end: dict[str, Any]) -> list[InputPartition]:
+                return [InputPartition((end["n"], end["done"]))]
+
+            def read(self, partition: InputPartition) -> Iterator[tuple[int, str]]:
+                yield partition.value
+
+        return Reader()
+
+
+def test_spark_asks_for_more_only_after_it_has_noted_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """What `network/stream.py` relies on: all up to the start that Spark asks with will not be asked for again."""
+    spark.dataSource.register(Asked)
+    frame = spark.readStream.format("asked").option("commits", str(tmp_path / "commits")).load()
+    rows: list[Any] = []
+    query = start(frame, lambda some, _: rows.extend(some.collect()), tmp_path)
+    until(lambda: len(rows) == 4)
+    query.stop()
+    assert [(row.n, row.done) for row in rows] == [(1, ""), (2, "0"), (3, "0 1"), (4, "0 1 2")]
 
 
 def test_registering_by_hand(spark: SparkSession, broker: Running) -> None:

@@ -23,7 +23,7 @@ from covey.core.attributes.filter import AttributeFilter
 from covey.core.families import decode
 from covey.errors import CoveyError, TimedOutError
 from covey.pipeline.network.columns import Arrival, attribute_kinds, batches, converter
-from covey.pipeline.network.options import Options
+from covey.pipeline.network.options import Options, settle
 from covey.pipeline.network.pushdown import push
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class LiveReader(DataSourceReader):
         failed: list[CoveyError] = []
         with options.connected(failed.append) as client:
             events = client.subscribe(wanted, pending_events=max(left, 1_000), policy="drop-new")
-            client.flush()
+            settle(client)
             until_s = time.monotonic() + options.seconds
             while left > 0 and (rest_s := until_s - time.monotonic()) > 0:
                 try:

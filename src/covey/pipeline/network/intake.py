@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covey.errors import ConfigError, CoveyError, LinkError, SlowError, TimedOutError
 from covey.pipeline.network.columns import Arrival
-from covey.pipeline.network.options import Options
+from covey.pipeline.network.options import Options, settle
 
 if TYPE_CHECKING:
     from covey.client.sync import SyncClient
@@ -109,7 +109,7 @@ class Intake:
             # Of a durable subscription none may be missing in between, or it would count as done with.
             policy="error" if options.durable else options.policy,
         )
-        self._client.flush()
+        settle(self._client)
 
     def close(self) -> None:
         """End everything; what is not acknowledged comes again."""

@@ -7,6 +7,7 @@ compares the two. What is wrong with one is said in one line that names it. Secr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from covey.client.address import DEFAULT_URL, addresses_of, tls_context
 from covey.client.options import DROP_NEW, POLICIES
 from covey.core.families import DEFAULT_LANGUAGE, LANGUAGES, parse
-from covey.errors import ConfigError, CoveyError
+from covey.errors import ConfigError, CoveyError, TimedOutError
 
 if TYPE_CHECKING:
     from covey.client.sync import SyncClient
@@ -163,6 +164,15 @@ class Options:
             longest_pause_s=1.0,
             on_error=on_error,
         )
+
+
+def settle(client: SyncClient) -> None:
+    """Wait until what was said is in force in the whole network, unless a part of it does not answer in time.
+
+    A broker that is down somewhere is no reason for not beginning: it learns of everything when it is back.
+    """
+    with suppress(TimedOutError):
+        client.flush()
 
 
 def _parsed(option: str, text: str, language: str) -> Filter:

@@ -5,7 +5,7 @@ fails is run again by Spark, and so is a batch of a stream after a restart, and 
 were published before: at least once, with other names the second time. There is no transaction over tasks, so nothing
 is to be done when Spark commits or aborts.
 
-Rows wait where they come from: with `confirm` one Arrow batch is on its way at a time, without it the client takes
+Rows wait where they come from: with `confirm` so many are on their way at a time, without it the client takes
 only what its link takes.
 """
 
@@ -13,17 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from covey.errors import ConfigError, CoveyError, RefusedError
-from covey.pipeline.network.options import Options
+from covey.pipeline.network.options import Options, settle
 from covey.pipeline.network.rows import publisher_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+AT_ONCE: Final = 2_000  # events that are confirmed together, within the time-out
 
 
 @dataclass
@@ -43,15 +46,18 @@ def publish(options: Options, schema: StructType, batches: Iterator[pa.RecordBat
         if advertised is not None:
             client.advertise(advertised)
         for batch in batches:
-            try:
-                count += client.publish_many(events_of(batch), confirm=options.confirm)
-            except RefusedError as error:
-                if options.confirm and "data_dir" in str(error):
-                    raise RefusedError(f"{error} (hint: the option confirm=false)") from None
-                raise
+            events = events_of(batch)
+            while some := list(islice(events, AT_ONCE)):
+                try:
+                    count += client.publish_many(some, confirm=options.confirm)
+                except RefusedError as error:
+                    if "data_dir" in str(error):
+                        raise RefusedError(f"{error}; or set the option confirm to false") from None
+                    raise
+                _raise(failed)
+        if not options.confirm:
+            settle(client)  # behind all events: what the broker has against one of them was said before
             _raise(failed)
-        client.flush()
-        _raise(failed)
     return Published(count)
 
 
