@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 from tests.e2e.helpers.running import free_port
+from tests.e2e.test_security import ANN, GUARDED, Certificates
 from tests.spark.brokers import Running, running, until
 
 from covey.broker.durable_limits import QueueLimits
+from covey.broker.security import read_security
 from covey.client.received import Delivered
 from covey.errors import ConfigError, CoveyError, LinkError, RefusedError, SlowError, TimedOutError
 from covey.pipeline.network.columns import Arrival
@@ -255,6 +257,24 @@ def test_a_broker_without_a_store_makes_no_durable_subscription() -> None:
         pytest.raises(CoveyError, match="data_dir"),
     ):
         one.beginning()
+
+
+def test_tls_and_passwords(tmp_path: Path) -> None:
+    guarded = Certificates(tmp_path).security("127.0.0.1")
+    assert guarded.tls is not None
+    tls = {name: getattr(guarded.tls, name) for name in ("certificate", "key", "authority")}
+    security = read_security({**GUARDED, "tls": tls}, str(tmp_path))
+    with running(security=security) as broker:
+        secret = {"tls_ca": tmp_path / "authority.pem", **ANN}
+        with intake(broker, filter="price > 10", **secret) as one:
+            assert one.beginning().position == 0
+        with intake(broker, **secret | {"password": "hunter2"}) as one, pytest.raises(RefusedError) as caught:
+            one.beginning()
+        assert "hunter2" not in str(caught.value)
+        with intake(broker, filter="price > 9", **secret) as one, pytest.raises(RefusedError):
+            one.beginning()  # more than ann may see
+        with intake(broker, timeout=2, **ANN) as one, pytest.raises(CoveyError):
+            one.beginning()  # without TLS
 
 
 def test_a_live_stream_counts_its_own_events() -> None:

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from tests.spark.brokers import Running, running, until
+from tests.spark.conftest import MASTER
 
 from covey.pipeline import register
 
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
     from covey.client.sync_subscription import SyncSubscription
+
+
+in_this_process = pytest.mark.skipif(
+    MASTER.startswith("connect:"), reason="a server runs the program's function in a process of its own"
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +53,7 @@ def taken(events: SyncSubscription, count: int) -> list[Any]:
     return [events.next(timeout_s=20) for _ in range(count)]
 
 
+@in_this_process
 def test_a_restart_in_the_middle_loses_nothing(spark: SparkSession, broker: Running, tmp_path: Path) -> None:
     batches: dict[int, list[int]] = {}
     failed: list[int] = []
@@ -183,6 +190,7 @@ class Asked(DataSource):
         return Reader()
 
 
+@in_this_process
 def test_spark_asks_for_more_only_after_it_has_noted_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     """What `network/stream.py` relies on: all up to the start that Spark asks with will not be asked for again."""
     spark.dataSource.register(Asked)
