@@ -199,7 +199,9 @@ def test_a_broker_that_stays_away_is_an_error_in_time(tmp_path: Path) -> None:
 def test_the_checkpoint_of_another_broker_is_refused(tmp_path: Path) -> None:
     with running(data_dir=tmp_path) as broker, intake(broker, durable="jobs") as one:
         with pytest.raises(ConfigError, match="is of the broker 'rome', and this is 'paris'"):
-            one.latest(Offset("rome", 7, "a.1"), None)
+            one.latest(Offset("rome", 7, ((7, "a.1"),)), None)
+        with pytest.raises(ConfigError, match="is of the broker 'rome', and this is 'paris'"):
+            one.between(Offset("rome", 0), Offset("rome", 7, ((7, "a.1"),)))
         with pytest.raises(ConfigError, match="not one of this source"):
             Offset.of({"partition": 3})
 
@@ -223,6 +225,40 @@ def test_a_store_that_began_anew_is_no_silent_loss(tmp_path: Path) -> None:
             # With a checkpoint of its own everything is there.
             with intake(broker, durable="jobs") as one:
                 assert read(one, one.beginning(), count)[1] == list(range(100, 100 + count))
+
+
+def test_a_store_that_begins_anew_while_a_stream_runs(tmp_path: Path) -> None:
+    port = free_port()
+    one = make(f"covey://127.0.0.1:{port}", durable="jobs", timeout=3)
+    try:
+        with running(data_dir=tmp_path / "one", port=port) as broker:
+            start = one.beginning()
+            publish(broker, range(20))
+            end, _ = read(one, start, 20)
+            one.latest(end, None)  # acknowledged
+        with running(data_dir=tmp_path / "two", port=port) as broker:
+            until(lambda: broker.broker.exchange.durable.subscriptions.all())  # type: ignore[union-attr]
+            publish(broker, range(100, 105))
+            with pytest.raises(ConfigError, match="the store of the broker 'paris' has begun anew"):
+                ask_on(one, end)
+    finally:
+        one.close()
+
+
+def test_acknowledgements_that_a_broker_has_lost(tmp_path: Path) -> None:
+    """Several batches come again, more than its window takes now: they are recognised from the first on."""
+    limits = QueueLimits(window=1_000)
+    with running(data_dir=tmp_path / "one", durable=limits) as broker, intake(broker, durable="jobs") as one:
+        one.beginning()
+        publish(broker, range(40))
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    with running(data_dir=tmp_path / "one", durable=limits) as broker, intake(broker, durable="jobs") as one:
+        end, found = read(one, Offset("paris", 0), 30, most=10)
+    with (
+        running(data_dir=tmp_path / "two", durable=QueueLimits(window=4)) as broker,
+        intake(broker, durable="jobs", timeout=3) as one,
+    ):
+        assert found + read(one, end, 40 - len(found))[1] == list(range(40))
 
 
 def test_events_that_the_queue_has_dropped_are_an_error(tmp_path: Path) -> None:

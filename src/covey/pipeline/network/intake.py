@@ -9,9 +9,10 @@ everything behind the checkpoint again, under the same positions: the batch that
 none is lost, and those up to the checkpoint are recognised and left out. How much can be under way is the broker's to
 say (its setting `durable.window`), which bounds the memory here.
 
-A checkpoint says of which broker its positions are, and the name of its last event. If another broker answers, or the
-store was made anew so that positions begin again, new events would look like old ones: that is an error and not a
-loss.
+A checkpoint says of which broker its positions are, and which events are at some of them: the first and the last of
+recent batches (marks). What comes over a new link begins with the first event that is not acknowledged, which is the
+first of some batch, so that it can be recognised. If another broker answers, or the store was made anew so that
+positions begin again, new events would look like old ones: that is an error and not a loss.
 
 Live. Positions count the events of this run. What came is gone with the process; a batch that was under way then is
 empty when it is run again.
@@ -25,7 +26,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 TURN_S: Final = 0.1  # after which the thread looks whether it should end
 AHEAD: Final = 2  # batches that a live intake takes from its client, which has limits and a policy for more
 PENDING: Final = 500_000  # events
+MARKS: Final = 16  # places that an offset remembers, two a batch
 
 
 class Offset(NamedTuple):
@@ -47,18 +49,20 @@ class Offset(NamedTuple):
 
     origin: str
     position: int
-    event: str = ""  # the name of the event at that position, if there is one
+    marks: tuple[tuple[int, str], ...] = ()  # positions up to this one, and the names of the events there
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as Spark writes it."""
-        return self._asdict()
+        """Return it as Spark writes it: texts, numbers and dictionaries of these."""
+        marks = {str(position): name for position, name in self.marks}
+        return {"origin": self.origin, "position": self.position, "marks": marks}
 
     @staticmethod
     def of(given: dict[str, Any]) -> Offset:
         """Return the offset that Spark has kept; ConfigError if it is of something else."""
         try:
-            return Offset(str(given["origin"]), int(given["position"]), str(given["event"]))
-        except (KeyError, TypeError, ValueError):
+            marks = tuple((int(position), str(name)) for position, name in given["marks"].items())
+            return Offset(str(given["origin"]), int(given["position"]), marks)
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise ConfigError(
                 "the checkpoint is not one of this source (hint: a new checkpointLocation)"
             ) from None
@@ -86,8 +90,10 @@ class Intake:
         self._taken: list[Taken] = []
         self._last = 0  # the position of the last event that was taken
         self._start = Offset("", 0)  # all up to here is done with
-        self._old: SyncReceived | None = None  # an event from before the start, which has not been recognised
-        self._old_since_s = 0.0
+        self._is_same = False  # whether the store of this link is known to be that of the start
+        self._old_since_s: float | None = (
+            None  # when an event came from before the start, not recognised so far
+        )
         self._error: CoveyError | None = None
         self._is_closed = False
         self.origin = secrets.token_hex(8)
@@ -99,7 +105,8 @@ class Intake:
         if self._client is not None:
             return
         options = self._options
-        self._client = options.connected(self._note, name=options.name if options.durable else "")
+        name = options.name if options.durable else ""
+        self._client = options.connected(self._note, name=name, on_reconnect=self._reconnected)
         if options.durable:
             self.origin = self._client.broker
         self._subscription = self._client.subscribe(
@@ -128,6 +135,10 @@ class Intake:
             self._error = self._error or error
             self._changed.notify_all()
 
+    def _reconnected(self, broker: str) -> None:
+        with self._changed:
+            self._is_same = False
+
     def _begin(self, start: Offset) -> None:
         """Take events from a place on; called with each place that Spark has come to."""
         self.open()
@@ -141,17 +152,17 @@ class Intake:
                 self._thread.start()
             self._release(start)
 
-    def _check_origin(self, start: Offset) -> None:
-        if self._options.durable and start.position and start.origin != self.origin:
+    def _check_origin(self, offset: Offset) -> None:
+        if self._options.durable and offset.position and offset.origin != self.origin:
             raise ConfigError(
-                f"the checkpoint is of the broker {start.origin!r:.60}, and this is {self.origin!r:.60}: a durable "
+                f"the checkpoint is of the broker {offset.origin!r:.60}, and this is {self.origin!r:.60}: a durable "
                 "subscription is at one broker (hint: the option url, or a new checkpointLocation)"
             )
 
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
-        if self._old is not None and time.monotonic() - self._old_since_s > self._options.timeout:
+        if self._old_since_s is not None and time.monotonic() - self._old_since_s > self._options.timeout:
             raise self._begun_anew()
         if self._subscription is not None and not self._subscription.is_open:
             raise LinkError("the subscription of the stream has ended")
@@ -183,11 +194,15 @@ class Intake:
             if not self._taken:
                 return start
             last = self._taken[-1 if most is None else min(most, len(self._taken)) - 1]
-            return Offset(self.origin, last.position, last.event.id)
+            if not self._options.durable:
+                return Offset(self.origin, last.position)
+            ends = {one.position: one.event.id for one in (self._taken[0], last)}
+            return Offset(self.origin, last.position, (*start.marks, *ends.items())[-MARKS:])
 
     def between(self, start: Offset, end: Offset) -> list[Arrival]:
         """Return the events behind `start` up to `end`; of a durable subscription, waits until they have come again."""
         self._begin(start)
+        self._check_origin(end)
         if end.origin != self.origin:
             return []  # of a run that is over
         with self._changed:
@@ -251,24 +266,32 @@ class Intake:
 
     def _take(self, event: SyncReceived) -> None:
         position = self._last + 1 if event.position is None else event.position
-        if self._options.durable and position <= self._start.position:
+        if position <= max(self._last, self._start.position):
             self._recognise(event, position)
-            return
-        if self._old is not None:
+        elif self._old_since_s is not None:
             self._error = self._begun_anew()
-        elif position > self._last:  # else it came before, and comes again
+        else:
+            self._is_same = True  # what is behind the start comes when nothing from before it is left
             self._last = position
             self._taken.append(Taken(position, self._now_us(), event))
         self._changed.notify_all()
 
     def _recognise(self, event: SyncReceived, position: int) -> None:
-        """Leave out what the checkpoint has; its last event tells whether it is the same store."""
-        if position < self._start.position:
-            if self._last == 0 and self._old is None:
-                self._old, self._old_since_s = event, time.monotonic()
-        elif event.id == self._start.event:
-            self._old = None
-            event.ack(all_before=True)
-        else:
+        """Leave out what came before, in this run or another; an event that is not the one it was is an error."""
+        name = self._name_at(position)
+        if name is None and not self._is_same:
+            # What comes next may tell. Until then it must not be acknowledged.
+            self._old_since_s = self._old_since_s or time.monotonic()
+        elif name is not None and name != event.id:
             self._error = self._begun_anew()
-            self._changed.notify_all()
+        else:
+            self._is_same, self._old_since_s = True, None
+            if position <= self._start.position:
+                event.ack(all_before=True)
+
+    def _name_at(self, position: int) -> str | None:
+        """Return the name of the event that was at a position, if that is remembered."""
+        at = bisect_left(self._taken, position, key=lambda one: one.position)
+        if at < len(self._taken) and self._taken[at].position == position:
+            return self._taken[at].event.id
+        return dict(self._start.marks).get(position)

@@ -145,7 +145,11 @@ class Options:
         return _parsed("advertise", self.advertise, self.language) if self.advertise else None
 
     def connected(
-        self, on_error: Callable[[CoveyError], None] | None = None, *, name: str = ""
+        self,
+        on_error: Callable[[CoveyError], None] | None = None,
+        *,
+        name: str = "",
+        on_reconnect: Callable[[str], None] | None = None,
     ) -> SyncClient:
         """Return a client that is connected; CoveyError, within the time-out, if it cannot be."""
         from covey.client.sync import connect_sync
@@ -163,6 +167,7 @@ class Options:
             reconnect_for_s=self.timeout,
             longest_pause_s=1.0,
             on_error=on_error,
+            on_reconnect=on_reconnect,
         )
 
 
