@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import pytest
+from tests.spark.brokers import running
 from tests.spark.conftest import MASTER
 
 from covey.planning.plan import Plan
@@ -55,6 +56,17 @@ def test_a_plan_comes_from_logs(
     lines = [json.loads(line) for line in (logs / "access.jsonl").read_text().splitlines()]
     sections = {line["id"]: line["request"].split("/")[1] for line in lines}
     assert {row.event: json.loads(row.content)["section"] for row in events} == sections
+
+
+def test_a_stream_goes_on_where_it_was(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(data_dir=tmp_path / "broker") as broker:
+        loaded("spark_stream").work(spark, broker.url, tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        f"alarm: {{'kind': 'alarm', 'symbol': 'IBM', 'price': {price}}}" for price in ("120.0", "101.0")
+    ]
 
 
 def cells(kind: str) -> list[str]:

@@ -18,7 +18,7 @@ from covey import cli
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
-ON_SPARK = {"plan_from_logs.py"}  # run by tests/spark/test_examples.py, as is the notebook
+ON_SPARK = {"plan_from_logs.py", "spark_stream.py"}  # run by tests/spark/test_examples.py, as is the notebook
 EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.py") if path.name not in ON_SPARK)
 
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)

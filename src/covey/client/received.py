@@ -109,6 +109,11 @@ class Delivered:
         return position
 
     @property
+    def frame(self) -> bytes:
+        """The DELIVERY frame that it came in, from which `Delivered` makes it again, in any process."""
+        return self._frame
+
+    @property
     def size(self) -> int:
         """How many bytes came for it."""
         return len(self._frame)

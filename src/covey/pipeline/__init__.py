@@ -1,7 +1,8 @@
 """Planning data on Spark: tables of subscriptions and events in, tables out.
 
-Every public name is a stage: DataFrames first, keyword parameters, one DataFrame out. A stage runs no action, builds no
-session, and uses nothing that Spark Connect lacks. Sessions, actions and persistence are the caller's.
+Every public name but one is a stage: DataFrames first, keyword parameters, one DataFrame out. A stage runs no action,
+builds no session, and uses nothing that Spark Connect lacks. Sessions, actions and persistence are the caller's.
+`register` tells a session of the data source "covey" (`network`), which Spark usually finds by itself.
 
 A stage has the name of its module. Each is loaded when it is first used, so that `import covey.pipeline` costs nothing
 where there is no Spark.
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from covey.pipeline.locate import locate as locate
     from covey.pipeline.match import compile_filters as compile_filters
     from covey.pipeline.match import match as match
+    from covey.pipeline.network.source import register as register
     from covey.pipeline.plan import plan as plan
     from covey.pipeline.sample import sample as sample
     from covey.pipeline.similarity import similarity as similarity
@@ -58,6 +60,7 @@ _HOMES = {
     "match": "match",
     "plan": "plan",
     "quarantine": "ingest",
+    "register": "network.source",
     "sample": "sample",
     "similarity": "similarity",
     "sizes": "tables.stage",

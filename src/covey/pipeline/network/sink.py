@@ -1,0 +1,94 @@
+"""The sink: each task of a write has a client of its own and publishes its rows in order.
+
+A task is done when the broker has all its events: with `confirm` on its disk, without it in its hands. A task that
+fails is run again by Spark, and so is a batch of a stream after a restart, and then events are published again that
+were published before: at least once, with other names the second time. There is no transaction over tasks, so nothing
+is to be done when Spark commits or aborts.
+
+Rows wait where they come from: with `confirm` so many are on their way at a time, without it the client takes
+only what its link takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from covey.errors import ConfigError, CoveyError, RefusedError
+from covey.pipeline.network.options import Options, settle
+from covey.pipeline.network.rows import publisher_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+AT_ONCE: Final = 2_000  # events that are confirmed together, within the time-out
+
+
+@dataclass
+class Published(WriterCommitMessage):
+    """How many events a task has published."""
+
+    events: int
+
+
+def publish(options: Options, schema: StructType, batches: Iterator[pa.RecordBatch]) -> Published:
+    """Publish rows; CoveyError if one of them is no event, or the broker does not take it."""
+    events_of = publisher_of(schema, options.language)
+    advertised = options.advertised()
+    failed: list[CoveyError] = []
+    count = 0
+    with options.connected(failed.append) as client:
+        if advertised is not None:
+            client.advertise(advertised)
+        for batch in batches:
+            events = events_of(batch)
+            while some := list(islice(events, AT_ONCE)):
+                try:
+                    count += client.publish_many(some, confirm=options.confirm)
+                except RefusedError as error:
+                    if "data_dir" in str(error):
+                        raise RefusedError(f"{error}; or set the option confirm to false") from None
+                    raise
+                _raise(failed)
+        if not options.confirm:
+            settle(client)  # behind all events: what the broker has against one of them was said before
+            _raise(failed)
+    return Published(count)
+
+
+def _raise(failed: list[CoveyError]) -> None:
+    if failed:
+        raise failed[0]
+
+
+class BatchSink(DataSourceArrowWriter):
+    """Publishes a table."""
+
+    def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise ConfigError('what is published cannot be overwritten (hint: mode("append"))')
+        publisher_of(schema, options.language)  # says what is wrong with the columns before anything runs
+        self._options = options
+        self._schema = schema
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
+        """Publish the rows of one task."""
+        return publish(self._options, self._schema, iterator)
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """Publishes a stream, batch by batch."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        publisher_of(schema, options.language)
+        self._options = options
+        self._schema = schema
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
+        """Publish the rows of one task of one batch."""
+        return publish(self._options, self._schema, iterator)
