@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 from tests.e2e.helpers.network import Live
 from tests.e2e.helpers.running import eventually
+from tests.spark.cluster import cluster
 from tests.spark.conftest import MASTER
 
 from covey import cli
@@ -330,4 +331,27 @@ def test_a_coordinator_that_is_killed_at_any_moment_goes_on(
     assert window is not None
     numbers = sorted(json.loads(row["content"])["n"] for row in window.select("content").collect())
     assert numbers == list(range(scene.published)), "each event is in the window, once"
+    scene.check()
+
+
+@pytest.mark.long
+def test_a_cluster_does_the_work(scene: Scene, tmp_path: Path) -> None:
+    scene.publish(600)
+    time.sleep(1.0)  # what was sampled is written
+    words = [sys.executable, "-m", "covey", "coordinator", *scene.urls(), "--data-dir", str(tmp_path / "own")]
+    words += ["--rounds", "1", "--least-events", "200", "--json"]
+    ours = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    with cluster(tmp_path / "cluster", workers=2) as master:
+        done = subprocess.run(
+            [*words, "--master", master],
+            env=ours | {"COVEY_ADMIN_TOKEN": TOKEN},
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads(done.stdout)
+    assert (told["action"], scene.is_planned()) == ("install", True), told
+    scene.publish(100)
     scene.check()
