@@ -126,10 +126,12 @@ class Acts:
     async def _plan(self, samples: Path) -> None:
         found, traffic = self.found, self._traffic
         with self._teller.act("plan", "Spark plans trees from what brokers have sampled, while events go on"):
+            await self._planner.ready(self._teller.passing)
             enough = max(traffic.published, self.settings.sampled)
             while traffic.published < enough:
                 traffic.check()
                 await asyncio.sleep(POLL_S)
+            self._teller.passing("waiting for the brokers' samples")
             places = [self._brokers.samples(city) for city in CITIES]
             found.sampled = await gathered(places, samples, enough, 60.0 + 5 * SAMPLE_EVERY_S)
             made = await self._planner.plan(samples, self._teller.passing)
@@ -137,8 +139,8 @@ class Acts:
         self._made = made
         found.plan, found.explain, found.plan_s = made.plan, made.explain, made.seconds
         basis, method = made.plan.basis, made.plan.predictions[made.plan.method]
-        part = "fresh" if basis.get("fresh") else "held_out"
-        found.predicted_cost = method[f"cost_{part}"] / max(1, basis[part])
+        unseen = [part for part in ("held_out", "fresh") if basis.get(part)]
+        found.predicted_cost = sum(method[f"cost_{part}"] for part in unseen) / sum(basis[p] for p in unseen)
         self._teller.line(f"  {made.explain.splitlines()[0]} Made in {made.seconds:.1f} s.")
 
     async def _install(self) -> None:
@@ -231,10 +233,11 @@ class Acts:
         takers: dict[int, list[int]] = {}
         for event, wish in zip(record.events, record.subscriptions, strict=True):
             takers.setdefault(event, []).append(wish)
-        best: dict[type, tuple[tuple[bool, int], int]] = {}
+        best: dict[type, tuple[tuple[bool, int, int], int]] = {}
         for event, wishes in takers.items():
             places = {self.scene.wishes[wish].city for wish in wishes}
-            rank = (len(places) > 1, -abs(len(wishes) - MOST_TAKERS))
+            filters = {self.scene.wishes[wish].filter for wish in wishes}
+            rank = (len(places) > 1, min(len(filters), MOST_TAKERS), -len(wishes))
             kind = type(record.contents[event])
             if kind not in best or rank > best[kind][0]:
                 best[kind] = rank, event

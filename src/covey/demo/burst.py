@@ -27,13 +27,14 @@ from covey.demo.crossings import OneTree, needed
 from covey.demo.oracle import Asking, differences
 from covey.demo.overlay import Overlay
 from covey.demo.traffic import Record, Traffic
-from covey.workloads.covering import VALUES, draw_covered, topic_filter
+from covey.workloads.covering import VALUES, topic_filter
 
 STRATEGIES: Final = ("covering", "incremental")
 LENGTH: Final = 5  # brokers in a row
 DESKS: Final = 3  # of them have subscribers
-COVERAGE: Final = 0.97  # of a topic's range, in which intervals lie
-OVERLAP: Final = 12.0
+COVERAGE: Final = 0.97  # of a topic's range, which intervals cover
+OVERLAP: Final = 8.0  # intervals that an event matches
+GOLDEN: Final = (5**0.5 - 1) / 2
 TELLING: Final = (
     "advertise",
     "unadvertise",
@@ -49,7 +50,7 @@ class Sizes:
 
     topics: int = 4
     intervals: int = 60
-    events: int = 240
+    events: int = 320
     rate: float = 60.0
     apart_s: float = 1.0
 
@@ -87,13 +88,13 @@ class Departures:
         self.told = Told(strategy)
         self._brokers = names(strategy)
         self._sizes = sizes
-        self._values = np.random.default_rng([seed, 1]).integers(0, VALUES, 1 << 16).tolist()
         self._roots, self._covered = _wishes(sizes, seed)
         self._traffic = Traffic(addresses, self._event)
 
     def _event(self, number: int) -> tuple[str, Any]:
-        topic, value = f"topic{number % self._sizes.topics}", self._values[number % len(self._values)]
-        return self._brokers[-1], {"topic": topic, "value": value}
+        # Values of a topic are even over the range after any number of them, so that shares are not left to chance.
+        place, topic = divmod(number, self._sizes.topics)
+        return self._brokers[-1], {"topic": f"topic{topic}", "value": int(place * GOLDEN % 1 * VALUES)}
 
     async def run(self, admin: Admin) -> Told:
         """Play it; the admin pages are those of this row's brokers."""
@@ -171,11 +172,18 @@ def _wishes(sizes: Sizes, seed: int) -> tuple[dict[int, Filter], dict[int, tuple
     covered: dict[int, tuple[int, Filter]] = {}
     for topic in range(sizes.topics):
         for desk in range(DESKS):
-            starts, length = draw_covered(generator, sizes.intervals, COVERAGE, OVERLAP)
-            for start in starts.tolist():
-                filter = topic_filter(f"topic{topic}", start, start + length - 1)
-                covered[len(roots) + len(covered)] = desk, filter
+            for low, high in _intervals(generator, sizes.intervals):
+                covered[len(roots) + len(covered)] = desk, topic_filter(f"topic{topic}", low, high)
     return roots, covered
+
+
+def _intervals(generator: np.random.Generator, count: int) -> list[tuple[int, int]]:
+    """Draw intervals of equal length, one after the other, that cover the first COVERAGE of the range."""
+    length = round(OVERLAP * VALUES * COVERAGE / (count + OVERLAP))
+    apart = (VALUES * COVERAGE - length) / (count - 1)
+    starts = np.rint(np.arange(count) * apart).astype(int)
+    starts[1:-1] += generator.integers(0, int(apart / 2), count - 2)
+    return [(start, start + length - 1) for start in starts.tolist()]
 
 
 def _told(metrics: Mapping[str, Metrics]) -> int:

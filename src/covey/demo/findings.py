@@ -70,7 +70,9 @@ class Findings:
     explain: str = ""
     plan_s: float = 0.0
     sampled: int = 0
-    predicted_cost: float = 0.0  # messages for an event under the plan, on events that it was not fitted to
+    predicted_cost: float = (
+        0.0  # messages for an event under the plan, on events that its trees were not fitted to
+    )
     predicted_before: float = 0.0  # and on the tree that is in use, for the sampled events
     install_s: float = 0.0
     install_messages: int = 0

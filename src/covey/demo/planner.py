@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from covey.errors import CoveyError
 
-MASTER: Final = "local[2]"
+MASTER: Final = "local[1]"
 METHOD: Final = "regions-cheapest"
 REHEARSED: Final = 40  # subscriptions and events of the rehearsal
 

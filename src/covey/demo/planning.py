@@ -23,7 +23,7 @@ from covey.planning.plan import Plan
 
 PATIENCE_S: Final = 300.0
 END_S: Final = 10.0
-TABLES: Final = ("topology", "subscriptions", "advertisements", "events")
+TABLES: Final = ("topology", "subscriptions", "events")
 
 
 @dataclass(frozen=True)

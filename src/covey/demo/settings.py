@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from covey.demo.burst import Sizes
 
@@ -28,3 +29,19 @@ class Settings:
     examples_s: float = 3.0
     after_s: float = 10.0
     burst: Sizes = field(default_factory=Sizes)
+
+
+QUICK: Final = Settings(
+    subscriptions=600,
+    clients=1,
+    rate=60.0,
+    sampled=200,
+    examples_s=1.0,
+    after_s=3.0,
+    burst=Sizes(topics=2, intervals=30, events=120, rate=40.0, apart_s=0.5),
+)
+
+
+def settings_of(seed: int, sizes: Settings | None = None) -> Settings:
+    """Return the usual sizes, or these, with a seed."""
+    return replace(sizes or Settings(), seed=seed)
