@@ -57,6 +57,7 @@ class Acts:
         """Play all acts; CoveyError if one cannot be played."""
         watching: asyncio.Task[None] | None = None
         await self._oracle.start()
+        self._rehearsing = asyncio.get_running_loop().create_task(self._planner.ready())
         try:
             async with self._admin:
                 await self._subscribe()
@@ -69,6 +70,7 @@ class Acts:
                 await asyncio.gather(watching, return_exceptions=True)
                 await self._check()
         finally:
+            self._rehearsing.cancel()
             if watching is not None:
                 watching.cancel()
             await self._traffic.close()
@@ -126,7 +128,7 @@ class Acts:
     async def _plan(self, samples: Path) -> None:
         found, traffic = self.found, self._traffic
         with self._teller.act("plan", "Spark plans trees from what brokers have sampled, while events go on"):
-            await self._planner.ready(self._teller.passing)
+            await self._rehearsed()
             enough = max(traffic.published, self.settings.sampled)
             while traffic.published < enough:
                 traffic.check()
@@ -142,6 +144,16 @@ class Acts:
         unseen = [part for part in ("held_out", "fresh") if basis.get(part)]
         found.predicted_cost = sum(method[f"cost_{part}"] for part in unseen) / sum(basis[p] for p in unseen)
         self._teller.line(f"  {made.explain.splitlines()[0]} Made in {made.seconds:.1f} s.")
+
+    async def _rehearsed(self) -> None:
+        """Return when the planner is ready; say what it does until then."""
+        said = ""
+        while not self._rehearsing.done():
+            if self._planner.step != said:
+                said = self._planner.step
+                self._teller.passing(f"the planner is {said}")
+            await asyncio.wait([self._rehearsing], timeout=POLL_S)
+        self._rehearsing.result()
 
     async def _install(self) -> None:
         found = self.found

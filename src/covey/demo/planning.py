@@ -55,22 +55,24 @@ class Planner:
         )
         self._lines: asyncio.StreamReader | None = None
         self.is_ready = False
+        self.step = "starting"  # what it does
 
-    async def ready(self, on_step: Callable[[str], None]) -> None:
+    async def ready(self) -> None:
         """Return when it has rehearsed; CoveyError if it cannot plan."""
         while not self.is_ready:
-            self.is_ready = "ready" in await self._next(on_step)
+            self.is_ready = "ready" in await self._next()
 
     async def plan(self, input_dir: Path, on_step: Callable[[str], None]) -> Made:
-        """Return a plan for the tables in a directory."""
-        await self.ready(on_step)
+        """Return a plan for the tables in a directory, once it is ready."""
+        assert self.is_ready, "it has rehearsed"
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"input_dir": str(input_dir)}).encode() + b"\n")
         self._process.stdin.flush()
         while True:
-            said = await self._next(on_step)
+            said = await self._next()
             if "plan" in said:
                 break
+            on_step(self.step)
         if said["set_aside"]:
             raise CoveyError(f"{said['set_aside']} rows of what brokers sampled cannot be used")
         data = Path(said["plan"]).read_bytes()
@@ -90,7 +92,7 @@ class Planner:
         self._process.wait()
         self._process.stdout.close()
 
-    async def _next(self, on_step: Callable[[str], None]) -> dict[str, Any]:
+    async def _next(self) -> dict[str, Any]:
         """Return what it says next."""
         if self._lines is None:
             self._lines = asyncio.StreamReader()
@@ -105,8 +107,7 @@ class Planner:
         said: dict[str, Any] = json.loads(line)
         if "error" in said:
             raise CoveyError(f"there is no plan: {said['error']}")
-        if "says" in said:
-            on_step(said["says"])
+        self.step = said.get("says", self.step)
         return said
 
 

@@ -20,6 +20,7 @@ DARK = (
     "--ink: #e2e8f0; --soft: #94a3b8; --line: #334155; --paper: #0f172a; --idle: #475569; --link: #60a5fa;"
     " --c0: #f87171; --c1: #34d399; --c2: #a78bfa; --c3: #fbbf24"
 )
+DARK_WORDS = "--blue: #60a5fa; --green: #34d399; --red: #f87171"
 PICTURE = """
 text { font: 11px system-ui, sans-serif; fill: var(--ink) }
 .title { font-size: 12.5px; font-weight: 600 }
@@ -42,7 +43,7 @@ body { background: var(--paper) }
 section, .card { background: var(--paper) }
 figure svg { max-width: 100%; height: auto }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem }
-tr.chosen { background: none }
+pre { background: none; border: 1px solid var(--line) }
 """
 MOST_TREES = 12
 
@@ -50,7 +51,7 @@ MOST_TREES = 12
 def report(found: Findings) -> str:
     """Return the page."""
     title = f"Covey: {found.brokers} brokers, {found.subscriptions:,} subscriptions, planned while they work"
-    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {DARK}; --blue: #60a5fa }} }}"
+    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {DARK}; {DARK_WORDS} }} }}"
     style = f"{STYLE}:root {{ color-scheme: light dark; {LIGHT} }}\n{dark}{PAGE}{PICTURE}"
     parts = [
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
