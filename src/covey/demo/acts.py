@@ -104,11 +104,11 @@ class Acts:
             await asyncio.sleep(self.settings.examples_s)
         self.found.examples = self._examples()
         for example in self.found.examples:
-            self._teller.line(f"  {example.source} publishes {example.content}")
+            self._teller.note(f"{example.source} publishes {example.content}")
             for place, whose, filter in example.takers[:MOST_TAKERS]:
-                self._teller.line(f"    → {place}, {whose}: {filter}")
+                self._teller.note(f"  → {place}, {whose}: {filter}")
             if len(example.takers) > MOST_TAKERS:
-                self._teller.line(f"    → and {len(example.takers) - MOST_TAKERS} more")
+                self._teller.note(f"  → and {len(example.takers) - MOST_TAKERS} more")
 
     async def _burst(self) -> None:
         words = "covering subscriptions leave, under covering and under incremental, side by side"
@@ -116,7 +116,7 @@ class Acts:
             told = await asyncio.gather(*map(self._departures, burst.STRATEGIES))
         self.found.bursts = {one.strategy: one for one in told}
         said = ", ".join(f"{one.messages:,} under {one.strategy}" for one in told)
-        self._teller.line(f"  control messages: {said}")
+        self._teller.note(f"control messages: {said}")
 
     async def _departures(self, strategy: str) -> burst.Told:
         brokers = self._brokers
@@ -143,7 +143,7 @@ class Acts:
         basis, method = made.plan.basis, made.plan.predictions[made.plan.method]
         unseen = [part for part in ("held_out", "fresh") if basis.get(part)]
         found.predicted_cost = sum(method[f"cost_{part}"] for part in unseen) / sum(basis[p] for p in unseen)
-        self._teller.line(f"  {made.explain.splitlines()[0]} Made in {made.seconds:.1f} s.")
+        self._teller.note(f"{made.explain.splitlines()[0]} Made in {made.seconds:.1f} s.")
 
     async def _rehearsed(self) -> None:
         """Return when the planner is ready; say what it does until then."""

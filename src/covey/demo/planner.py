@@ -1,12 +1,12 @@
 """The planner: a process of its own that has Spark running, so that a plan is there soon after it is asked for.
 
-    python -m covey.demo.planner DIRECTORY
+    python -m covey.demo.planner DIRECTORY [rehearse]
 
-While others compile it rehearses: it plans a small network, for which it compiles what only planning needs. Then each
-line on its standard input, {"input_dir": …, "out_dir": …}, is a plan to make. What it says are lines of JSON, too:
+While others compile it may rehearse: it plans a small network, for which it compiles what only planning needs. Then
+each line on its standard input, {"input_dir": …}, is a plan to make. What it says are lines of JSON, too:
 
     {"says": …}        what it does
-    {"ready": true}    it has rehearsed
+    {"ready": true}    it can begin
     {"plan": …}        the plan's file, with "explain" and "seconds"
     {"error": …}       in one line
 
@@ -103,7 +103,7 @@ def make(input_dir: Path, out_dir: Path, log: Path, told: bool = False) -> dict[
     }
 
 
-def main(directory: Path) -> None:
+def main(directory: Path, rehearses: bool) -> None:
     """Rehearse, then plan what is asked for."""
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "spark.log"
@@ -114,8 +114,9 @@ def main(directory: Path) -> None:
         from covey.pipeline.session import session
 
         spark = session(MASTER, log)
-        say(says="rehearsing a small plan on Spark")
-        rehearse(directory)
+        if rehearses:
+            say(says="rehearsing a small plan on Spark")
+            rehearse(directory)
         say(ready=True)
         for number, line in enumerate(sys.stdin):
             asked = json.loads(line)
@@ -126,4 +127,4 @@ def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), "rehearse" in sys.argv[2:])

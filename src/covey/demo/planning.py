@@ -40,13 +40,14 @@ class Made:
 class Planner:
     """The process; it is started before everything else, as it takes long to be ready."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, rehearses: bool) -> None:
         self._directory = directory
         directory.mkdir(parents=True)
         # What Java and Spark leave behind stays in our directory. A group of its own: Ctrl-C is for us.
         environment = {**os.environ, "TMPDIR": str(directory), "SPARK_LOCAL_DIRS": str(directory)}
+        words = ["rehearse"] if rehearses else []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "covey.demo.planner", str(directory / "planner")],
+            [sys.executable, "-m", "covey.demo.planner", str(directory / "planner"), *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=(directory / "planner.log").open("wb"),
@@ -58,13 +59,13 @@ class Planner:
         self.step = "starting"  # what it does
 
     async def ready(self) -> None:
-        """Return when it has rehearsed; CoveyError if it cannot plan."""
+        """Return when it can begin; CoveyError if it cannot plan."""
         while not self.is_ready:
             self.is_ready = "ready" in await self._next()
 
     async def plan(self, input_dir: Path, on_step: Callable[[str], None]) -> Made:
         """Return a plan for the tables in a directory, once it is ready."""
-        assert self.is_ready, "it has rehearsed"
+        assert self.is_ready, "it has said so"
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"input_dir": str(input_dir)}).encode() + b"\n")
         self._process.stdin.flush()

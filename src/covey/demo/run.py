@@ -1,6 +1,6 @@
 """The demonstration from beginning to end: processes are started, the acts are played, everything is ended again.
 
-The planner's process starts first: while this one compiles what brokers need, Spark starts and rehearses.
+The planner's process starts first: while this one compiles what brokers need, Spark starts, and rehearses.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from covey.demo.scene import CITIES, LINKS, Scene
 from covey.demo.settings import Settings
 from covey.demo.telling import Teller
 from covey.errors import ConfigError
+from covey.pipeline.session import java_home
 
 
 def play(settings: Settings, keep: Path | None = None) -> Findings:
@@ -33,18 +34,17 @@ def play(settings: Settings, keep: Path | None = None) -> Findings:
     Whatever is written goes to `keep`, or to a directory that is removed again. No process is left behind.
     """
     begun_s = time.monotonic()
+    java_home()  # without which there is no plan; it is better to hear of that now
     teller = Teller()
     scene = Scene(settings.seed, settings.subscriptions, settings.clients)
     found = Findings(
         settings.seed, len(CITIES), len(LINKS), settings.subscriptions, settings.clients * len(CITIES)
     )
     with _directory(keep) as directory, _terminated():
-        planner = Planner(directory / "spark")
+        planner = Planner(directory / "spark", settings.rehearses)
         brokers = Brokers(directory / "brokers")
         try:
-            words = (
-                "compiling what brokers need, a minute the first time; meanwhile Spark starts and rehearses"
-            )
+            words = "compiling what brokers need, a minute the first time; meanwhile Spark starts"
             with teller.act("compile", words):
                 warm_up()
             rows = burst.rows()

@@ -19,6 +19,7 @@ class Teller:
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
+        self._begun_s = time.monotonic()
         self._status: Status | None = None
         self.acts_s: dict[str, float] = {}
 
@@ -26,7 +27,7 @@ class Teller:
     def act(self, name: str, words: str, still: bool = False) -> Iterator[None]:
         """Tell of an act that begins, and what it took."""
         begun_s = time.monotonic()
-        self.line(f"{words} …")
+        self.line(f"{begun_s - self._begun_s:3.0f} s  {words} …")
         if self._console.is_terminal and not still:
             self._status = self._console.status(escape(words))
             self._status.start()
@@ -43,7 +44,11 @@ class Teller:
         if self._status is not None:
             self._status.update(escape(words))
         else:
-            self.line(f"  {words}")
+            self.note(words)
+
+    def note(self, words: str) -> None:
+        """Say what an act has found."""
+        self.line(f"       {words}")
 
     def line(self, words: str) -> None:
         """Say something that stays."""
