@@ -12,6 +12,10 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from pyspark.sql import SparkSession
+
+from covey.demo.planner import compile_documents, rehearse
+from covey.planning.plan import Plan
 
 MARK = "COVEY_DEMO_MARK"
 
@@ -88,3 +92,10 @@ def test_ctrl_c_ends_everything(tmp_path: Path, number: signal.Signals, after: s
     assert program.returncode == 130, errors
     assert "Traceback" not in errors
     assert nothing_is_left(tmp_path, mark)
+
+
+def test_the_planner_rehearses(spark: SparkSession, tmp_path: Path) -> None:
+    compile_documents()
+    rehearse(tmp_path)
+    plan = Plan.decode((tmp_path / "rehearsed" / "plan.json").read_bytes())
+    assert plan.basis["interests"] > 0

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -204,11 +205,14 @@ class Acts:
     async def _watch(self) -> None:
         while True:
             if self._begun_s:
-                look = await self._admin.metrics()
-                published = total(look, "covey_events_published_total")
-                self.found.points.append(
-                    (time.monotonic() - self._begun_s, published, total(look, FORWARDED))
-                )
+                with suppress(
+                    CoveyError
+                ):  # a page that comes too late leaves a gap in a curve, and nothing else
+                    look = await self._admin.metrics()
+                    published = total(look, "covey_events_published_total")
+                    self.found.points.append(
+                        (time.monotonic() - self._begun_s, published, total(look, FORWARDED))
+                    )
                 self._oracle.tell(self._traffic.published)
             await asyncio.sleep(POLL_S)
 

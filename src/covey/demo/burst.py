@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
@@ -27,6 +28,7 @@ from covey.demo.crossings import OneTree, needed
 from covey.demo.oracle import Asking, differences
 from covey.demo.overlay import Overlay
 from covey.demo.traffic import Record, Traffic
+from covey.errors import CoveyError
 from covey.workloads.covering import VALUES, topic_filter
 
 STRATEGIES: Final = ("covering", "incremental")
@@ -136,8 +138,9 @@ class Departures:
     async def _watch(self, admin: Admin, start: int) -> None:
         begun_s = time.monotonic()
         while True:
-            so_far = _told(await admin.metrics()) - start
-            self.told.points.append((time.monotonic() - begun_s, so_far))
+            with suppress(CoveyError):  # a page that comes too late leaves a gap in a curve, and nothing else
+                so_far = _told(await admin.metrics()) - start
+                self.told.points.append((time.monotonic() - begun_s, so_far))
             await asyncio.sleep(POLL_S)
 
     # -- afterwards ------------------------------------------------------------------------------------------

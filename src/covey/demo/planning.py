@@ -40,14 +40,13 @@ class Made:
 class Planner:
     """The process; it is started before everything else, as it takes long to be ready."""
 
-    def __init__(self, directory: Path, rehearses: bool) -> None:
+    def __init__(self, directory: Path) -> None:
         self._directory = directory
         directory.mkdir(parents=True)
         # What Java and Spark leave behind stays in our directory. A group of its own: Ctrl-C is for us.
         environment = {**os.environ, "TMPDIR": str(directory), "SPARK_LOCAL_DIRS": str(directory)}
-        words = ["rehearse"] if rehearses else []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "covey.demo.planner", str(directory / "planner"), *words],
+            [sys.executable, "-m", "covey.demo.planner", str(directory / "planner")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=(directory / "planner.log").open("wb"),

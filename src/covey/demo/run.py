@@ -1,6 +1,6 @@
 """The demonstration from beginning to end: processes are started, the acts are played, everything is ended again.
 
-The planner's process starts first: while this one compiles what brokers need, Spark starts, and rehearses.
+The planner's process starts first: while this one compiles what brokers need, Spark starts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def play(settings: Settings, keep: Path | None = None) -> Findings:
         settings.seed, len(CITIES), len(LINKS), settings.subscriptions, settings.clients * len(CITIES)
     )
     with _directory(keep) as directory, _terminated():
-        planner = Planner(directory / "spark", settings.rehearses)
+        planner = Planner(directory / "spark")
         brokers = Brokers(directory / "brokers")
         try:
             words = "compiling what brokers need, a minute the first time; meanwhile Spark starts"

@@ -18,7 +18,6 @@ class Settings:
     sampled        events that brokers have sampled before planning begins, at least
     examples_s     how long events flow before examples are shown
     after_s        how long events flow under the plan
-    rehearses      whether Spark plans a small network first, which pays off where there is time for it
     burst          the sizes of the act in which covering subscriptions leave
     """
 
@@ -29,7 +28,6 @@ class Settings:
     sampled: int = 1_000
     examples_s: float = 3.0
     after_s: float = 10.0
-    rehearses: bool = True
     burst: Sizes = field(default_factory=Sizes)
 
 
@@ -40,7 +38,6 @@ QUICK: Final = Settings(
     sampled=200,
     examples_s=1.0,
     after_s=3.0,
-    rehearses=False,
     burst=Sizes(topics=2, intervals=30, events=120, rate=40.0, apart_s=0.5),
 )
 
