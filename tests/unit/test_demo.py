@@ -20,9 +20,11 @@ from covey.demo import acts, burst, curves, findings, run
 from covey.demo.admin import metrics_of, total
 from covey.demo.burst import Sizes, Told
 from covey.demo.crossings import OneTree, Planned, needed
+from covey.demo.examples import examples
 from covey.demo.findings import Example, Findings, Phase
 from covey.demo.oracle import answered, differences
-from covey.demo.report import picture, report
+from covey.demo.pictures import picture
+from covey.demo.report import report
 from covey.demo.scene import CITIES, LINKS, Scene
 from covey.demo.traffic import STAMP, Record
 from covey.planning.plan import Plan, PlannedTree
@@ -282,3 +284,18 @@ def test_links_are_counted_both_ways() -> None:
         "b": metrics_of('covey_link_events_sent_total{link="a"} 4'),
     }
     assert acts._by_link(look) == {("a", "b"): 7}
+
+
+def test_examples_are_events_that_arrived() -> None:
+    scene, record = Scene(1, 300, 2), Record()
+    lines = answered(scene, iter(["300"]))
+    for number, line in enumerate(lines):
+        record.contents.append(scene.event(number)[1])
+        for word in line.split():
+            record.events.append(number)
+            record.subscriptions.append(int(word))
+    some = examples(scene, record)
+    assert {type(record.contents[one.event]) for one in some} == {dict, set, str}
+    for one in some:
+        assert one.source == scene.event(one.event)[0]
+        assert len(one.takers) == list(record.events).count(one.event) > 0

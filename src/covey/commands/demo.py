@@ -70,7 +70,7 @@ def check_writable(file: Path) -> None:
 
 def write(found: Findings, report: Path, picture: Path | None) -> None:
     """Write the report, and the picture if one is asked for."""
-    from covey.demo.report import picture as picture_of
+    from covey.demo.pictures import picture as picture_of
     from covey.demo.report import report as report_of
 
     try:

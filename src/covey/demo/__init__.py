@@ -7,5 +7,5 @@ oracle     who should have got what, filter by filter, in a process of its own; 
 burst      a covering subscription leaves, under two strategies
 planning   samples to a plan, by a process of its own that has Spark (planner); the plan goes in
 acts, run  one after the other, with their times; findings: what came of it
-summary, report, drawing, curves   the same for people
+summary, report, pictures (drawing, curves), examples   the same for people
 """

@@ -16,7 +16,8 @@ from covey.core.filter import Filter
 from covey.demo import burst
 from covey.demo.admin import Admin, Metrics, total
 from covey.demo.crossings import OneTree, Planned, Ways, needed
-from covey.demo.findings import Example, Findings, Pair, Phase
+from covey.demo.examples import MOST_TAKERS, examples
+from covey.demo.findings import Findings, Pair, Phase
 from covey.demo.oracle import Oracle, differences
 from covey.demo.overlay import SAMPLE_EVERY_S, Brokers
 from covey.demo.planning import Planner, gathered
@@ -25,11 +26,11 @@ from covey.demo.settings import Settings
 from covey.demo.telling import Teller
 from covey.demo.traffic import Traffic
 from covey.errors import CoveyError
+from covey.planning.plan import Plan
 
 POLL_S: Final = 0.5
 LATE_S: Final = 15.0  # for deliveries that are still to come when everything is quiet
 FORWARDED: Final = "covey_events_forwarded_total"
-MOST_TAKERS: Final = 4
 
 Look = dict[str, Metrics]
 
@@ -103,7 +104,7 @@ class Acts:
             self._begun_s = time.monotonic()
             self._traffic.flow(self.settings.rate)
             await asyncio.sleep(self.settings.examples_s)
-        self.found.examples = self._examples()
+        self.found.examples = examples(self.scene, self._traffic.record)
         for example in self.found.examples:
             self._teller.note(f"{example.source} publishes {example.content}")
             for place, whose, filter in example.takers[:MOST_TAKERS]:
@@ -141,9 +142,8 @@ class Acts:
             await self._mark("before")
         self._made = made
         found.plan, found.explain, found.plan_s = made.plan, made.explain, made.seconds
-        basis, method = made.plan.basis, made.plan.predictions[made.plan.method]
-        unseen = [part for part in ("held_out", "fresh") if basis.get(part)]
-        found.predicted_cost = sum(method[f"cost_{part}"] for part in unseen) / sum(basis[p] for p in unseen)
+        found.predicted_cost = _predicted(made.plan, made.plan.method)
+        found.predicted_single = _predicted(made.plan, "single")
         self._teller.note(f"{made.explain.splitlines()[0]} Made in {made.seconds:.1f} s.")
 
     async def _rehearsed(self) -> None:
@@ -192,6 +192,8 @@ class Acts:
             own = OneTree(found.tree)
             found.before = self._phase("start", "before", own, answers)
             found.after = self._phase("switched", "after", Planned(found.plan), answers)
+            (_, earlier), (_, later) = self._marks["before"], self._marks["switched"]
+            found.install_messages = burst.control_messages(later) - burst.control_messages(earlier)
             sampled = needed(own, *self._wanted(answers, 0, found.sampled))
             found.predicted_before = sum(sampled.values()) / max(1, found.sampled)
 
@@ -243,35 +245,12 @@ class Acts:
         ]
         return sources, wanted
 
-    def _examples(self) -> list[Example]:
-        """Return an event of each family that reached several, in more than one place if there is one."""
-        record = self._traffic.record
-        takers: dict[int, list[int]] = {}
-        for event, wish in zip(record.events, record.subscriptions, strict=True):
-            takers.setdefault(event, []).append(wish)
-        best: dict[type, tuple[tuple[bool, int, int], int]] = {}
-        for event, wishes in takers.items():
-            places = {self.scene.wishes[wish].city for wish in wishes}
-            filters = {self.scene.wishes[wish].filter for wish in wishes}
-            rank = (len(places) > 1, min(len(filters), MOST_TAKERS), -len(wishes))
-            kind = type(record.contents[event])
-            if kind not in best or rank > best[kind][0]:
-                best[kind] = rank, event
-        return [self._example(event, takers[event]) for _, event in sorted(best.values(), key=lambda b: b[1])]
 
-    def _example(self, event: int, takers: list[int]) -> Example:
-        source, content = self.scene.event(event)
-        if isinstance(content, dict):
-            text = ", ".join(f"{name} {value}" for name, value in content.items())
-        else:
-            text = content if isinstance(content, str) else " ".join(sorted(content))
-        wishes = [self.scene.wishes[number] for number in sorted(takers)]
-        return Example(
-            event,
-            source,
-            text,
-            tuple((wish.city, f"client {wish.client + 1}", str(wish.filter)) for wish in wishes),
-        )
+def _predicted(plan: Plan, alternative: str) -> float:
+    """Return what an event costs under an alternative, on events to which its trees were not fitted."""
+    parts = [part for part in ("held_out", "fresh") if plan.basis.get(part)]
+    cost = sum(plan.predictions[alternative][f"cost_{part}"] for part in parts)
+    return float(cost / sum(plan.basis[part] for part in parts))
 
 
 def _by_link(look: Mapping[str, Metrics]) -> Counter[Pair]:

@@ -37,12 +37,7 @@ DESKS: Final = 3  # of them have subscribers
 COVERAGE: Final = 0.97  # of a topic's range, which intervals cover
 OVERLAP: Final = 8.0  # intervals that an event matches
 GOLDEN: Final = (5**0.5 - 1) / 2
-TELLING: Final = (
-    "advertise",
-    "unadvertise",
-    "subscribe",
-    "unsubscribe",
-)  # and not what asks whether all has arrived
+ASKING: Final = ("probe", "echo")  # whether everything has arrived: not what brokers want
 POLL_S: Final = 0.05
 
 
@@ -104,7 +99,7 @@ class Departures:
             leaving = await self._prepare()
             before = await self._traffic.at_rest(admin.metrics)
             first = self._traffic.published
-            watching = asyncio.get_running_loop().create_task(self._watch(admin, _told(before)))
+            watching = asyncio.get_running_loop().create_task(self._watch(admin, control_messages(before)))
             self._traffic.flow(self._sizes.rate)
             begun_s = time.monotonic()
             for place, root in enumerate(leaving, start=1):
@@ -139,7 +134,7 @@ class Departures:
         begun_s = time.monotonic()
         while True:
             with suppress(CoveyError):  # a page that comes too late leaves a gap in a curve, and nothing else
-                so_far = _told(await admin.metrics()) - start
+                so_far = control_messages(await admin.metrics()) - start
                 self.told.points.append((time.monotonic() - begun_s, so_far))
             await asyncio.sleep(POLL_S)
 
@@ -147,7 +142,7 @@ class Departures:
 
     def _judge(self, first: int, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         told, record = self.told, self._traffic.record
-        told.messages = _told(after) - _told(before)
+        told.messages = control_messages(after) - control_messages(before)
         told.subscriptions = len(self._roots) + len(self._covered)
         told.events = self._traffic.published - first
         told.forwarded = _forwarded(after) - _forwarded(before)
@@ -189,10 +184,10 @@ def _intervals(generator: np.random.Generator, count: int) -> list[tuple[int, in
     return [(start, start + length - 1) for start in starts.tolist()]
 
 
-def _told(metrics: Mapping[str, Metrics]) -> int:
-    """Return how many control messages brokers have sent to tell each other what is wanted."""
+def control_messages(metrics: Mapping[str, Metrics]) -> int:
+    """Return how many messages brokers have sent to tell each other what is wanted."""
     sent = [mine.get("covey_control_messages_sent_total", {}) for mine in metrics.values()]
-    return int(sum(mine.get(kind, 0) for mine in sent for kind in TELLING))
+    return int(sum(count for mine in sent for kind, count in mine.items() if kind not in ASKING))
 
 
 def _forwarded(metrics: Mapping[str, Any]) -> int:

@@ -73,9 +73,10 @@ class Findings:
     predicted_cost: float = (
         0.0  # messages for an event under the plan, on events that its trees were not fitted to
     )
+    predicted_single: float = 0.0  # the same on one tree, the best that planning finds
     predicted_before: float = 0.0  # and on the tree that is in use, for the sampled events
     install_s: float = 0.0
-    install_messages: int = 0
+    install_messages: int = 0  # that brokers sent each other for it
     switched_s: float = 0.0  # when, on the clock of `points`
     before: Phase | None = None
     after: Phase | None = None

@@ -1,7 +1,4 @@
-"""The report: one page, pictures and all, that needs no other file; and one picture of everything for documents.
-
-Both are readable in the light and in the dark.
-"""
+"""The report: one page, pictures and all, that needs no other file; readable in the light and in the dark."""
 
 from __future__ import annotations
 
@@ -9,35 +6,11 @@ from html import escape
 
 from covey import __version__
 from covey.advisor.page import STYLE, figure, number, table
-from covey.demo import curves, drawing
-from covey.demo.findings import Findings, Pair, Phase
+from covey.demo import drawing
+from covey.demo.findings import Findings
+from covey.demo.pictures import DARK, LIGHT, PICTURE, after_plan, before_plan, bursts, over_time, phases, svg
 
-LIGHT = (
-    "--ink: #1e293b; --soft: #64748b; --line: #e2e8f0; --paper: #ffffff; --idle: #cbd5e1; --link: #2563eb;"
-    " --c0: #dc2626; --c1: #059669; --c2: #7c3aed; --c3: #d97706"
-)
-DARK = (
-    "--ink: #e2e8f0; --soft: #94a3b8; --line: #334155; --paper: #0f172a; --idle: #475569; --link: #60a5fa;"
-    " --c0: #f87171; --c1: #34d399; --c2: #a78bfa; --c3: #fbbf24"
-)
 DARK_WORDS = "--blue: #60a5fa; --green: #34d399; --red: #f87171"
-PICTURE = """
-text { font: 11px system-ui, sans-serif; fill: var(--ink) }
-.title { font-size: 12.5px; font-weight: 600 }
-.tick, .small { font-size: 9.5px; fill: var(--soft) }
-.grid { stroke: var(--line); stroke-width: 1 }
-.mark { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 3 3 }
-.line { fill: none; stroke-width: 2 }
-.name { font-weight: 600 }
-.link { fill: none; stroke: var(--link); stroke-linecap: round; opacity: .85 }
-.idle { stroke: var(--idle); stroke-width: .8; stroke-dasharray: 3 3; opacity: 1 }
-.tree { fill: none; stroke-width: 1.6 }
-.broker { fill: var(--ink); stroke: var(--paper); stroke-width: 1 }
-.city { font-size: 10px; paint-order: stroke; stroke: var(--paper); stroke-width: 3px }
-""" + "".join(
-    f"polyline.colour{n}, path.colour{n} {{ stroke: var(--c{n}) }} text.colour{n} {{ fill: var(--c{n}) }}\n"
-    for n in range(4)
-)
 PAGE = """
 body { background: var(--paper) }
 section, .card { background: var(--paper) }
@@ -73,7 +46,7 @@ def report(found: Findings) -> str:
 
 def verdict(found: Findings) -> str:
     """Return whether all was as promised, and the figures that say most."""
-    before, after = _phases(found)
+    before, after = phases(found)
     covering, incremental = (found.bursts[name].messages for name in ("covering", "incremental"))
     shown = [
         (f"{-found.saving:+.1%}", "messages on links for each event"),
@@ -96,10 +69,12 @@ def verdict(found: Findings) -> str:
 def network_section(found: Findings) -> str:
     """Return the network before and after, what changed, and the trees."""
     assert found.plan is not None
-    before, after = _phases(found)
-    pictures = f'<div class="pair">{_svg(_before(found))}{_svg(_after(found))}</div>'
+    before, after = phases(found)
+    pictures = f'<div class="pair">{svg(before_plan(found))}{svg(after_plan(found))}</div>'
     rows = [
         ["messages on links for each event", number(round(before.cost, 3)), number(round(after.cost, 3))],
+        ["predicted", number(round(found.predicted_before, 3)), number(round(found.predicted_cost, 3))],
+        ["predicted for the best single tree", number(round(found.predicted_single, 3)), number(None)],
         [
             "least that the trees allow",
             *(number(round(p.needed / max(1, p.events), 3)) for p in (before, after)),
@@ -118,7 +93,7 @@ def network_section(found: Findings) -> str:
         ["events published meanwhile", number(before.events), number(after.events)],
     ]
     trees = [
-        _svg(drawing.tree(f"tree {place}, root {one.root}", one.links, one.root, place), small=True)
+        svg(drawing.tree(f"tree {place}, root {one.root}", one.links, one.root, place), small=True)
         for place, one in enumerate(found.plan.trees[:MOST_TREES])
     ]
     caption = (
@@ -129,7 +104,7 @@ def network_section(found: Findings) -> str:
     return (
         f"<section><h2>The network, before and with the plan</h2>{figure(pictures, caption)}"
         f"{table(['', 'overlay’s tree', 'planned trees'], rows)}"
-        f"{figure(_svg(_over_time(found)), 'What brokers have sent to each other for each event, over time.')}"
+        f"{figure(svg(over_time(found)), 'What brokers have sent to each other for each event, over time.')}"
         f"<details><summary>The {len(found.plan.trees)} trees</summary>{''.join(trees)}</details></section>"
     )
 
@@ -159,7 +134,7 @@ def burst_section(found: Findings) -> str:
         " nearly all of its events are wanted anyway, at the price of a few events that are for nobody."
     )
     return (
-        f"<section><h2>Covering subscriptions leave</h2>{figure(_svg(_bursts(found)), caption)}"
+        f"<section><h2>Covering subscriptions leave</h2>{figure(svg(bursts(found)), caption)}"
         f"{table(heads, rows)}</section>"
     )
 
@@ -192,79 +167,7 @@ def making_section(found: Findings) -> str:
         ],
         ["events sampled for the plan", number(found.sampled)],
         ["planning, installing", f"{found.plan_s:.1f} s, {found.install_s:.1f} s"],
+        ["control messages to install the plan", number(found.install_messages)],
         *([f"act: {escape(name)}", f"{seconds:.1f} s"] for name, seconds in found.acts_s.items()),
     ]
     return f"<section><h2>How it was played</h2>{table(['', ''], facts)}<pre>{escape(found.explain)}</pre></section>"
-
-
-# -- pictures ------------------------------------------------------------------------------------------------
-
-
-def picture(found: Findings) -> str:
-    """Return one SVG file with the network before and after and both curves."""
-    dark = f"@media (prefers-color-scheme: dark) {{ svg {{ {DARK} }} }}"
-    wide, high = drawing.WIDTH + curves.WIDTH + 20, drawing.HEIGHT + curves.HEIGHT + 20
-    groups = (
-        (0, 0, _before(found)),
-        (drawing.WIDTH + 20, 0, _after(found)),
-        (0, drawing.HEIGHT + 20, _over_time(found)),
-        (curves.WIDTH + 20, drawing.HEIGHT + 20, _bursts(found)),
-    )
-    inside = "".join(f'<g transform="translate({x} {y})">{group}</g>' for x, y, group in groups)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}">'
-        f"<style>svg {{ {LIGHT} }}\n{dark}{PICTURE}</style>"
-        f'<rect width="{wide}" height="{high}" style="fill: var(--paper)"/>{inside}</svg>\n'
-    )
-
-
-def _svg(group: str, small: bool = False) -> str:
-    width, height = (drawing.SMALL_WIDTH, drawing.SMALL_HEIGHT) if small else (drawing.WIDTH, curves.HEIGHT)
-    return f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">{group}</svg>'
-
-
-def _phases(found: Findings) -> tuple[Phase, Phase]:
-    assert found.before is not None, "the acts were played"
-    assert found.after is not None, "the acts were played"
-    return found.before, found.after
-
-
-def _traffic(phase: Phase) -> dict[Pair, float]:
-    return {pair: count / max(1, phase.events) for pair, count in phase.links.items()}
-
-
-def _most(found: Findings) -> float:
-    return max(*(max(_traffic(phase).values()) for phase in _phases(found)), 1e-9)
-
-
-def _before(found: Findings) -> str:
-    before, _ = _phases(found)
-    title = f"one tree: {before.cost:.2f} messages for each event"
-    return drawing.network(title, _traffic(before), _most(found))
-
-
-def _after(found: Findings) -> str:
-    assert found.plan is not None
-    _, after = _phases(found)
-    title = f"{len(found.plan.trees)} planned trees: {after.cost:.2f} messages for each event"
-    return drawing.network(title, _traffic(after), _most(found))
-
-
-def _over_time(found: Findings) -> str:
-    return curves.curves(
-        "Messages on links for each event",
-        {"": curves.rates(found.points)},
-        y_title="messages for each event",
-        marks=[(found.switched_s, "plan installed")],
-    )
-
-
-def _bursts(found: Findings) -> str:
-    some = next(iter(found.bursts.values()))
-    return curves.curves(
-        "Control messages when covering subscriptions leave",
-        {name: told.points for name, told in found.bursts.items()},
-        y_title="messages so far",
-        marks=[(seconds, "") for seconds in some.departures_s],
-        steps=True,
-    )

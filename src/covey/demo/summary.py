@@ -13,6 +13,11 @@ from covey.demo.findings import Findings
 def show(found: Findings, console: Console) -> None:
     """Print what was found."""
     console.print(plan_table(found))
+    console.print(
+        f"  One tree, the best that planning finds, would need {found.predicted_single:.2f} messages. Installing took"
+        f" {found.install_s:.1f} s and {found.install_messages:,} control messages.\n",
+        highlight=False,
+    )
     console.print(burst_table(found))
     half, most, _ = found.delays_ms
     console.print(
