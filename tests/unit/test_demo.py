@@ -287,8 +287,8 @@ def test_links_are_counted_both_ways() -> None:
 
 
 def test_examples_are_events_that_arrived() -> None:
-    scene, record = Scene(1, 300, 2), Record()
-    lines = answered(scene, iter(["300"]))
+    scene, record = Scene(1, 3000, 2), Record()
+    lines = answered(scene, iter(["200"]))
     for number, line in enumerate(lines):
         record.contents.append(scene.event(number)[1])
         for word in line.split():
