@@ -29,7 +29,7 @@ test: setup ## run the tests
 test-long: setup ## run all tests, the long ones too, with many more random examples
 	COVEY_HYPOTHESIS_PROFILE=long $(PYTEST) -m 'long or not long'
 
-demo: setup ## see it work, in about a minute
+demo: setup ## see a network of real brokers at work and planned anew, in less than three minutes
 	$(BIN)/covey demo
 
 check: setup ## formatting, lint, types and layers

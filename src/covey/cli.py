@@ -19,6 +19,7 @@ from covey.commands import (
     broker,
     coordinator,
     data,
+    demo,
     explain,
     filters,
     install,
@@ -63,6 +64,7 @@ app.command()(top.top)
 app.command()(explain.explain)
 app.command()(install.install)
 app.command()(coordinator.coordinator)
+app.command()(demo.demo)
 
 
 def _print_version(wanted: bool) -> None:
@@ -78,15 +80,6 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-@app.command()
-def demo() -> None:
-    """See filters and indexes at work on 100,000 subscriptions, each answer checked."""
-    # Loaded here: it brings the compiler, which takes half a second.
-    from covey.demo import run
-
-    raise typer.Exit(0 if run() else 1)
 
 
 def run(arguments: Sequence[str]) -> int:
