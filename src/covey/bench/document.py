@@ -13,6 +13,7 @@ from covey.bench.tables import GROWTH, RATIOS, growth_lines, markdown, ratio_lin
 from covey.errors import ConfigError
 
 BEGIN: Final = "<!-- begin: written by covey bench document -->"
+PICTURE: Final = "images/growth.svg"  # beside the page
 END: Final = "<!-- end: written by covey bench document -->"
 
 
@@ -23,11 +24,14 @@ def block(run: Run, picture: str) -> str:
     checked = sum(one.equal is not None for one in run.comparisons)
     wrong = len(run.differing)
     answers = f"{wrong} of them differed" if wrong else "all equal"
+    circumstances = (
+        f"One run of `covey bench all`, {sizes}, {run.made}, {run.machine}; the load of the machine was "
+        f"{run.load_before:.1f} before and {run.load_after:.1f} after, the benchmark itself included. "
+        f"{checked} comparisons had their answers checked, {answers}. It took: {took}."
+    )
     return "\n".join(
         [
-            f"One run of `covey bench all`, {sizes}, {run.made}, {run.machine}; the load of the machine was "
-            f"{run.load_before:.1f} before and {run.load_after:.1f} after, the benchmark itself included. "
-            f"{checked} answers were compared, {answers}. It took: {took}.",
+            circumstances,
             "",
             "Costs at the largest size of the run. A ratio is the other way's cost over ours: above 1 ours is cheaper.",
             "",
@@ -45,7 +49,9 @@ def replaced(page: str, run: Run, picture: str) -> str:
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end or BEGIN in rest or END in after:
-        raise ConfigError(f"the page has no place for the figures (expected one line {BEGIN!r} and one {END!r})")
+        raise ConfigError(
+            f"the page has no place for the figures (expected one line {BEGIN!r} and one {END!r})"
+        )
     return f"{before}{BEGIN}\n\n{block(run, picture)}\n\n{END}{after}"
 
 

@@ -28,9 +28,7 @@ SEED: Final = 20_26
 SHARES: Final = np.diff(zipf_shares(WORDS), prepend=0.0)  # of each word
 
 
-def compare(
-    progress: Callable[[str], None], *, sizes: Sequence[int], seed: int = SEED
-) -> list[Comparison]:
+def compare(progress: Callable[[str], None], *, sizes: Sequence[int], seed: int = SEED) -> list[Comparison]:
     """Return for each number of filters what matching and covering cost beside asking every filter."""
     generator = np.random.default_rng(seed)
     progress(f"making {max(sizes):,} filters")

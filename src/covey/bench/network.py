@@ -38,6 +38,7 @@ HOPS: Final = (1, 2, 3)
 SUBSCRIBERS: Final = (10, 100)
 HALF_LOAD_S: Final = 3.0
 SLOW_EVENTS: Final = 300  # for those who take hundredths of a second for one
+NAMES: Final = tuple(peer.name for peer in PEERS)
 
 Progress = Callable[[str], None]
 
@@ -101,17 +102,24 @@ def compare(
     filters: int,
     hops: Sequence[int] = HOPS,
     subscribers: Sequence[int] = SUBSCRIBERS,
-    peers: bool = True,
+    peers: Sequence[str] = NAMES,
     half_load_s: float = 1.0,
 ) -> list[Comparison]:
-    """Return what a delivered event costs, beside a forwarder and all peers; a peer that cannot run says why.
+    """Return what a delivered event costs, beside a forwarder and these peers; a peer that cannot run says why.
 
     The cost is the time between two deliveries when as much is published as goes through. `hops` must have 1.
     """
-    chosen = {"events": events, "filters": filters, "half_load_s": half_load_s}
-    rows = run(progress, hops=hops, subscribers=subscribers, peers=False, **chosen)  # type: ignore[arg-type]
+    rows = run(
+        progress,
+        events=events,
+        filters=filters,
+        hops=hops,
+        subscribers=subscribers,
+        peers=False,
+        half_load_s=half_load_s,
+    )
     missing: list[Comparison] = []
-    for peer in PEERS if peers else ():
+    for peer in (one for one in PEERS if one.name in peers):
         if not peer.is_installed():
             note = f"{peer.program} or its client {peer.package} is not installed"
             missing.append(Comparison(part="network", work=f"beside {peer.name}", note=note))
@@ -131,7 +139,9 @@ def compared(rows: Sequence[Row], filters: int) -> list[Comparison]:
         mine = ours[row["hops"], row["subscribers"]]
         if row is mine:
             continue
-        axes = ["hops"] * (row["subscribers"] == 1 and row["system"] == NAME) + ["subscribers"] * (row["hops"] == 1)
+        axes = ["hops"] * (row["subscribers"] == 1 and row["system"] == NAME) + ["subscribers"] * (
+            row["hops"] == 1
+        )
         result += [
             Comparison(
                 part="network",

@@ -1,8 +1,8 @@
 """The floor under every broker in Python: a server that forwards and matches nothing, and how a program uses it.
 
 A frame is a length and a msgpack array of an event's attributes and its payload. The server splits what it reads by
-length, as whoever forwards must, and writes whole frames to everyone who listens, many at a time; it never looks inside.
-A row of such servers are hops. What Covey takes beyond that is the price of knowing who wants an event.
+length, as whoever forwards must, and writes whole frames to everyone who listens, many at a time; it never looks
+inside. A row of such servers are hops. What Covey takes beyond that is the price of knowing who wants an event.
 """
 
 from __future__ import annotations

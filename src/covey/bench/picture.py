@@ -40,7 +40,9 @@ Panel = dict[str, list[Comparison]]  # by work and unit
 def check_picture(path: Path) -> None:
     """Raise ConfigError, before anything is measured, if no picture can be written there."""
     if path.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"--plot {str(path)!r:.80}: expected a file name that ends with {' or '.join(SUFFIXES)}")
+        raise ConfigError(
+            f"--plot {str(path)!r:.80}: expected a file name that ends with {' or '.join(SUFFIXES)}"
+        )
     if not path.parent.is_dir() or path.is_dir():
         raise ConfigError(f"--plot {str(path)!r:.80}: expected a file in a directory that is there")
 

@@ -1,7 +1,7 @@
 """Planning on arrays, by the number of brokers: its graph work beside plain Python, and what plans are worth.
 
-The overlay is a transit-stub graph with half a random link more for each broker; links cost 1. Of graph work, hosts of a
-document are near a random node (`local`: the nearest 2 %) or anywhere (`uniform`); the publisher is anywhere and counts
+The overlay is a transit-stub graph with half a random link more for each broker; links cost 1. Hosts of a document
+are near a random node (`local`: the nearest 2 %) or anywhere (`uniform`); the publisher is anywhere and counts
 as one of the terminals.
 
     all pairs      distances and last links between all pairs; plain is a breadth-first search from each
@@ -81,7 +81,12 @@ def _graph_work(brokers: int, count: int) -> list[Comparison]:
 
 
 def _row(
-    work: str, unit: str, ours: float, baseline: str = "", theirs: float | None = None, equal: bool | None = None
+    work: str,
+    unit: str,
+    ours: float,
+    baseline: str = "",
+    theirs: float | None = None,
+    equal: bool | None = None,
 ) -> Comparison:
     return Comparison(
         part="planning",

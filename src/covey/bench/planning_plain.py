@@ -1,4 +1,4 @@
-"""The graph work of planning in plain Python, as one would write it first: the other way that `planning` is measured by."""
+"""The graph work of planning in plain Python, as one would write it first, to measure `planning` by."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def _quality(brokers: int) -> list[Comparison]:
     ours = replayed(problem, regions, fresh).per_document
     one_tree = traffic(fresh, single.group, single.trees).per_document
     steiner = float(steiner_costs(paths, fresh.documents).sum()) / fresh.document_count
-    equal = _recounted(paths, fresh.documents, regions) and _recounted(paths, fresh.documents, single)
+    equal = _recounted(fresh.documents, regions) and _recounted(fresh.documents, single)
     return [
         Comparison(
             part="planning",
@@ -126,13 +126,13 @@ def _quality(brokers: int) -> list[Comparison]:
     ]
 
 
-def _recounted(paths: AllPaths, documents: Documents, found: Grouping) -> bool:
-    """Return whether some documents cost in plain Python what the plan says: on the tree of the nearest root."""
+def _recounted(documents: Documents, found: Grouping) -> bool:
+    """Return whether some documents cost in plain Python what the plan says, on the tree with the nearest root."""
     few = documents.take(range(min(CHECKED, len(documents))))
     total = 0
     for number in range(len(few)):
         terminals = plain.terminals_of(few, number)
-        tree = min(found.trees, key=lambda tree: sum(paths.distance[tree.root][terminals[1:]]))
+        tree = min(found.trees, key=lambda tree: float(tree.depth[terminals[1:]].sum()))
         total += plain.tree_cost(tree.parent.tolist(), tree.depth.astype(int).tolist(), terminals)
     return total == _costs(few, found.trees, found.one_copy)
 

@@ -7,7 +7,8 @@ and cancelled again, one at a time. Costs are microseconds of CPU time for one `
              same, so it is made once, and nothing is sent: less than a router does
     simple   the same operations under the strategy that tells all to all, and so decides nothing
 
-What neighbours are told is compared with the scan's decision. `routing_network` has the whole network.
+What neighbours are told is compared with the scan's decision, also for filters that others cover or that cover others.
+`routing_network` has the whole network.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from covey.bench.comparison import Comparison
 from covey.bench.cover import decide
 from covey.bench.routing_network import networks
 from covey.bench.timing import best_us
-from covey.core.attributes.filter import AttributeFilter
+from covey.core.attributes.conjunction import Conjunction
+from covey.core.attributes.constraint import compare as comparison
+from covey.core.attributes.filter import AttributeFilter, trusted
 from covey.matching.scan import ScanIndex
 from covey.routing.messages import Greet, LinkUp, Subscribe, Sync, Unsubscribe
 from covey.routing.outputs import Output, Send
@@ -38,7 +41,9 @@ STRATEGIES: Final = ("identity", "covering", "covering-lazy", "incremental", "me
 TABLE: Final = "siena-3"
 SEED: Final = 20_26
 
-Told = tuple[set[AttributeFilter], set[AttributeFilter]]  # what a neighbour is told, and what it is told no more
+Told = tuple[
+    set[AttributeFilter], set[AttributeFilter]
+]  # what a neighbour is told, and what it is told no more
 
 
 def compare(
@@ -69,7 +74,9 @@ def _tables(size: int, strategies: Sequence[str], progress: Callable[[str], None
     for strategy in strategies:
         progress(f"a table of {size:,}, {strategy}")
         ours = measure(strategy, table, fresh)
-        rows = [(work, ours[work], "simple", simple[work], None) for work in ("subscribe", "unsubscribe")]
+        rows: list[tuple[str, float, str, float, bool | None]] = [
+            (work, ours[work], "simple", simple[work], None) for work in ("subscribe", "unsubscribe")
+        ]
         if strategy == "covering":
             scan_us, equal = _scan(table, fresh)
             rows.append(("subscribe", ours["subscribe"], "scan", scan_us, equal))
@@ -102,9 +109,7 @@ def open_router(strategy: str) -> Router:
     return router
 
 
-def filled(
-    strategy: str, table: Sequence[AttributeFilter]
-) -> tuple[Router, dict[str, AttributeFilter]]:
+def filled(strategy: str, table: Sequence[AttributeFilter]) -> tuple[Router, dict[str, AttributeFilter]]:
     """Return a router that has these filters from its first neighbour, and what it has told the second, by label."""
     router = open_router(strategy)
     told: dict[str, AttributeFilter] = {}
@@ -146,7 +151,7 @@ def _scan(table: Sequence[AttributeFilter], fresh: Sequence[AttributeFilter]) ->
     for key, filter in told.items():
         scan.add(key, filter)
     equal = True
-    for number, filter in enumerate(fresh[:SCANNED]):
+    for number, filter in enumerate([*fresh[:SCANNED], *related(table[:SCANNED])]):
         outputs = router.handle(Subscribe(f"f{number}", filter), "n0")
         covered, beneath = decide(scan, filter)
         expected: Told = (set(), set()) if covered else ({filter}, {told[key] for key in beneath})
@@ -154,6 +159,16 @@ def _scan(table: Sequence[AttributeFilter], fresh: Sequence[AttributeFilter]) ->
         router.handle(Unsubscribe(f"f{number}"), "n0")
     few = fresh[:SCANNED]
     return best_us(lambda: [decide(scan, filter) for filter in few], len(few), rounds=2), equal
+
+
+def related(table: Sequence[AttributeFilter]) -> list[AttributeFilter]:
+    """Return for each filter one that it covers and one that covers it: random filters seldom do either."""
+    found: list[AttributeFilter] = []
+    for filter in table:
+        constraints = filter.conjunctions[0].constraints
+        more = tuple(sorted([*constraints, ("also", comparison("=", 1))], key=lambda one: one[0]))
+        found += [trusted((Conjunction(more),)), trusted((Conjunction(constraints[1:]),))]
+    return found
 
 
 def changes(outputs: Sequence[Output], told: dict[str, AttributeFilter]) -> dict[str, Told]:

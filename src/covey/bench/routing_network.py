@@ -1,4 +1,4 @@
-"""Subscriptions and events in a simulated network, by its number of brokers, under covering and the simplest strategies.
+"""Subscriptions and events in a simulated network, by its brokers, under covering and the simplest strategies.
 
 A random tree of brokers, no advertisements, clients at random brokers who ask for price intervals of SYMBOLS symbols,
 which often cover each other. The same subscriptions and then the same events
@@ -54,7 +54,13 @@ def _compared(brokers: int, found: dict[str, Outcome]) -> list[Comparison]:
     ours, simple, flooding = (found[strategy] for strategy in STRATEGIES)
     rows = (
         ("control messages a subscription", "", ours.control_messages, "simple", simple.control_messages),
-        ("a subscription, all brokers together", "µs", ours.subscription_us, "simple", simple.subscription_us),
+        (
+            "a subscription, all brokers together",
+            "µs",
+            ours.subscription_us,
+            "simple",
+            simple.subscription_us,
+        ),
         ("event messages an event", "", ours.event_messages, "flooding", flooding.event_messages),
     )
     return [
