@@ -40,18 +40,36 @@ def compare(
     progress: Progress, *, filters: int, events: Sequence[int], subscriptions: Sequence[int]
 ) -> list[Comparison]:
     """Return match by events, and tables by subscriptions; CoveyError if Spark cannot run here."""
-    result: list[Comparison] = []
     progress("starting Spark")
     with running() as (spark, directory):
-        drawn = WORKLOAD.filters(np.random.default_rng(SEED), filters)
-        write_filters(directory / "filters.parquet", drawn)
-        compiled = pipeline.compile_filters(spark.read.parquet(str(directory / "filters.parquet"))).persist()
-        for count in sorted(events):
-            progress(f"match, {count:,} events")
-            result.append(_match(spark, directory, compiled, drawn, count))
-        for count in sorted(subscriptions):
-            progress(f"tables, {count:,} subscriptions")
-            result.append(_tables(spark, directory, count))
+        return [
+            *matching(spark, directory, progress, filters, events),
+            *in_bulk(spark, directory, progress, subscriptions),
+        ]
+
+
+def matching(
+    spark: SparkSession, directory: Path, progress: Progress, filters: int, events: Sequence[int]
+) -> list[Comparison]:
+    """Return what the match stage costs for each number of events."""
+    drawn = WORKLOAD.filters(np.random.default_rng(SEED), filters)
+    write_filters(directory / "filters.parquet", drawn)
+    compiled = pipeline.compile_filters(spark.read.parquet(str(directory / "filters.parquet"))).persist()
+    result: list[Comparison] = []
+    for count in sorted(events):
+        progress(f"match, {count:,} events")
+        result.append(_match(spark, directory, compiled, drawn, count))
+    return result
+
+
+def in_bulk(
+    spark: SparkSession, directory: Path, progress: Progress, subscriptions: Sequence[int]
+) -> list[Comparison]:
+    """Return what tables in bulk cost for each number of subscriptions."""
+    result: list[Comparison] = []
+    for count in sorted(subscriptions):
+        progress(f"tables, {count:,} subscriptions")
+        result.append(_tables(spark, directory, count))
     return result
 
 
