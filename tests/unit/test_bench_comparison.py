@@ -98,6 +98,15 @@ def test_the_table_has_the_largest_size_of_each_and_says_what_is_missing() -> No
     ]
 
 
+def test_work_without_another_way_has_growth_and_no_ratio() -> None:
+    alone = [
+        Comparison(part="toy", work="alone", unit="s", axis="numbers", size=size, ours=2.0 * size)
+        for size in (1, 10, 100)
+    ]
+    assert ratio_lines(alone) == []
+    assert growth_lines(alone) == [("toy", "alone", "numbers: 1, 10, 100", "1.00", "–")]
+
+
 def test_a_ratio_is_the_other_cost_over_ours() -> None:
     assert row(1, 4.0, 1.0).ratio == 0.25
     assert row(1, 0.0, 1.0).ratio is None

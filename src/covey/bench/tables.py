@@ -17,18 +17,19 @@ _EQUAL: Final = {True: "yes", False: "NO", None: "–"}
 
 
 def ratio_lines(comparisons: Sequence[Comparison]) -> Lines:
-    """Return a line for each work and baseline, at the largest size."""
+    """Return a line for each work and baseline, at the largest size, and for all that could not be done."""
     lines: Lines = []
     for one in largest(comparisons):
+        if one.ours is not None and one.theirs is None:
+            continue
         if one.ours is None:
             lines.append((one.part, one.work, "–", "–", one.note, "–", "–", "–"))
             continue
-        ours, theirs = cost_text(one.ours, one.unit), "–" if one.theirs is None else cost_text(one.theirs)
+        assert one.theirs is not None
+        ours, theirs = cost_text(one.ours, one.unit), cost_text(one.theirs)
         size = f"{one.size:,} {one.axis}"
-        equal = _EQUAL[one.equal]
-        lines.append(
-            (one.part, one.work, size, ours, one.baseline or "–", theirs, ratio_text(one.ratio), equal)
-        )
+        ratio = ratio_text(one.ratio)
+        lines.append((one.part, one.work, size, ours, one.baseline, theirs, ratio, _EQUAL[one.equal]))
     return lines
 
 
