@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
 from covey.bench import parts
@@ -165,6 +166,13 @@ def test_the_block_goes_between_the_markers_and_nothing_else_changes(tmp_path: P
     assert page.read_text() == text
 
 
+def test_the_block_warns_of_small_sizes_and_of_a_busy_machine() -> None:
+    calm = made(LINEAR)
+    assert "**" not in block(calm, PICTURE)
+    assert "small sizes" in block(msgspec.structs.replace(calm, quick=True), PICTURE)
+    assert "Others were at work" in block(msgspec.structs.replace(calm, load_before=3.0), PICTURE)
+
+
 @pytest.mark.parametrize(
     "page", ["", BEGIN, END, f"{END}{BEGIN}", f"{BEGIN}{BEGIN}{END}", f"{BEGIN}{END}{END}"]
 )
@@ -196,7 +204,7 @@ def test_the_picture_has_a_panel_for_each_part_that_grew(tmp_path: Path) -> None
     path = tmp_path / "deep" / "growth.svg"
     write_picture([*LINEAR, *QUADRATIC, MISSING], path)
     words = "".join(ElementTree.parse(path).getroot().itertext())
-    for word in ("toy, by numbers", "sorting, µs", "scan", "bubbles"):
+    for word in ("toy, µs by numbers", "sorting", "scan", "bubbles"):
         assert word in words
     assert drawn(LINEAR, ".svg") == drawn(LINEAR, ".svg")
     assert drawn(LINEAR, ".png").startswith(b"\x89PNG")

@@ -13,6 +13,7 @@ from covey.bench.tables import GROWTH, RATIOS, growth_lines, markdown, ratio_lin
 from covey.errors import ConfigError
 
 BEGIN: Final = "<!-- begin: written by covey bench document -->"
+IDLE_LOAD: Final = 1.0  # above it, others share the cores
 PICTURE: Final = "images/growth.svg"  # beside the page
 END: Final = "<!-- end: written by covey bench document -->"
 
@@ -29,9 +30,12 @@ def block(run: Run, picture: str) -> str:
         f"{run.load_before:.1f} before and {run.load_after:.1f} after, the benchmark itself included. "
         f"{checked} comparisons had their answers checked, {answers}. It took: {took}."
     )
+    warnings = ["**These are the small sizes of `--quick`.**"] * run.quick + [
+        "**Others were at work on the machine: of times, take only the ratios, and those with care.**"
+    ] * (run.load_before > IDLE_LOAD)
     return "\n".join(
         [
-            circumstances,
+            " ".join([circumstances, *warnings]),
             "",
             "Costs at the largest size of the run. A ratio is the other way's cost over ours: above 1 ours is cheaper.",
             "",

@@ -1,6 +1,6 @@
-"""The picture of a run: how costs grow, a panel for each part and what grows in it, both axes logarithmic.
+"""The picture of a run: how costs grow, a panel for each part, its unit and what grows, both axes logarithmic.
 
-A work has one colour; ours is a line with dots, others are dashed. matplotlib is loaded when a picture is drawn, and
+A work has one colour; ours is a line with dots, others are broken. matplotlib is loaded when a picture is drawn, and
 draws without a screen. The same run gives the same bytes.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +19,14 @@ from covey.errors import ConfigError
 
 SUFFIXES: Final = (".svg", ".png")
 COLUMNS: Final = 3
-PANEL_INCHES: Final = (3.9, 3.1)
+PANEL_INCHES: Final = (4.2, 3.4)
+WORKS_IN_COLUMN: Final = 3
+LOOKS: Final = {"--": "dashed", ":": "dotted", "-.": "dash-dotted"}
 STYLE: Final[Any] = {  # its keys are a long list of literals in the hints of matplotlib
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
+    "font.sans-serif": ["DejaVu Sans"],  # every text of an SVG names all of them
     "font.size": 8,
     "grid.alpha": 0.3,
     "legend.fontsize": 6,
@@ -34,7 +38,7 @@ STYLE: Final[Any] = {  # its keys are a long list of literals in the hints of ma
     "text.parse_math": False,
 }
 
-Panel = dict[str, list[Comparison]]  # by work and unit
+Panel = dict[str, list[Comparison]]  # by work
 
 
 def check_picture(path: Path) -> None:
@@ -52,8 +56,8 @@ def panels(comparisons: Sequence[Comparison]) -> dict[str, Panel]:
     found: dict[str, Panel] = {}
     for one in comparisons:
         if one.ours:
-            works = found.setdefault(f"{one.part}, by {one.axis}", {})
-            works.setdefault(f"{one.work}, {one.unit}", []).append(one)
+            works = found.setdefault(f"{one.part}{', ' * bool(one.unit)}{one.unit} by {one.axis}", {})
+            works.setdefault(one.work, []).append(one)
     grown = {
         title: {name: rows for name, rows in works.items() if len({r.size for r in rows}) >= LEAST_SIZES}
         for title, works in found.items()
@@ -98,23 +102,33 @@ def write_picture(comparisons: Sequence[Comparison], path: Path) -> None:
 
 
 def _draw(axes: Any, title: str, works: Panel) -> None:
-    styles = ("--", ":", "-.")
+    from matplotlib.ticker import FixedLocator, NullLocator
+
     for number, (work, rows) in enumerate(works.items()):
         colour = f"C{number % 10}"
         baselines: dict[str, list[Comparison]] = {}
         for row in sorted(rows, key=lambda row: row.size):
             baselines.setdefault(row.baseline, []).append(row)
-        first = next(iter(baselines.values()))
-        axes.plot([r.size for r in first], [r.ours for r in first], "o-", color=colour, label=work)
-        for place, (baseline, mine) in enumerate(baselines.items()):
-            points = [(r.size, r.theirs) for r in mine if r.theirs]
+        others: list[str] = []
+        for (style, look), (baseline, mine) in zip(cycle(LOOKS.items()), baselines.items(), strict=False):
+            points = [(row.size, row.theirs) for row in mine if row.theirs]
             if points:
-                axes.plot(*zip(*points, strict=True), styles[place % 3], color=colour, label=f"  {baseline}")
+                axes.plot(*zip(*points, strict=True), style, color=colour)
+                others.append(f"{baseline} {look}")
+        ours = sorted({row.size: row.ours for row in rows}.items())
+        label = work + (f"\n({', '.join(others)})" if others else "")
+        axes.plot(*zip(*ours, strict=True), "o-", color=colour, label=label)
+    sizes = sorted({row.size for rows in works.values() for row in rows})
     axes.set_xscale("log")
     axes.set_yscale("log")
+    # Many small marks say little and take most of the file.
+    axes.xaxis.set_major_locator(FixedLocator(sizes))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter("{x:,g}")
-    axes.xaxis.set_minor_formatter("")
     axes.yaxis.set_major_formatter("{x:,g}")
-    axes.yaxis.set_minor_formatter("")
+    low, high = axes.get_ylim()
+    if high < 10 * low:  # perhaps without a power of ten
+        axes.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
     axes.set_title(title, fontsize=9, loc="left")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
+    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.1), ncols=2 if len(works) > WORKS_IN_COLUMN else 1)
