@@ -213,6 +213,20 @@ def test_the_forwarder_carries_all_events_over_hops_and_to_many() -> None:
     assert found[0].ours == pytest.approx(1e6 / rows[0]["events_s"])
 
 
+def test_what_we_lose_is_a_wrong_answer_and_what_peers_lose_is_said() -> None:
+    def measured(system: str, lost: int) -> dict[str, object]:
+        return {"system": system, "hops": 1, "subscribers": 2, "events_s": 1_000, "lost": lost}
+
+    (one,) = network.compared([measured("covey", 1), measured("forwarder", 0)], 10)
+    assert one.equal is False
+    (one,) = network.compared([measured("covey", 0), measured("forwarder", 1)], 10)
+    assert one.equal is False
+    (one,) = network.compared([measured("covey", 0), measured("mosquitto", 1_200)], 10)
+    assert (one.ours, one.equal, one.note) == (None, None, "it lost 1,200 events")
+    (one,) = network.compared([measured("covey", 0), measured("mosquitto", 0)], 10)
+    assert (one.ours, one.ratio, one.equal) == (1_000.0, 1.0, True)
+
+
 def test_a_peer_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = Peer("gone", "gone-server", "gone_client", network_peers.nats, network_peers.NatsEnd)
     monkeypatch.setattr(network, "PEERS", (gone,))

@@ -139,6 +139,13 @@ def compared(rows: Sequence[Row], filters: int) -> list[Comparison]:
         mine = ours[row["hops"], row["subscribers"]]
         if row is mine:
             continue
+        if row["lost"] and row["system"] != NAME:
+            # What others lose is no fault in our answers, but there is no figure to compare with.
+            work = f"beside {row['system']}, {row['subscribers']:,} to subscribe"
+            result.append(Comparison(part="network", work=work, note=f"it lost {row['lost']:,} events"))
+            continue
+        if not mine["events_s"] or not row["events_s"]:
+            raise CoveyError("no event arrived")
         axes = ["hops"] * (row["subscribers"] == 1 and row["system"] == NAME) + ["subscribers"] * (
             row["hops"] == 1
         )
