@@ -87,7 +87,7 @@ PARTS: Final[dict[str, Part]] = {
     "pipeline": Part(
         "pipeline",
         {"filters": 500, "events": (500, 1_000, 2_000), "subscriptions": (300, 600, 1_200), "rounds": 1},
-        {"filters": 2_000, "events": (2_500, 5_000, 10_000), "subscriptions": (5_000, 10_000, 20_000)},
+        {"filters": 2_000, "events": (2_000, 8_000, 32_000), "subscriptions": (5_000, 10_000, 20_000)},
     ),
 }
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from covey import pipeline
 from covey.bench.bulk import bulk_frame, plain_tables, read_tables, write_subscriptions
 from covey.bench.comparison import Comparison
-from covey.bench.spark import SEED, measured, running, spent_s, write_events, write_filters
+from covey.bench.spark import SEED, STEP, measured, running, spent_s, write_events, write_filters
 from covey.core.attributes.filter import AttributeFilter
 from covey.workloads.attributes import WORKLOADS
 
@@ -86,6 +86,7 @@ def in_bulk(
 def _match(
     spark: SparkSession, directory: Path, compiled: DataFrame, filters: list[AttributeFilter], count: int
 ) -> Comparison:
+    assert count <= STEP, "as many events as `write_events` draws at once"
     path = directory / f"events-{count}.parquet"
     write_events(path, WORKLOAD, count)
     ours = pipeline.match(spark.read.parquet(str(path)), compiled)
