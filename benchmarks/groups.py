@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from covey.planning.graph import Graph
+from covey.bench.planning_quality import localized, overlay
 from covey.planning.groups.costing import traffic
 from covey.planning.groups.model import Grouping, Problem, Traffic, Words
 from covey.planning.groups.regions import replayed
@@ -34,12 +34,10 @@ from covey.planning.groups.registry import METHODS
 from covey.planning.paths import AllPaths
 from covey.planning.steiner import steiner_costs
 from covey.planning.subscriptions import Matches
-from covey.sim.topology import transit_stub
 
 SAMPLED = 0.03
 QUALITY = ("single", "mult", "hybrid", "mult2", "held-out", "regions", "regions cheapest")
 PLANNED = ("single", "mult", "held-out", "regions")
-EXTRA_LINKS = 0.5
 
 Row = dict[str, Any]
 
@@ -132,38 +130,6 @@ def row_of(name: str, found: Grouping, seconds: float, everything: Traffic, leas
         "duplicates": round(everything.duplicates / everything.documents, 2),
         "seconds": round(seconds, 1),
     }
-
-
-def overlay(brokers: int, seed: int) -> Graph:
-    topology = transit_stub(brokers, seed, extra=EXTRA_LINKS)
-    number = {broker: place for place, broker in enumerate(topology.brokers)}
-    return Graph(len(number), [(number[a], number[b]) for a, b in topology.links])
-
-
-def localized(
-    paths: AllPaths, share: float, keywords: int, count: int, seed: int, subscribers: int = 10, each: int = 3
-) -> tuple[Matches, Words]:
-    """Return documents of keywords that one broker subscribes to, and a subscription for each (broker, keyword)."""
-    random = np.random.default_rng(seed)
-    nodes = paths.graph.nodes
-    wanting = []
-    for root in random.integers(nodes, size=keywords):
-        near = np.argsort(paths.distance[root] + random.random(nodes) / 2, kind="stable")
-        near = near[: max(1, round(share * nodes))]
-        wanting.append(np.sort(random.permutation(near)[:subscribers]))
-    hosts = np.concatenate(wanting)
-    word = np.repeat(np.arange(keywords), [len(mine) for mine in wanting])
-    members = [np.flatnonzero(word == keyword) for keyword in range(keywords)]
-    having = [word[hosts == node] for node in range(nodes)]
-    centres = random.choice(np.unique(hosts), count)
-    documents = [
-        (
-            int(random.integers(nodes)),
-            np.concatenate([members[k] for k in random.permutation(having[centre])[:each]]).tolist(),
-        )
-        for centre in centres
-    ]
-    return Matches.of(hosts, documents), [frozenset([int(keyword)]) for keyword in word]
 
 
 def many(paths: AllPaths, subscriptions: int, keywords: int, count: int, seed: int) -> tuple[Matches, Words]:

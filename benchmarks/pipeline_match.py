@@ -20,111 +20,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import SparkSession
 
 from covey import pipeline
+from covey.bench.pipeline import joined
+from covey.bench.spark import SEED, STEP, measured, write_events, write_filters
 from covey.core.attributes.filter import AttributeFilter
-from covey.core.packing import pack
 from covey.matching.attributes.index import AttributeIndex
 from covey.matching.attributes.unpacking import Unpacker
 from covey.matching.index import warm_up
 from covey.pipeline.session import session
 from covey.workloads.attributes import WORKLOADS
-
-SEED = 20_26
-STEP = 50_000
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def write_events(path: Path, workload: Any, count: int) -> None:
-    """Write ingested events as a Parquet file."""
-    generator = np.random.default_rng(SEED + 1)
-    writer = None
-    for first in range(0, count, STEP):
-        events = workload.events(generator, min(STEP, count - first))
-        table = pa.table(
-            {
-                "event": [f"e{first + k}" for k in range(len(events))],
-                "broker": ["b"] * len(events),
-                "language": ["attributes"] * len(events),
-                "content": ["{}"] * len(events),  # not read: the packed form is there
-                "encoded": pa.array([pack(event) for event in events], pa.binary()),
-            }
-        )
-        writer = writer or pq.ParquetWriter(path, table.schema)
-        writer.write_table(table)
-    if writer:
-        writer.close()
-
-
-def write_filters(path: Path, filters: list[AttributeFilter]) -> None:
-    """Write ingested subscriptions as a Parquet file."""
-    table = pa.table(
-        {
-            "subscription": [f"s{k}" for k in range(len(filters))],
-            "broker": ["b"] * len(filters),
-            "language": ["attributes"] * len(filters),
-            "filter": ["-"] * len(filters),  # not read: the wire form is there
-            "encoded": pa.array([filter.encode() for filter in filters], pa.binary()),
-        }
-    )
-    pq.write_table(table, path)
-
-
-# -- measuring -------------------------------------------------------------------------------------------------
-
-
-def descendants() -> Iterator[tuple[str, float]]:
-    """Return the processes that this one started, and theirs: name, and seconds with those of children that ended."""
-    children: dict[int, list[tuple[int, str, float]]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            text = stat.read_text()
-        except OSError:
-            continue
-        name, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
-        spent = sum(map(int, fields[11:13])) if name == "java" else sum(map(int, fields[11:15]))
-        children.setdefault(int(fields[1]), []).append((int(text.split()[0]), name, spent / TICKS))
-    waiting = [os.getpid()]
-    while waiting:
-        for pid, name, spent in children.get(waiting.pop(), []):
-            waiting.append(pid)
-            yield name, spent
-
-
-def spent_s() -> np.ndarray:
-    """Return the seconds that Java has taken, and Python's workers."""
-    total = np.zeros(2)
-    for name, spent in descendants():
-        total[0 if name == "java" else 1] += spent
-    return total
-
-
-def measured(frame: Callable[[], DataFrame], rounds: int) -> dict[str, Any]:
-    """Compute a frame several times, dropping its rows; return what it took."""
-    costs: list[tuple[float, float, float, float]] = []
-    for _ in range(rounds):
-        before, began = spent_s(), time.perf_counter()
-        frame().write.format("noop").mode("overwrite").save()
-        clock = time.perf_counter() - began
-        java, python = spent_s() - before
-        costs.append((float(java + python), float(java), float(python), clock))
-    names = ("total_s", "java_s", "python_s", "clock_s")
-    best = dict(zip(names, [round(value, 2) for value in min(costs)], strict=True))
-    return best | {"first_s": round(costs[0][0], 2)}
 
 
 def kernel(filters: list[AttributeFilter], events: Path, rounds: int) -> dict[str, Any]:
@@ -150,46 +67,6 @@ def kernel(filters: list[AttributeFilter], events: Path, rounds: int) -> dict[st
             matches += len(handles)
         best = list(map(min, best, spent))
     return {"unpack_s": round(best[0], 2), "kernel_s": round(best[1], 2), "matches": matches}
-
-
-# -- Spark SQL -------------------------------------------------------------------------------------------------
-
-
-def joined(spark: SparkSession, events: list[dict[str, Any]], filters: list[AttributeFilter]) -> DataFrame:
-    """Return the same answers by a join: each constraint with the attributes that satisfy it, then all of a filter."""
-    attributes = [
-        (f"e{k}", name, float(value)) for k, event in enumerate(events) for name, value in event.items()
-    ]
-    constraints = []
-    for k, filter in enumerate(filters):
-        (conjunction,) = filter.conjunctions
-        for name, constraint in conjunction.constraints:
-            (low, low_side), (high, high_side) = constraint.numbers
-            constraints.append(
-                (
-                    f"s{k}",
-                    len(conjunction.constraints),
-                    name,
-                    float(low),
-                    bool(low_side),
-                    float(high),
-                    bool(high_side),
-                )
-            )
-    left = spark.createDataFrame(
-        pa.Table.from_pylist([dict(zip(("event", "name", "value"), row, strict=True)) for row in attributes])
-    )
-    names = ("subscription", "size", "name", "low", "above", "high", "upto")
-    right = spark.createDataFrame(
-        pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in constraints])
-    )
-    left, right = left.localCheckpoint(), right.localCheckpoint()
-    value = F.col("value")
-    holds = ((value > F.col("low")) | (~F.col("above") & (value == F.col("low")))) & (
-        (value < F.col("high")) | (F.col("upto") & (value == F.col("high")))
-    )
-    pairs = left.join(right, "name").where(holds).groupBy("event", "subscription")
-    return pairs.agg(F.count("*").alias("held"), F.first("size").alias("size")).where("held = size")
 
 
 def main() -> None:

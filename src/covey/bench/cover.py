@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from covey.bench.comparison import Comparison
 from covey.bench.timing import Row, best_us, each_us, table
 from covey.core.attributes.filter import AttributeFilter
 from covey.matching.index import Index
@@ -36,6 +37,30 @@ def run(
 ) -> list[Row]:
     """Return one row of figures for each workload and size; `progress` is told what is being done."""
     return table(workloads, sizes, progress, lambda workload, size: _measure(workload, size, seed))
+
+
+def compare(
+    progress: Callable[[str], None],
+    *,
+    sizes: Sequence[int],
+    seed: int = SEED,
+    workloads: Sequence[Workload] = WORKLOADS,
+) -> list[Comparison]:
+    """Return for each workload and size what a decision costs beside a scan over the roots."""
+    return [
+        Comparison(
+            part="covering",
+            work=f"{row['workload']}: covered, or whom it covers",
+            unit="µs",
+            axis="filters",
+            size=row["size"],
+            ours=row["ours_us"],
+            baseline="scan over the roots",
+            theirs=row["scan_us"],
+            equal=row["equal"],
+        )
+        for row in run(sizes, progress, seed, workloads)
+    ]
 
 
 def decide(index: Any, filter: AttributeFilter) -> tuple[bool, set[Any]]:

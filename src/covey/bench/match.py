@@ -15,10 +15,11 @@ Columns, times in microseconds an event unless said otherwise:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from covey.bench.comparison import Comparison
 from covey.bench.timing import Row, best_us, table
 from covey.core.attributes.filter import AttributeFilter
 from covey.matching.counting import CountingIndex
@@ -41,6 +42,30 @@ def run(
 ) -> list[Row]:
     """Return one row of figures for each workload and size; `progress` is told what is being done."""
     return table(workloads, sizes, progress, lambda workload, size: _measure(workload, size, seed))
+
+
+def compare(
+    progress: Callable[[str], None], *, sizes: Mapping[str, Sequence[int]], seed: int = SEED
+) -> list[Comparison]:
+    """Return for each of these workloads, at its sizes, all matches of an event beside scan and counting index."""
+    result: list[Comparison] = []
+    for workload in (one for one in WORKLOADS if one.name in sizes):
+        for row in run(sizes[workload.name], progress, seed, [workload]):
+            result += [
+                Comparison(
+                    part="matching",
+                    work=f"{workload.name}: all matches of an event",
+                    unit="µs",
+                    axis="filters",
+                    size=row["size"],
+                    ours=row["ours_us"],
+                    baseline=baseline,
+                    theirs=row[f"{column}_us"],
+                    equal=row["equal"],
+                )
+                for baseline, column in (("scan", "scan"), ("counting index", "counting"))
+            ]
+    return result
 
 
 def _measure(workload: Workload, size: int, seed: int) -> Row:

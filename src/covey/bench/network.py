@@ -1,9 +1,9 @@
 """Events through real brokers on this machine: how many a second, and how long they take, beside other servers.
 
 A publisher, the brokers and a subscriber are processes of their own, on loopback. Every broker has the filters of
-others, none of which matches. Servers of others that are installed carry events in the same run: nats-server and
-mosquitto as many, by subject or topic; RabbitMQ's headers exchange, with as many bindings as brokers have filters, only
-a few. Columns:
+others, none of which matches. Beside it, in the same run, a server carries events that forwards and matches nothing
+(`network_floor`), and servers of others that are installed: nats-server and mosquitto as many, by subject or topic;
+RabbitMQ's headers exchange, with as many bindings as brokers have filters, only a few. Columns:
 
     system, hops, subscribers   how many brokers events pass; connections that each get every event
     events_s                    events a second that are delivered, all subscribers together
@@ -22,8 +22,10 @@ from typing import Final
 
 import numpy as np
 
+from covey.bench.comparison import Comparison
 from covey.bench.network_ends import CoveyEnd, End
-from covey.bench.network_peers import PEERS
+from covey.bench.network_floor import NAME, FloorEnd, forwarders
+from covey.bench.network_peers import PEERS, Peer
 from covey.bench.network_programs import Program, others, publisher, subscriber
 from covey.bench.timing import Row, rounded
 from covey.broker.config import BrokerConfig, LinkConfig, Queue
@@ -36,6 +38,7 @@ HOPS: Final = (1, 2, 3)
 SUBSCRIBERS: Final = (10, 100)
 HALF_LOAD_S: Final = 3.0
 SLOW_EVENTS: Final = 300  # for those who take hundredths of a second for one
+NAMES: Final = tuple(peer.name for peer in PEERS)
 
 Progress = Callable[[str], None]
 
@@ -48,28 +51,119 @@ def run(
     hops: Sequence[int] = HOPS,
     subscribers: Sequence[int] = SUBSCRIBERS,
     peers: bool = True,
+    floor: bool = True,
     half_load_s: float = HALF_LOAD_S,
 ) -> list[Row]:
-    """Return a row of figures for each number of hops, of subscribers, and each peer that is installed."""
+    """Return a row of figures for each number of hops, of subscribers, and each peer that is installed.
+
+    With `floor`, each is measured through servers too that forward without matching.
+    """
     rows: list[Row] = []
-    for count in hops:
-        progress(f"{count} {'hop' if count == 1 else 'hops'}")
+    for count, connections in [*((count, 1) for count in hops), *((1, many) for many in subscribers)]:
+        progress(_said("brokers", count, connections))
         with _brokers(count) as (first, last), Program(others, last, filters):
-            rows.append(_measured("covey", CoveyEnd, (first, last), count, 1, events, half_load_s))
-    for connections in subscribers:
-        progress(f"{connections} subscribers")
-        with _brokers(1) as (first, last), Program(others, last, filters):
-            rows.append(_measured("covey", CoveyEnd, (first, last), 1, connections, events, half_load_s))
+            rows.append(_measured("covey", CoveyEnd, (first, last), count, connections, events, half_load_s))
+        if floor:
+            progress(_said(NAME, count, connections))
+            with forwarders(count) as ports:
+                rows.append(_measured(NAME, FloorEnd, ports, count, connections, events, half_load_s))
     for peer in PEERS if peers else ():
-        if not peer.is_installed():
-            continue
-        for connections in (1, *(subscribers if not peer.is_slow else ())):
-            progress(f"{peer.name}, {connections} {'subscriber' if connections == 1 else 'subscribers'}")
-            count = min(events, SLOW_EVENTS) if peer.is_slow else events
-            with peer.server() as port:
-                make = partial(peer.end, filters)
-                rows.append(_measured(peer.name, make, (port, port), 1, connections, count, half_load_s))
+        if peer.is_installed():
+            rows += _peer(peer, progress, events, filters, (1, *subscribers), half_load_s)
     return [rounded(row) for row in rows]
+
+
+def _peer(
+    peer: Peer,
+    progress: Progress,
+    events: int,
+    filters: int,
+    subscribers: Sequence[int],
+    half_load_s: float,
+) -> list[Row]:
+    rows = []
+    for connections in subscribers if not peer.is_slow else (1,):
+        progress(_said(peer.name, 1, connections))
+        count = min(events, SLOW_EVENTS) if peer.is_slow else events
+        with peer.server() as port:
+            make = partial(peer.end, filters)
+            rows.append(_measured(peer.name, make, (port, port), 1, connections, count, half_load_s))
+    return rows
+
+
+def _said(system: str, hops: int, subscribers: int) -> str:
+    return f"{system}, {hops} {'hop' if hops == 1 else 'hops'}, {subscribers:,} to subscribe"
+
+
+def compare(
+    progress: Progress,
+    *,
+    events: int,
+    filters: int,
+    hops: Sequence[int] = HOPS,
+    subscribers: Sequence[int] = SUBSCRIBERS,
+    peers: Sequence[str] = NAMES,
+    half_load_s: float = 1.0,
+) -> list[Comparison]:
+    """Return what a delivered event costs, beside a forwarder and these peers; a peer that cannot run says why.
+
+    The cost is the time between two deliveries when as much is published as goes through. `hops` must have 1.
+    """
+    rows = run(
+        progress,
+        events=events,
+        filters=filters,
+        hops=hops,
+        subscribers=subscribers,
+        peers=False,
+        half_load_s=half_load_s,
+    )
+    missing: list[Comparison] = []
+    for peer in (one for one in PEERS if one.name in peers):
+        if not peer.is_installed():
+            note = f"{peer.program} or its client {peer.package} is not installed"
+            missing.append(Comparison(part="network", work=f"beside {peer.name}", note=note))
+            continue
+        try:
+            rows += _peer(peer, progress, events, filters, (1, *subscribers), half_load_s)
+        except CoveyError as error:
+            missing.append(Comparison(part="network", work=f"beside {peer.name}", note=str(error)[:120]))
+    return [*compared(rows, filters), *missing]
+
+
+def compared(rows: Sequence[Row], filters: int) -> list[Comparison]:
+    """Return rows of other systems beside Covey's of as many hops and subscribers."""
+    ours = {(row["hops"], row["subscribers"]): row for row in rows if row["system"] == "covey"}
+    result: list[Comparison] = []
+    for row in rows:
+        mine = ours[row["hops"], row["subscribers"]]
+        if row is mine:
+            continue
+        if row["lost"] and row["system"] != NAME:
+            # What others lose is no fault in our answers, but there is no figure to compare with.
+            work = f"beside {row['system']}, {row['subscribers']:,} to subscribe"
+            result.append(Comparison(part="network", work=work, note=f"it lost {row['lost']:,} events"))
+            continue
+        if not mine["events_s"] or not row["events_s"]:
+            raise CoveyError("no event arrived")
+        axes = ["hops"] * (row["subscribers"] == 1 and row["system"] == NAME) + ["subscribers"] * (
+            row["hops"] == 1
+        )
+        result += [
+            Comparison(
+                part="network",
+                work=f"an event delivered, {filters:,} filters of others",
+                unit="µs",
+                axis=axis,
+                size=row[axis],
+                ours=1e6 / mine["events_s"],
+                baseline=row["system"],
+                theirs=1e6 / row["events_s"],
+                equal=not mine["lost"] and not row["lost"],
+            )
+            for axis in axes
+        ]
+    return sorted(result, key=lambda one: one.axis)
 
 
 def _measured(

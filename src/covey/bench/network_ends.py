@@ -61,6 +61,11 @@ def payload_of_now() -> bytes:
     return _TIME.pack(time.monotonic_ns()) + WHOLE
 
 
+def payload_rest() -> bytes:
+    """Return what follows the time in the payload of an event that has attributes."""
+    return _REST
+
+
 def published_ns(payload: bytes) -> int:
     """Return when an event was published."""
     return int(_TIME.unpack_from(payload)[0])

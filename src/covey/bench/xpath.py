@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from covey.bench.comparison import Comparison
 from covey.bench.timing import Row, exponent, rounded
 from covey.core.xpath.document import Document
 from covey.core.xpath.filter import XPathFilter
@@ -55,6 +56,33 @@ def run(
         rows.append(row)
         row["exponent"] = exponent(rows, "ours_us")
     return [rounded(row) for row in rows]
+
+
+def compare(
+    progress: Callable[[str], None], *, sizes: Sequence[int], documents: int = 20, seed: int = 20_26
+) -> list[Comparison]:
+    """Return for each number of patterns what matching and covering cost beside asking every pattern."""
+    result: list[Comparison] = []
+    for row in run(sizes, progress, documents, seed):
+        figures: Row = dict(row)
+        for work, ours, ratio in (
+            ("all matches of a document", figures["ours_us"], figures["ratio"]),
+            ("all that cover a pattern", figures["covering_us"], figures["covering_ratio"]),
+        ):
+            result.append(
+                Comparison(
+                    part="xpath",
+                    work=work,
+                    unit="µs",
+                    axis="patterns",
+                    size=figures["size"],
+                    ours=ours,
+                    baseline="scan",
+                    theirs=ours * ratio,
+                    equal=figures["equal"],
+                )
+            )
+    return result
 
 
 def _measure(filters: list[XPathFilter], asked: list[XPathFilter], documents: list[Document]) -> Row:

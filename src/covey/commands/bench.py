@@ -1,13 +1,18 @@
-"""`covey bench`: the indexes beside the naive scan and a plain counting index, in one process; brokers in several."""
+"""`covey bench`: every part of the system beside another way to do the same, measured in one run.
+
+`match`, `cover`, `xpath` and `network` have commands of their own with all their figures; `all`, `routing`, `planning`,
+`keywords` and `pipeline` print comparisons (`covey.bench.comparison`), which can be saved, drawn and put into a page.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from covey.commands.output import print_json, print_rows, progress
+from covey.commands.output import print_json, print_rows, print_table, progress
 from covey.errors import ConfigError, CoveyError
 
 app = typer.Typer(help="Measure indexes and brokers on this machine, beside others.", no_args_is_help=True)
@@ -24,6 +29,12 @@ Sizes = Annotated[
     typer.Option("--size", "-n", help="How many filters; may be given several times.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quick = Annotated[bool, typer.Option("--quick", help="At small sizes: two minutes for everything.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save all figures as JSON.")]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw how costs grow, as SVG or PNG.")
+]
+Saved = Annotated[Path, typer.Argument(metavar="ROWS", help="What `covey bench all --out ROWS` saved.")]
 
 
 @app.command()
@@ -85,6 +96,111 @@ def network(
         print_rows("Network", rows)
     if any(row["lost"] for row in rows):
         raise CoveyError("some events did not arrive; the figures mean nothing")
+
+
+@app.command()
+def keywords(quick: Quick = False, json: Json = False, out: Out = None, plot: Plot = None) -> None:
+    """Measure matching and covering of keyword filters beside a scan."""
+    _compare(["keywords"], quick, json, out, plot)
+
+
+@app.command()
+def routing(quick: Quick = False, json: Json = False, out: Out = None, plot: Plot = None) -> None:
+    """Measure subscriptions at a broker and in networks, beside scans and the simplest strategies."""
+    _compare(["routing"], quick, json, out, plot)
+
+
+@app.command()
+def planning(quick: Quick = False, json: Json = False, out: Out = None, plot: Plot = None) -> None:
+    """Measure the graph work of planning beside plain Python, and plans beside one tree."""
+    _compare(["planning"], quick, json, out, plot)
+
+
+@app.command()
+def pipeline(quick: Quick = False, json: Json = False, out: Out = None, plot: Plot = None) -> None:
+    """Measure matching and routing tables on Spark beside a join and plain Python."""
+    _compare(["pipeline"], quick, json, out, plot)
+
+
+@app.command("all")
+def everything(
+    quick: Quick = False,
+    json: Json = False,
+    out: Out = None,
+    plot: Plot = None,
+    part: Annotated[
+        list[str] | None, typer.Option("--part", help="Only this part; may be given several times.")
+    ] = None,
+) -> None:
+    """Measure the whole system: every part beside another way, and how costs grow with size.
+
+    Takes about a quarter of an hour on two free cores, two minutes with --quick. A part that cannot run here says
+    so, and the others go on. Fails if answers differ.
+    """
+    from covey.bench.parts import PARTS
+
+    for name in part or ():
+        if name not in PARTS:
+            raise ConfigError(f"--part {name!r:.40} is not one of {', '.join(PARTS)}")
+    _compare([name for name in PARTS if not part or name in part], quick, json, out, plot)
+
+
+@app.command("plot")
+def draw(
+    rows: Saved,
+    output: Annotated[Path, typer.Option(metavar="FILE", help="An SVG or PNG file.")] = Path("growth.svg"),
+) -> None:
+    """Draw how costs grow, from figures that were saved by `--out`."""
+    from covey.bench.comparison import load
+    from covey.bench.picture import check_picture, write_picture
+
+    check_picture(output)
+    write_picture(load(rows).comparisons, output)
+    typer.echo(str(output))
+
+
+@app.command()
+def document(
+    rows: Saved,
+    output: Annotated[Path, typer.Option(metavar="FILE", help="A page with a place for the figures.")] = Path(
+        "docs/performance.md"
+    ),
+) -> None:
+    """Put saved figures into a page, between its markers, and the picture into `images` beside it."""
+    from covey.bench.comparison import load
+    from covey.bench.document import PICTURE, write_block
+    from covey.bench.picture import write_picture
+
+    run = load(rows)
+    write_block(run, output, PICTURE)
+    write_picture(run.comparisons, output.parent / PICTURE)
+    typer.echo(str(output))
+
+
+def _compare(names: list[str], quick: bool, json: bool, out: Path | None, plot: Path | None) -> None:
+    # Loaded here: a benchmark brings the compiler and every index, which no other command needs.
+    from covey.bench import parts
+    from covey.bench.comparison import save
+    from covey.bench.picture import check_picture, write_picture
+    from covey.bench.tables import GROWTH, RATIOS, growth_lines, ratio_lines
+
+    if plot is not None:
+        check_picture(plot)
+    if out is not None and (not out.parent.is_dir() or out.is_dir()):
+        raise ConfigError(f"--out {str(out)!r:.80}: expected a file in a directory that is there")
+    with progress("Measuring") as report:
+        run = parts.run(names, report, quick=quick)
+    if out is not None:
+        save(run, out)
+    if plot is not None:
+        write_picture(run.comparisons, plot)
+    if json:
+        print_json(run)
+    else:
+        print_table("Beside others, at the largest size", RATIOS, ratio_lines(run.comparisons))
+        print_table("Growth: the exponent of the size", GROWTH, growth_lines(run.comparisons))
+    if run.differing:
+        raise CoveyError("answers differ; the figures mean nothing")
 
 
 def _bench(name: str, title: str, sizes: list[int] | None, json: bool) -> None:

@@ -59,6 +59,18 @@ def print_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
         Console().print(table)
 
 
+def print_table(title: str, heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """Print lines of text as a table; nothing if there are none."""
+    if not lines:
+        return
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for head in heads:
+        table.add_column(head)
+    for line in lines:
+        table.add_row(*map(escape, line))
+    wide_console().print(table)
+
+
 def column_title(name: str) -> str:
     """Return a field's name as a heading: `match_us` is `match µs`."""
     return name.replace("_us", " µs").replace("_", " ")

@@ -1,8 +1,0 @@
-"""The same as `covey bench match`, with sizes as arguments."""
-
-import sys
-
-from covey.cli import run
-
-sizes = [part for size in sys.argv[1:] for part in ("--size", size)]
-sys.exit(run(["bench", "match", *sizes]))
