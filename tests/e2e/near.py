@@ -13,7 +13,7 @@ from covey.broker.config import BrokerConfig
 from covey.broker.server import Broker
 from covey.wire.connection import Connection
 from covey.wire.events import Envelope, encode_content, encode_delivery, encode_event, envelope_of
-from covey.wire.frames import Kind, frame
+from covey.wire.frames import Kind, framed
 from covey.wire.lanes import Bounds
 from covey.wire.messages import (
     Goodbye,
@@ -94,7 +94,7 @@ class Scripted:
             event = encode_event(packed, data, family=family, publisher=7, number=number + 1)
             place = None if position is None else position + number
             one = encode_delivery(event, [sid], place)
-            self.connections[-1].send_events(frame(one[0], one[1:]))
+            self.connections[-1].send_events(framed(one))
 
     def cut(self) -> None:
         """Break every link."""

@@ -19,7 +19,7 @@ from covey.client.client import connect
 from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Sync
 from covey.routing.router import Router
 from covey.wire.events import ENVELOPE
-from covey.wire.frames import MAX_FRAME, VERSION, Kind, Splitter, frame
+from covey.wire.frames import MAX_FRAME, VERSION, Kind, Splitter, frame, framed
 from covey.wire.messages import Hello, Welcome, decode_life, encode, encode_routed
 from covey.wire.overlay import Attach, LinkState, States, encode_overlaid
 from covey.wire.plans import encode_plan
@@ -85,7 +85,7 @@ def neighbour_frames(number: int) -> list[bytes]:
     frames = [frame(Kind.ROUTE, encode_routed(message)) for message in ROUTED]
     frames += [frame(Kind.OVERLAY, encode_overlaid(said)) for said in OVERLAID]
     frames += [frame(Kind.PLAN, encode_plan(said)) for said in PLANNED]
-    return frames + [frame(event[0], event[1:]) for event in EVENTS]
+    return frames + [framed(event) for event in EVENTS]
 
 
 def stranger_frames(number: int) -> list[bytes]:

@@ -128,17 +128,17 @@ class Mesh:
 
     def connect(self, a: str, b: str, on_tree: bool) -> None:
         for here, there in ((a, b), (b, a)):
-            self.exchanges[here].connected(self.neighbours[here, there])
+            self.exchanges[here].links.connected(self.neighbours[here, there])
             if on_tree:
-                self.exchanges[here].neighbour_up(self.neighbours[here, there])
+                self.exchanges[here].links.up(self.neighbours[here, there])
 
     def disconnect(self, a: str, b: str) -> None:
         """Cut a link for good, and lose what is on it."""
         for here, there in ((a, b), (b, a)):
             exchange = self.exchanges[here]
-            exchange.disconnected(there)
-            exchange.neighbour_down(there)
-            exchange.given_up(there)
+            exchange.links.disconnected(there)
+            exchange.links.down(there)
+            exchange.links.given_up(there)
             self.ports[here, there].lanes = Lanes(Bounds())
 
     def client(self, broker: str) -> Attached:

@@ -20,8 +20,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covey.broker.config import BrokerConfig, changed
-from covey.broker.exchange import Limits
 from covey.broker.peers import Client, Neighbour
+from covey.broker.requests import Limits
 from covey.wire.connection import Connection
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
     taken, refused = changed(old, new)
     config = broker.config = replace(old, **{name: getattr(new, name) for name in taken})
     exchange = broker.exchange
-    exchange.limits = Limits(config.max_subscriptions, config.max_advertisements)
+    exchange.requests.limits = Limits(config.max_subscriptions, config.max_advertisements)
     broker.inbox.congested_at, broker.inbox.calm_at = config.congested_at, config.calm_at
     broker.overlay.max_brokers = config.max_brokers
     broker.links.forget_after_s = config.forget_after_s

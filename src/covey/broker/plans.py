@@ -29,12 +29,15 @@ class Place(Protocol):
 
     broker: str
     epochs: Epochs
-    attached: dict[Link, None]
     now_s: float
 
     @property
     def neighbours(self) -> Mapping[Link, Neighbour]:
         """The brokers to which there is a connection."""
+
+    @property
+    def attached(self) -> Mapping[Link, None]:
+        """The neighbours whose links are on the overlay's tree, in order."""
 
     def carry_out_all(self, outputs: Outputs) -> None:
         """Carry out what routers say."""

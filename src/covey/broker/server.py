@@ -23,7 +23,7 @@ from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, LinkConfig
 from covey.broker.dialling import Dialler
 from covey.broker.durable_requests import open_durable
 from covey.broker.epochs import Epochs, router_maker
-from covey.broker.exchange import Exchange, Limits
+from covey.broker.exchange import Exchange
 from covey.broker.inbox import Inbox
 from covey.broker.keeping import keep_state, load_state
 from covey.broker.links import Links
@@ -32,6 +32,7 @@ from covey.broker.overlay import Overlay
 from covey.broker.peers import Client, Neighbour
 from covey.broker.permissions import Permissions
 from covey.broker.pressure import Pressure
+from covey.broker.requests import Limits
 from covey.broker.samples import Samples
 from covey.broker.security import Security
 from covey.broker.sight import Sight

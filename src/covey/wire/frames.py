@@ -50,6 +50,11 @@ def frame(kind: int, body: bytes) -> bytes:
     return _HEAD.pack(len(body) + 1, kind) + body
 
 
+def framed(one: bytes) -> bytes:
+    """Return a frame that is there with its kind first, as splitters give them, with its length before it."""
+    return LENGTH.pack(len(one)) + one
+
+
 class Splitter:
     """Cuts what arrives into frames, without their lengths; ProtocolError for one that is too long or empty."""
 
