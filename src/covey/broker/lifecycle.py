@@ -114,7 +114,7 @@ def _bound(connection: Connection, peer: Client | Neighbour | None, config: Brok
 
 
 def _change_links(broker: Broker, old: BrokerConfig) -> None:
-    broker.exchange.now_s = asyncio.get_running_loop().time()
+    broker.tell_time()
     for gone in broker.links.configure(broker.config.links):
         connection = broker.connection_of(gone.name)
         if connection is not None:

@@ -5,7 +5,6 @@ What can be long is in `lists`, in pages.
 
 from __future__ import annotations
 
-import asyncio
 import resource
 import sys
 import time
@@ -175,7 +174,7 @@ class Sight:
 
     def plans(self) -> Plans:
         """Return what installs plans, at the time of now."""
-        self.broker.exchange.now_s = asyncio.get_running_loop().time()
+        self.broker.tell_time()
         return self.broker.exchange.plans
 
     def plan_file(self) -> bytes:
