@@ -26,8 +26,9 @@ from covey.broker.durable_outboxes import WINDOW, Outboxes
 from covey.broker.durable_site import SURE, Site
 from covey.broker.durable_subscriptions import LINK, DurableSubscriptions
 from covey.broker.peers import Client
-from covey.broker.store import Entry, Keep, Store, StoreError
-from covey.errors import CoveyError, ProtocolError
+from covey.broker.store import Store
+from covey.broker.store_operations import Entry, Keep
+from covey.errors import CoveyError, ProtocolError, StoreError
 from covey.routing.messages import Key, Link, LinkUp, Publish
 from covey.routing.outputs import Deliver, Output
 from covey.wire.confirming import MOST, Name, decode_acknowledge, encode_taken

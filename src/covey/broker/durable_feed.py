@@ -12,8 +12,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from covey.broker.store import Release, Store, StoreError
-from covey.errors import CoveyError
+from covey.broker.store import Store
+from covey.broker.store_operations import Release
+from covey.errors import CoveyError, StoreError
 
 log = logging.getLogger("covey.broker")
 

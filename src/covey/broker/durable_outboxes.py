@@ -19,7 +19,8 @@ from typing import Final
 from covey.broker.durable_feed import Feed
 from covey.broker.durable_site import SURE, Site
 from covey.broker.durable_sure import Sure
-from covey.broker.store import Forget, Owner, Store
+from covey.broker.store import Store
+from covey.broker.store_operations import Forget, Owner
 from covey.errors import ProtocolError
 from covey.routing.messages import ADVERTISEMENTS, Advertise, Link, Message, Probe, Publish, Sync
 from covey.wire.confirming import Name, decode_taken

@@ -19,7 +19,8 @@ from typing import Final
 from covey.broker.durable_feed import Feed
 from covey.broker.durable_limits import QueueLimits
 from covey.broker.peers import Client
-from covey.broker.store import Forget, Owner, Store
+from covey.broker.store import Store
+from covey.broker.store_operations import Forget, Owner
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import CoveyError
