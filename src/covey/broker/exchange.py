@@ -25,7 +25,7 @@ from covey.broker.flow import Flow
 from covey.broker.neighbour_links import NeighbourLinks, Used
 from covey.broker.peers import Client, Neighbour
 from covey.broker.plans import OWN, Plans
-from covey.broker.requests import Limits, Requests, reply
+from covey.broker.requests import Limits, Requests
 from covey.broker.sampling import Sampler
 from covey.errors import EventError, ProtocolError
 from covey.routing.messages import Congestion, Echo, Key, Link, LinkDown, LinkUp, Message
@@ -190,8 +190,7 @@ class Exchange:
                 raise ProtocolError("an event has another publisher than the client that sends it")
             allowed = client.permissions.publish
             if allowed is not None and not allowed.matches(publish.event):
-                client.refused += 1
-                reply(client, 0, f"{client.permissions.name} may not publish this event", envelope.number)
+                client.refuse(envelope.number, f"{client.permissions.name} may not publish this event")
                 return
             if self.sampler is not None and self.sampler.takes(envelope.publisher, envelope.number):
                 content = one[ENVELOPE.size : ENVELOPE.size + envelope.content_length]

@@ -7,7 +7,9 @@ from typing import Protocol
 
 from covey.broker.permissions import EVERYTHING, Permissions
 from covey.routing.messages import Key, Link
+from covey.wire.frames import Kind
 from covey.wire.lanes import Verdict
+from covey.wire.messages import Reply, encode
 
 
 class Port(Protocol):
@@ -51,6 +53,11 @@ class Client:
         except ValueError:
             return None
         return sid if self.keys.get(sid) == key else None
+
+    def refuse(self, event: int, reason: str) -> None:
+        """Tell it that an event of its own is not taken."""
+        self.refused += 1
+        self.port.send(Kind.REPLY, encode(Reply(0, reason, event)))
 
 
 @dataclass

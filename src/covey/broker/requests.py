@@ -41,10 +41,9 @@ class Limits:
     advertisements: int = 1_000
 
 
-def reply(client: Client, request: int, error: str = "", event: int = 0) -> None:
-    """Answer a request, or refuse an event."""
+def _reply(client: Client, request: int, error: str = "") -> None:
     # Behind the events that were delivered before: after the answer, what was asked for holds for all that come.
-    client.port.send(Kind.REPLY, encode(Reply(request, error, event)), barrier=True)
+    client.port.send(Kind.REPLY, encode(Reply(request, error)), barrier=True)
 
 
 class Requests:
@@ -62,13 +61,13 @@ class Requests:
         except ProtocolError:
             raise
         except CoveyError as error:
-            reply(client, request.request, str(error))
+            _reply(client, request.request, str(error))
 
     def echoed(self, client: Client, echo: Echo) -> None:
         """A probe of a client has come back: what it asked for is in force everywhere."""
         request = client.flushes.pop(echo.id, None)
         if request is not None:
-            reply(client, request)
+            _reply(client, request)
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
@@ -83,7 +82,7 @@ class Requests:
             subscribe(self._exchange.durable, client, request, filter, _answer_to(client, request.request))
             return
         self._add(client, request.sid, filter)
-        reply(client, request.request)
+        _reply(client, request.request)
 
     def _add(self, client: Client, sid: int, filter: Filter) -> None:
         key = client.keys[sid] = client.key_of(sid)
@@ -101,7 +100,7 @@ class Requests:
         client.replaced += 1
         self._add(client, request.sid, filter)
         self._exchange.drive(Unsubscribe(old), client.link)
-        reply(client, request.request)
+        _reply(client, request.request)
 
     def _unsubscribe(self, client: Client, request: UnsubscribeRequest) -> None:
         key, durable = client.keys.pop(request.sid, None), self._exchange.durable
@@ -111,7 +110,7 @@ class Requests:
         if key is None:
             raise ProtocolError(f"there is no subscription {request.sid}")
         self._exchange.drive(Unsubscribe(key), client.link)
-        reply(client, request.request)
+        _reply(client, request.request)
 
     # -- advertisements --------------------------------------------------------------------------------------
 
@@ -129,14 +128,14 @@ class Requests:
         self._exchange.drive(Advertise(key, filter), client.link)
         if self._exchange.durable is not None:
             self._exchange.durable.advertised(client.link)
-        reply(client, request.request)
+        _reply(client, request.request)
 
     def _unadvertise(self, client: Client, request: UnadvertiseRequest) -> None:
         key = client.advertised.pop(request.aid, None)
         if key is None:
             raise ProtocolError(f"there is no advertisement {request.aid}")
         self._exchange.drive(Unadvertise(key), client.link)
-        reply(client, request.request)
+        _reply(client, request.request)
 
     # -- flushes ---------------------------------------------------------------------------------------------
 
@@ -158,7 +157,7 @@ def _allowed(client: Client, encoded: bytes) -> Filter:
 
 
 def _answer_to(client: Client, request: int) -> Callable[[str], None]:
-    return lambda error: reply(client, request, error)
+    return lambda error: _reply(client, request, error)
 
 
 _HANDLERS: Final[dict[type, Callable[..., None]]] = {
