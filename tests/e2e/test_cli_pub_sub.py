@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from tests.e2e.near import Scripted, broker, free_port, url
+from tests.e2e.near import Scripted, free_port, url
 
 import covey
 from covey import cli
@@ -27,21 +27,6 @@ class Done(NamedTuple):
 
 
 Ask = Callable[..., Done]
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    calls = Calls("broker")
-
-    async def start() -> object:
-        one = broker()
-        await one.start()
-        return one
-
-    one = calls.call(start())
-    yield url(one.port)
-    calls.call(one.stop())
-    calls.stop()
 
 
 @pytest.fixture

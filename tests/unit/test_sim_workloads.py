@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.hashing import said_under_hash_seeds
 
 from covey.core.attributes.filter import AttributeFilter
 from covey.core.filter import Filter
@@ -163,20 +160,7 @@ def test_every_event_is_within_an_advertisement_of_its_broker(kind: str) -> None
 
 def test_scripts_do_not_depend_on_hashing() -> None:
     program = "from tests.unit.test_sim_workloads import digest; print(digest())"
-    said = []
-    for hashing in ("0", "1"):
-        environment = os.environ | {"PYTHONHASHSEED": hashing}
-        run = subprocess.run(
-            [sys.executable, "-c", program],
-            env=environment,
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-        said.append(run.stdout.strip())
-    assert said == [digest(), digest()]
+    assert said_under_hash_seeds(program) == [f"{digest()}\n"] * 2
 
 
 def test_more_events_leave_the_subscriptions_as_they_were() -> None:
