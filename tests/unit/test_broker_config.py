@@ -122,7 +122,7 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, pr
 def test_mistakes_of_strategies_name_them(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"strategy: expected one of .*did you mean covering\?"):
         config_of({"name": "a", "strategy": "coverin"}, "f")
-    with pytest.raises(ConfigError, match="options: covering does not take them"):
+    with pytest.raises(ConfigError, match="options: the strategy covering has no setting 'depth'"):
         config_of({"name": "a", "options": {"depth": 3}}, "f")
 
 

@@ -31,6 +31,7 @@ publisher has a name, nothing can be promised, and all is as in active covering.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Final, Literal
 
 import msgspec
@@ -63,10 +64,11 @@ class Incremental(Covering):
     description = (
         "covering that keeps a filter that left, near publishers, rather than tell a burst of what it covered"
     )
+    options = tuple(field.name for field in fields(Settings))
 
     def __init__(self, site: Site, **options: Any) -> None:
         super().__init__(site)
-        self.settings = Settings.of(options)
+        self.settings = Settings(**options)
         self.window = Window(self.settings.window_s, self.settings.window_rows, self.settings.minimum_samples)
         self._kept: dict[Link, KeptTowards] = {}
 
