@@ -122,7 +122,7 @@ def test_words_and_documents(ask: Ask, address: str) -> None:
         assert documents.end() == (0, "<news><item/></news>\n", "")
 
 
-def test_mistakes_are_one_line(ask: Ask, address: str) -> None:
+def test_mistakes_are_one_line(ask: Ask) -> None:
     nobody = url(free_port())
     assert_one_line(ask("pub", "a=1", "-s", nobody), "no broker can be reached at")
     assert_one_line(ask("sub", "a = 1", "-s", nobody), "no broker can be reached at")

@@ -119,7 +119,7 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, pr
     assert str(error.value) == problem
 
 
-def test_mistakes_of_strategies_name_them(tmp_path: Path) -> None:
+def test_mistakes_of_strategies_name_them() -> None:
     with pytest.raises(ConfigError, match=r"strategy: expected one of .*did you mean covering\?"):
         config_of({"name": "a", "strategy": "coverin"}, "f")
     with pytest.raises(ConfigError, match="options: the strategy covering has no setting 'depth'"):

@@ -28,7 +28,6 @@ class Feed:
 
     def __init__(self, store: Store, owner: int, messages: int, size: int) -> None:
         self.owner = owner
-        self.resent = 0
         self._store = store
         self._most, self._most_bytes = messages, size
         self._transmit: Transmit | None = None
@@ -127,10 +126,9 @@ class Feed:
                 break
         self.confirm(done, now_s)
 
-    def redeliver(self, before_s: float, now_s: float) -> int:
-        """Send again what was sent before a time and is not confirmed; return how many they are."""
+    def redeliver(self, before_s: float, now_s: float) -> None:
+        """Send again what was sent before a time and is not confirmed."""
         late = [position for position, (_, sent_s) in self._under_way.items() if sent_s <= before_s]
-        again = 0
         for position in late:
             rows = self._store.read(self.owner, position - 1, 1)
             if self._transmit is None:
@@ -138,11 +136,8 @@ class Feed:
             if rows and rows[0][0] == position:
                 self._under_way[position] = (self._under_way[position][0], now_s)
                 self._transmit(position, rows[0][1])
-                again += 1
             else:
                 self._drop(position)
-        self.resent += again
-        return again
 
     def _has_room(self) -> bool:
         return len(self._under_way) < self._most and self._under_way_bytes < self._most_bytes

@@ -96,7 +96,7 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
     broker.links.forget_after_s = config.forget_after_s
     logging.getLogger("covey").setLevel(config.log_level.upper())
     if "links" in taken:
-        _change_links(broker, old)
+        _change_links(broker)
     for connection, peer in broker.peers.items():
         _bound(connection, peer, config)
     if taken:
@@ -113,7 +113,7 @@ def _bound(connection: Connection, peer: Client | Neighbour | None, config: Brok
         connection.lanes.bounds = config.bounds()
 
 
-def _change_links(broker: Broker, old: BrokerConfig) -> None:
+def _change_links(broker: Broker) -> None:
     broker.tell_time()
     for gone in broker.links.configure(broker.config.links):
         connection = broker.connection_of(gone.name)

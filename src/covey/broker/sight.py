@@ -36,7 +36,6 @@ class Sight:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self._started_s = time.monotonic()
-        self.started_at = time.time()
 
     # -- what there is ---------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ def print_outcome(
 ) -> None:
     """Print the alternatives, the recommendation, what was set aside, and where the files are."""
     wide = wide_console()
-    wide.print(alternatives_table(outcome, summary))
+    wide.print(alternatives_table(summary))
     if advice is not None:
         wide.print(advice_table(advice))
         typer.echo(advice.sentence)
@@ -73,7 +73,7 @@ def print_outcome(
     typer.echo(f"report  {report}")
 
 
-def alternatives_table(outcome: Outcome, summary: Summary) -> Table:
+def alternatives_table(summary: Summary) -> Table:
     """Return the alternatives, cheapest first, with what each saves against what runs now."""
     from covey.advisor.summary import saving_text
 

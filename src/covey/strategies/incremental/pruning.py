@@ -320,14 +320,12 @@ class Incremental(Covering):
         self, publish: Publish, source: Link, links: Sequence[Link], local: Sequence[Place]
     ) -> float:
         """Return the event's distance behind this broker: how far back more than one subscription wanted it."""
-        if self.interested(publish, source, links, local) >= 2:
+        if self.interested(publish, links, local) >= 2:
             return 0.0
         return publish.distance + 1.0 if source in self._told else FAR
 
-    def interested(
-        self, publish: Publish, source: Link, links: Sequence[Link], local: Sequence[Place]
-    ) -> int:
-        """Return how many subscriptions want the event, a neighbour's that it came from not counted; 2 if more do."""
+    def interested(self, publish: Publish, links: Sequence[Link], local: Sequence[Place]) -> int:
+        """Return how many subscriptions here and behind `links` want the event; 2 if more do."""
         if local or len(links) != 1:
             return min(len(local) + len(links), 2)
         return min(sum(place[0] == links[0] for place in self.table.matching(publish.event)), 2)
