@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from covey.errors import ProtocolError
 
-MOST: Final = 4_096  # names in a frame
+MOST: Final = 4_096  # names or positions in a frame
 
 _COUNT: Final = Struct("<I")
 _NAME: Final = Struct("<QQ")
