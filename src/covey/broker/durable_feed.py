@@ -26,10 +26,10 @@ Transmit = Callable[[int, bytes], None]  # a position and the event's frame
 class Feed:
     """One consumer's events; see the module's text."""
 
-    def __init__(self, store: Store, owner: int, messages: int, size: int) -> None:
+    def __init__(self, store: Store, owner: int, window: int, window_bytes: int) -> None:
         self.owner = owner
         self._store = store
-        self._most, self._most_bytes = messages, size
+        self._most, self._most_bytes = window, window_bytes
         self._transmit: Transmit | None = None
         self._under_way: dict[int, tuple[int, float]] = {}  # position: size, and when it was sent
         self._under_way_bytes = 0

@@ -189,7 +189,7 @@ class Outboxes:
             under_way[envelope.publisher, envelope.number] = position
             neighbour.sent += 1
             # In the lane of control: it is never dropped there, and the window bounds it.
-            neighbour.port.send(Kind.EVENT, frame[1:])
+            neighbour.outlet.send(Kind.EVENT, frame[1:])
 
         self._feeds[link].attach(send, self._site.now_s)
 
@@ -210,7 +210,7 @@ class Outboxes:
     def _tell_whole(self, link: Link, whole: bool) -> None:
         neighbour = self._site.neighbours.get(link)
         if neighbour is not None and link in self._site.attached:
-            neighbour.port.send(Kind.WHOLE, b"\1" if whole else b"\0")
+            neighbour.outlet.send(Kind.WHOLE, b"\1" if whole else b"\0")
 
     def _ask(self, probe: str) -> None:
         epochs = self._site.epochs

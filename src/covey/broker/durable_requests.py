@@ -37,7 +37,7 @@ def confirm_without_store(peer: Client | Neighbour, envelope: Envelope) -> None:
         peer.refuse(envelope.number, NO_STORE)
     else:
         for body in encode_taken([(envelope.publisher, envelope.number)]):
-            peer.port.send(Kind.TAKEN, body)
+            peer.outlet.send(Kind.TAKEN, body)
 
 
 def subscribe(

@@ -46,7 +46,7 @@ class Senders:
         peer = self._site.clients.get(source) or self._site.neighbours.get(source)
         if peer is not None:
             for body in encode_taken(names):
-                peer.port.send(Kind.TAKEN, body)
+                peer.outlet.send(Kind.TAKEN, body)
 
     def flush(self) -> None:
         """Say what was taken."""

@@ -147,7 +147,7 @@ class DurableSubscriptions:
             self._leave(one)
             if old is not client:
                 reason = f"the durable subscription {one.owner.name} is attached by another connection now"
-                old.port.send(Kind.REPLY, encode(Reply(0, reason)))
+                old.outlet.send(Kind.REPLY, encode(Reply(0, reason)))
         one.client, one.sid = client, sid
         self._known.setdefault(client.link, {})[sid] = one
 
@@ -158,7 +158,7 @@ class DurableSubscriptions:
 
         def deliver(position: int, frame: bytes) -> None:
             # In the lane of control: it is never dropped there, and the window bounds it.
-            client.port.send(Kind.DELIVERY, encode_delivery(frame, (sid,), position)[1:])
+            client.outlet.send(Kind.DELIVERY, encode_delivery(frame, (sid,), position)[1:])
             client.delivered += 1
 
         def done(error: CoveyError | None) -> None:

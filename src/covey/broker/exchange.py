@@ -1,7 +1,7 @@
 """Exchange: a router, driven by frames; the daemon without its sockets.
 
 It reads what clients and neighbours say, gives it to the router, and carries out what the router answers, all of it at
-once and in order. It knows no clock and no sockets: time is an argument, and a link is a `Port`. What a peer may not
+once and in order. It knows no clock and no sockets: time is an argument, and a link is an `Outlet`. What a peer may not
 say is a ProtocolError, upon which the caller ends that peer's link.
 
 Events are handled here, one by one, or many at once by `flow`. What clients ask for is in `requests`, what neighbours'
@@ -267,7 +267,7 @@ class Exchange:
         for first in range(0, len(sids), MOST_SIDS):
             assert client is not None, "whose subscriptions have numbers"
             client.delivered += 1
-            client.port.send_events(framed(encode_delivery(one, sids[first : first + MOST_SIDS])))
+            client.outlet.send_events(framed(encode_delivery(one, sids[first : first + MOST_SIDS])))
 
     def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
         """An event is for subscriptions that no connected client has: for durable ones, or nobody can be told."""

@@ -202,12 +202,12 @@ class Links:
             return
         some = tuple(states)
         for at in range(0, len(some), CHUNK):
-            link.neighbour.port.send(Kind.OVERLAY, encode_overlaid(States(some[at : at + CHUNK])))
+            link.neighbour.outlet.send(Kind.OVERLAY, encode_overlaid(States(some[at : at + CHUNK])))
 
     def _say(self, link: Link, said: Overlaid) -> None:
         assert link.neighbour is not None
         # Behind the events too: they belong to what was said before.
-        link.neighbour.port.send(Kind.OVERLAY, encode_overlaid(said), barrier=True)
+        link.neighbour.outlet.send(Kind.OVERLAY, encode_overlaid(said), barrier=True)
 
     # -- the tree --------------------------------------------------------------------------------------------
 

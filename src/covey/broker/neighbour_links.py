@@ -162,11 +162,11 @@ class NeighbourLinks:
         if isinstance(message, Publish):
             assert envelope is not None, "an event is sent on when one has come"
             neighbour.sent += 1
-            neighbour.port.send_events(framed(forwarded(one, envelope, message, epoch)))
+            neighbour.outlet.send_events(framed(forwarded(one, envelope, message, epoch)))
         else:
             barrier = isinstance(message, _BEHIND_EVENTS)
             self._exchange.counters[_OUT[type(message)]] += 1
-            neighbour.port.send(Kind.ROUTE, encode_routed(message, epoch), barrier=barrier)
+            neighbour.outlet.send(Kind.ROUTE, encode_routed(message, epoch), barrier=barrier)
 
     # -- echoes in place of neighbours that are away ---------------------------------------------------------
 

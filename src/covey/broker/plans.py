@@ -84,7 +84,7 @@ class Plans:
 
     def _say(self, neighbour: Neighbour, said: PlanMessage) -> None:
         # Behind the events that set out before it.
-        neighbour.port.send(Kind.PLAN, encode_plan(said), barrier=True)
+        neighbour.outlet.send(Kind.PLAN, encode_plan(said), barrier=True)
 
     def _flood(self, said: PlanMessage, not_to: Link = "") -> None:
         for link, neighbour in self._place.neighbours.items():

@@ -43,7 +43,7 @@ class Limits:
 
 def _reply(client: Client, request: int, error: str = "") -> None:
     # Behind the events that were delivered before: after the answer, what was asked for holds for all that come.
-    client.port.send(Kind.REPLY, encode(Reply(request, error)), barrier=True)
+    client.outlet.send(Kind.REPLY, encode(Reply(request, error)), barrier=True)
 
 
 class Requests:

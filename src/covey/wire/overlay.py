@@ -19,7 +19,7 @@ from covey.wire.decoding import decoder
 
 LAST_SEQUENCE: Final = 1 << 62  # whoever hears of itself speaks louder, and must find a number for that
 
-Peer: TypeAlias = tuple[int, bool]  # the link's priority, and whether it is up
+LinkStatus: TypeAlias = tuple[int, bool]  # the link's priority, and whether it is up
 
 
 class LinkState(msgspec.Struct, frozen=True, array_like=True):
@@ -27,7 +27,7 @@ class LinkState(msgspec.Struct, frozen=True, array_like=True):
 
     broker: str
     sequence: int
-    links: dict[str, Peer]
+    links: dict[str, LinkStatus]
 
 
 class States(msgspec.Struct, frozen=True, tag="states", array_like=True):
