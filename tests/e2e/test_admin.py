@@ -212,7 +212,7 @@ def test_totals_outlive_links() -> None:
 
 def test_slow_consumers_are_named() -> None:
     async def work() -> None:
-        bounds = Bounds(messages=100, bytes=1 << 20, policy=DROP_NEW)
+        bounds = Bounds(events=100, bytes=1 << 20, policy=DROP_NEW)
         async with AsyncExitStack() as stack:
             a, _ = await stack.enter_async_context(pair(client_bounds=bounds))
             session = await stack.enter_async_context(aiohttp.ClientSession())

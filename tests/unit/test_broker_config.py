@@ -57,7 +57,7 @@ def test_environment_wins_over_the_file_and_flags_over_both(file: Path) -> None:
     environment = {
         "COVEY_PORT": "7600",
         "COVEY_NAME": "rome",
-        "COVEY_CLIENT_BOUNDS_MESSAGES": "5",
+        "COVEY_CLIENT_BOUNDS_EVENTS": "5",
         "COVEY_ADVERTISEMENTS": "no",
         "COVEY_LINKS": "a=h:1,b",
         "COVEY_HYPOTHESIS_PROFILE": "none of our business",

@@ -236,9 +236,9 @@ class DurableSubscriptions:
         if one.is_trimmed:
             return
         count, size = self._store.waiting(one.owner.id)
-        if count <= limits.messages and size <= limits.bytes:
+        if count <= limits.events and size <= limits.bytes:
             return
-        over = max(count - limits.messages, -(-count * (size - limits.bytes) // max(size, 1)))
+        over = max(count - limits.events, -(-count * (size - limits.bytes) // max(size, 1)))
         self._drop(one, self._store.oldest(one.owner.id, over), "is too long", now_s)
 
     def tick(self, now_s: float) -> None:
