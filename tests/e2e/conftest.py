@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.e2e.helpers.nursery import Nursery
-from tests.e2e.near import broker, url
+from tests.e2e.helpers.scripted import broker, url
 
 from covey.broker.server import Broker
 from covey.broker.warming import warm_up

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from tests.e2e.near import Scripted, free_port, url
+from tests.e2e.helpers.running import free_port
+from tests.e2e.helpers.scripted import Scripted, url
 
 import covey
 from covey import cli

@@ -8,7 +8,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.e2e.near import Scripted, free_port, url
+from tests.e2e.helpers.running import free_port
+from tests.e2e.helpers.scripted import Scripted, url
 
 import covey
 from covey.client.calls import Calls

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from tests.e2e.helpers.pairs import run, until, url
+from tests.e2e.helpers.pairs import url
+from tests.e2e.helpers.running import eventually, run
 from tests.property.test_wire_garbage import EVENTS, OVERLAID, PLANNED, REQUESTS, ROUTED
 
 from covey.broker.config import BrokerConfig, LinkConfig
@@ -175,7 +176,7 @@ async def besiege(who: str, attacks: int, seed: int) -> None:
         elif who == "neighbour":
             assert {"control_in_greet", "control_in_sync", "control_in_subscribe"} <= heard
             assert broker.sight.totals()["events_received"] > 0
-        await until(lambda: len(broker.peers) == 1)
+        await eventually(lambda: len(broker.peers) == 1)
         assert broker.exchange.router.local_size() == 1
         assert len(broker.exchange.clients) == 1
         async with connect(url(broker)) as another:
