@@ -10,6 +10,7 @@
     ├── LinkError        no broker can be reached, or the link to it is gone
     ├── RefusedError     a broker understood a wish and does not grant it
     ├── TimedOutError    no answer came within the time that was given (also a TimeoutError)
+    ├── StoreError       something could not be kept on disk, or read from there
     └── SlowError        a subscription got events faster than its program took them
 
 Each is the caller's or a peer's fault and its text is one line for people: what is wrong, where, and a
@@ -91,6 +92,10 @@ class RefusedError(CoveyError):
 
 class TimedOutError(CoveyError, TimeoutError):
     """No answer came within the time that was given."""
+
+
+class StoreError(CoveyError):
+    """Something could not be kept on disk, or read from there."""
 
 
 class SlowError(CoveyError):

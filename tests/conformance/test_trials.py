@@ -6,11 +6,10 @@ A strategy is here because it is registered, and for no other reason. A failure 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
+from tests.hashing import said_under_hash_seeds
 
 import covey
 from covey.sim.trial import TOPOLOGIES, Trial, applies
@@ -86,16 +85,6 @@ for strategy in covey.strategies():
 
 
 def test_the_same_seed_gives_the_same_transcript_whatever_the_hash_seed() -> None:
-    digests = [
-        subprocess.run(
-            [sys.executable, "-c", DIGEST],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        ).stdout
-        for hash_seed in ("1", "4711")
-    ]
+    digests = said_under_hash_seeds(DIGEST)
     assert digests[0] == digests[1]
     assert len(digests[0].splitlines()) == len(covey.strategies())

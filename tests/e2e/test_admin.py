@@ -11,7 +11,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.e2e.helpers.pairs import admin_url, dialling, is_linked, run, until, url
+from tests.e2e.helpers.pairs import admin_url, dialling, is_linked, url
+from tests.e2e.helpers.running import eventually, run
 
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.credentials import hash_token
@@ -37,7 +38,7 @@ async def pair(**settings: Any) -> AsyncIterator[tuple[Broker, Broker]]:
             )
         )
         b = await stack.enter_async_context(Broker(dialling("b", a, admin=ADMIN, **settings)))
-        await until(lambda: is_linked(a, "b") and is_linked(b, "a"))
+        await eventually(lambda: is_linked(a, "b") and is_linked(b, "a"))
         yield a, b
 
 
@@ -112,7 +113,9 @@ def test_pages_show_what_is_there() -> None:
             at_a, at_b = Pages(session, a), Pages(session, b)
 
             assert await at_a.good("/healthz") == {"healthy": True, "broker": "a"}
-            await until(lambda: a.is_ready and b.is_ready)  # one of its neighbours is waited for, in vain
+            await eventually(
+                lambda: a.is_ready and b.is_ready
+            )  # one of its neighbours is waited for, in vain
             assert await at_a.good("/readyz") == {"ready": True, "broker": "a", "links_missing": ["gone"]}
             assert (await at_a.get("/readyz", links="1"))[0] == 503
             assert (await at_b.get("/readyz", links="1"))[0] == 200
@@ -170,7 +173,7 @@ def test_metrics_agree_with_what_happened() -> None:
                     await one.flush()
             await anext(events)
             await anext(events)
-            await until(lambda: not a.exchange.clients)
+            await eventually(lambda: not a.exchange.clients)
             at_a = read_metrics(await Pages(session, a).text("/metrics"))
             at_b = read_metrics(await Pages(session, b).text("/metrics"))
             assert at_a["covey_events_published_total"] == 4
@@ -203,7 +206,7 @@ def test_totals_outlive_links() -> None:
             await one.flush()
             assert a.sight.neighbour_totals()["b"]["sent"] == 1
             await b.stop()
-            await until(lambda: not a.exchange.neighbours)
+            await eventually(lambda: not a.exchange.neighbours)
             assert a.sight.neighbour_totals()["b"]["sent"] == 1
             assert a.tally.ended[-1].link == "b"
 
@@ -212,7 +215,7 @@ def test_totals_outlive_links() -> None:
 
 def test_slow_consumers_are_named() -> None:
     async def work() -> None:
-        bounds = Bounds(messages=100, bytes=1 << 20, policy=DROP_NEW)
+        bounds = Bounds(events=100, bytes=1 << 20, policy=DROP_NEW)
         async with AsyncExitStack() as stack:
             a, _ = await stack.enter_async_context(pair(client_bounds=bounds))
             session = await stack.enter_async_context(aiohttp.ClientSession())
@@ -225,7 +228,7 @@ def test_slow_consumers_are_named() -> None:
             for _ in range(400):
                 await one.publish({"a": 1}, b"x" * 50_000)
             await one.flush()
-            await until(lambda: a.sight.slow())
+            await eventually(lambda: a.sight.slow())
             varz = await pages.good("/varz")
             assert [row["link"] for row in varz["slow"]] == [link]
             metrics = read_metrics(await pages.text("/metrics"))

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from tests.e2e.near import Scripted, broker, free_port, url
+from tests.e2e.helpers.running import free_port
+from tests.e2e.helpers.scripted import Scripted, url
 
 import covey
 from covey import cli
@@ -27,21 +28,6 @@ class Done(NamedTuple):
 
 
 Ask = Callable[..., Done]
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    calls = Calls("broker")
-
-    async def start() -> object:
-        one = broker()
-        await one.start()
-        return one
-
-    one = calls.call(start())
-    yield url(one.port)
-    calls.call(one.stop())
-    calls.stop()
 
 
 @pytest.fixture
@@ -137,7 +123,7 @@ def test_words_and_documents(ask: Ask, address: str) -> None:
         assert documents.end() == (0, "<news><item/></news>\n", "")
 
 
-def test_mistakes_are_one_line(ask: Ask, address: str) -> None:
+def test_mistakes_are_one_line(ask: Ask) -> None:
     nobody = url(free_port())
     assert_one_line(ask("pub", "a=1", "-s", nobody), "no broker can be reached at")
     assert_one_line(ask("sub", "a = 1", "-s", nobody), "no broker can be reached at")

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 from tests.e2e.helpers.network import Live
-from tests.e2e.near import broker, eventually, run, url
+from tests.e2e.helpers.running import eventually, run
+from tests.e2e.helpers.scripted import broker, url
 
 import covey
 from covey import Received
@@ -42,7 +43,7 @@ def test_events_go_to_those_who_asked_for_them() -> None:
                     assert events.received == 10
                     assert events.dropped == 0
 
-    run(main)
+    run(main())
 
 
 def test_every_language_and_a_callback() -> None:
@@ -69,7 +70,7 @@ def test_every_language_and_a_callback() -> None:
             await first.unsubscribe()
             await second.drain()
 
-    run(main)
+    run(main())
 
 
 def test_a_callback_that_fails_is_told_and_goes_on() -> None:
@@ -91,7 +92,7 @@ def test_a_callback_that_fails_is_told_and_goes_on() -> None:
             await eventually(lambda: got == [1, 2])
         assert [str(error) for error in errors] == ["not this one"]
 
-    run(main)
+    run(main())
 
 
 def test_flush_means_in_force_in_the_whole_network() -> None:
@@ -107,7 +108,7 @@ def test_flush_means_in_force_in_the_whole_network() -> None:
             with pytest.raises(covey.CoveyError, match="no advertisement"):
                 await one.unadvertise(number)
 
-    run(main)
+    run(main())
 
 
 def test_replace_loses_nothing_and_repeats_nothing_while_events_flow() -> None:
@@ -138,7 +139,7 @@ def test_replace_loses_nothing_and_repeats_nothing_while_events_flow() -> None:
                 await two.flush()
                 assert not events.pending
 
-    run(main)
+    run(main())
 
 
 def test_after_replace_only_the_new_filter_counts() -> None:
@@ -159,7 +160,7 @@ def test_after_replace_only_the_new_filter_counts() -> None:
             with pytest.raises(covey.CoveyError, match="ended"):
                 await events.replace("x > 1")
 
-    run(main)
+    run(main())
 
 
 def test_drain_finishes_what_is_pending() -> None:
@@ -195,7 +196,7 @@ def test_drain_finishes_what_is_pending() -> None:
                 await two.flush()
             await two.close()
 
-    run(main)
+    run(main())
 
 
 def test_what_was_published_before_the_end_arrives() -> None:
@@ -209,7 +210,7 @@ def test_what_was_published_before_the_end_arrives() -> None:
                 while got < 5_000:
                     got += len(await events.next_many(5_000, 10.0))
 
-    run(main)
+    run(main())
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_what_is_too_much_is_dropped_and_told_once(policy: str, kept: list[int])
             await client.publish({"x": 77})
             assert (await events.next(1))["x"] == 77
 
-    run(main)
+    run(main())
 
 
 def test_too_much_can_end_a_subscription() -> None:
@@ -261,7 +262,7 @@ def test_too_much_can_end_a_subscription() -> None:
             assert not a.exchange.clients[next(iter(a.exchange.clients))].keys
             await events.unsubscribe()
 
-    run(main)
+    run(main())
 
 
 def test_refusals_reach_whom_they_concern() -> None:
@@ -288,7 +289,7 @@ def test_refusals_reach_whom_they_concern() -> None:
             with pytest.raises(covey.EventError, match="the broker takes 1,048,576"):
                 await client.publish({"x": 5}, bytes(2 << 20))
 
-    run(main)
+    run(main())
 
 
 def test_cancelling_leaves_nothing_behind() -> None:
@@ -315,7 +316,7 @@ def test_cancelling_leaves_nothing_behind() -> None:
                 await client.publish({"x": 5})
                 assert (await two)["x"] == 5
 
-    run(main)
+    run(main())
 
 
 def test_a_client_and_a_subscription_are_used_once() -> None:
@@ -343,4 +344,4 @@ def test_a_client_and_a_subscription_are_used_once() -> None:
             with pytest.raises(covey.LinkError, match="closed"):
                 await client.subscribe("x > 1")
 
-    run(main)
+    run(main())

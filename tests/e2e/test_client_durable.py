@@ -7,7 +7,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.e2e.near import broker, eventually, free_port, run, url
+from tests.e2e.helpers.running import eventually, free_port, run
+from tests.e2e.helpers.scripted import broker, url
 
 import covey
 from covey.broker.http.config import AdminConfig
@@ -41,7 +42,7 @@ def test_what_is_confirmed_reaches_a_worker_that_was_away(tmp_path: Path) -> Non
             with pytest.raises(covey.TimedOutError):
                 await events.next(0.3)
 
-    run(main)
+    run(main())
 
 
 def test_publishers_and_workers_outlive_their_broker(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_publishers_and_workers_outlive_their_broker(tmp_path: Path) -> None:
                 await worker.drain()
                 await client.close()
 
-    run(main)
+    run(main())
 
 
 def test_a_broker_without_a_disk_says_so() -> None:
@@ -80,7 +81,7 @@ def test_a_broker_without_a_disk_says_so() -> None:
             with pytest.raises(covey.RefusedError, match="data_dir"):
                 await client.subscribe("x > 0", durable="jobs")
 
-    run(main)
+    run(main())
 
 
 def test_posted_events_are_confirmed_when_they_are_on_disk(tmp_path: Path) -> None:
@@ -103,4 +104,4 @@ def test_posted_events_are_confirmed_when_they_are_on_disk(tmp_path: Path) -> No
                     assert answer.status == status, text
                     assert status == 403 or text == {"events": 1, "confirmed": True}
 
-    run(main)
+    run(main())

@@ -6,7 +6,8 @@ import asyncio
 import struct
 
 import pytest
-from tests.e2e.near import Scripted, broker, eventually, free_port, run, url
+from tests.e2e.helpers.running import eventually, free_port, run
+from tests.e2e.helpers.scripted import Scripted, broker, url
 
 import covey
 from covey import Received
@@ -69,7 +70,7 @@ def test_a_broker_that_starts_again_is_found_again() -> None:
             await one.close()
             await two.close()
 
-    run(main)
+    run(main())
 
 
 def test_any_of_several_brokers_will_do() -> None:
@@ -88,7 +89,7 @@ def test_any_of_several_brokers_will_do() -> None:
                 await other.publish({"x": 1})
                 assert (await events.next(5))["x"] == 1
 
-    run(main)
+    run(main())
 
 
 def test_nobody_at_an_address_is_one_clear_line() -> None:
@@ -101,7 +102,7 @@ def test_nobody_at_an_address_is_one_clear_line() -> None:
         with pytest.raises(covey.LinkError, match=r"nowhere\.invalid:7400"):
             await covey.connect("covey://nowhere.invalid")
 
-    run(main)
+    run(main())
 
 
 def test_a_broker_that_says_nothing_is_not_waited_for_for_ever() -> None:
@@ -122,7 +123,7 @@ def test_a_broker_that_says_nothing_is_not_waited_for_for_ever() -> None:
                 with pytest.raises(covey.TimedOutError, match="1 events are not confirmed"):
                     await client.publish({"x": 1}, confirm=True)
 
-    run(main)
+    run(main())
 
 
 def test_what_is_granted_too_late_is_given_back() -> None:
@@ -137,7 +138,7 @@ def test_what_is_granted_too_late_is_given_back() -> None:
             await eventually(lambda: slow.of(UnsubscribeRequest))
             assert slow.of(UnsubscribeRequest)[0].sid == asked.sid
 
-    run(main)
+    run(main())
 
 
 def test_a_goodbye_for_good_is_believed() -> None:
@@ -163,7 +164,7 @@ def test_a_goodbye_for_good_is_believed() -> None:
                 assert len(errors) == 1
             assert len(moody.hellos) == 1
 
-    run(main)
+    run(main())
 
 
 def test_links_that_break_at_once_are_not_made_again_in_a_hurry() -> None:
@@ -177,7 +178,7 @@ def test_links_that_break_at_once_are_not_made_again_in_a_hurry() -> None:
             assert 3 <= len(moody.hellos) <= 7
             moody.answer = lambda request: ""
 
-    run(main)
+    run(main())
 
 
 def test_giving_up_after_a_time() -> None:
@@ -194,7 +195,7 @@ def test_giving_up_after_a_time() -> None:
         await client.close()
         await never.close()
 
-    run(main)
+    run(main())
 
 
 def test_requests_that_a_break_cut_short_are_asked_again() -> None:
@@ -227,7 +228,7 @@ def test_requests_that_a_break_cut_short_are_asked_again() -> None:
             assert covey.decode(again.filter) == covey.parse("x > 5") == events.filter
             assert restored.sid == again.sid == events.sid
 
-    run(main)
+    run(main())
 
 
 def test_a_subscription_that_is_not_restored_ends_with_the_reason() -> None:
@@ -245,7 +246,7 @@ def test_a_subscription_that_is_not_restored_ends_with_the_reason() -> None:
             await eventually(lambda: len(errors) == 1)
             strict.answer = lambda request: ""
 
-    run(main)
+    run(main())
 
 
 def test_unconfirmed_events_are_sent_again_and_in_order() -> None:
@@ -273,7 +274,7 @@ def test_unconfirmed_events_are_sent_again_and_in_order() -> None:
             assert [content["n"] for content in contents] == [2, 3, 4, 6]
             assert {envelope.publisher for envelope in flaky.envelopes[6:]} == {1_002}
 
-    run(main)
+    run(main())
 
 
 def test_what_waits_for_a_link_is_bounded() -> None:
@@ -292,7 +293,7 @@ def test_what_waits_for_a_link_is_bounded() -> None:
         await client.close()
         await small.close()
 
-    run(main)
+    run(main())
 
 
 def test_a_publisher_is_held_back_and_goes_on() -> None:
@@ -315,7 +316,7 @@ def test_a_publisher_is_held_back_and_goes_on() -> None:
             await eventually(lambda: len(slow.hellos) == 2)
             assert await task == 1_000
 
-    run(main)
+    run(main())
 
 
 def test_durable_events_are_acknowledged_in_few_frames_also_after_a_break() -> None:
@@ -347,7 +348,7 @@ def test_durable_events_are_acknowledged_in_few_frames_also_after_a_break() -> N
             with pytest.raises(covey.CoveyError, match="has ended"):
                 await got[3].ack()
 
-    run(main)
+    run(main())
 
 
 def test_a_durable_subscription_waits_for_its_own_broker() -> None:
@@ -368,7 +369,7 @@ def test_a_durable_subscription_waits_for_its_own_broker() -> None:
             own.cut()
             await eventually(lambda: other.hellos)
 
-    run(main)
+    run(main())
 
 
 @pytest.mark.parametrize(
@@ -404,7 +405,7 @@ def test_addresses_with_secrets_keep_them() -> None:
                 ("", "bob", "x"),
             ]
 
-    run(main)
+    run(main())
     with pytest.raises(covey.ConfigError) as error:
         covey.connect("covey://ann:secret@host:port")
     assert "secret" not in str(error.value)

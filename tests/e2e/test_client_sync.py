@@ -5,31 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.e2e.near import Scripted, broker, free_port, url
+from tests.e2e.helpers.running import free_port
+from tests.e2e.helpers.scripted import Scripted, url
 
 import covey
 from covey.client.calls import Calls
 from covey.client.sync_subscription import SyncReceived
 from covey.errors import LinkError
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    calls = Calls("broker")
-
-    async def start() -> object:
-        one = broker()
-        await one.start()
-        return one
-
-    one = calls.call(start())
-    yield url(one.port)
-    calls.call(one.stop())
-    calls.stop()
 
 
 def until(is_true: object, limit_s: float = 10.0) -> None:

@@ -7,7 +7,8 @@ import json
 import re
 from pathlib import Path
 
-from tests.e2e.near import broker, eventually, run
+from tests.e2e.helpers.running import eventually, run
+from tests.e2e.helpers.scripted import broker
 
 from covey.broker.http.config import AdminConfig
 
@@ -49,4 +50,4 @@ def test_its_commands_post_and_listen() -> None:
                 ("4", {"total": 350}),
             ]
 
-    run(main)
+    run(main())

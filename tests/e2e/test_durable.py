@@ -312,7 +312,7 @@ def test_a_queue_beyond_its_limits_loses_its_oldest_events(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        limits = QueueLimits(messages=100)
+        limits = QueueLimits(events=100)
         async with stored(tmp_path, [], durable=limits) as net, reader_at(net, "a") as client:
             async with client.subscribe("n > 0", durable="mine"):
                 pass
@@ -329,7 +329,7 @@ def test_a_queue_beyond_its_limits_loses_its_oldest_events(
 # -- what cannot be ----------------------------------------------------------------------------------------------
 
 
-def test_without_a_store_nothing_is_confirmed_or_durable(tmp_path: Path) -> None:
+def test_without_a_store_nothing_is_confirmed_or_durable() -> None:
     async def main() -> None:
         async with Live(brokers=["a"]) as net, reader_at(net, "a") as client:
             with pytest.raises(RefusedError, match="keeps nothing"):

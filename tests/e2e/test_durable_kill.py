@@ -45,14 +45,12 @@ class Killed:
         self.confirmed: dict[str, list[int]] = {name: [] for name in self.names}
         self.got: dict[str, list[tuple[str, int]]] = {name: [] for name in self.names}
         self.is_publishing = True
-        self.kills = 0
 
     def start(self, name: str) -> None:
         self.processes[name] = self.nursery.start(self.configs[name])
 
     def kill(self, name: str) -> None:
         self.processes.pop(name).kill()
-        self.kills += 1
 
     def client(self, name: str, role: str) -> Client:
         return connect(

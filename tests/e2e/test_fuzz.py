@@ -9,7 +9,8 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from tests.e2e.helpers.pairs import run, until, url
+from tests.e2e.helpers.pairs import url
+from tests.e2e.helpers.running import eventually, run
 from tests.property.test_wire_garbage import EVENTS, OVERLAID, PLANNED, REQUESTS, ROUTED
 
 from covey.broker.config import BrokerConfig, LinkConfig
@@ -19,7 +20,7 @@ from covey.client.client import connect
 from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Sync
 from covey.routing.router import Router
 from covey.wire.events import ENVELOPE
-from covey.wire.frames import MAX_FRAME, VERSION, Kind, Splitter, frame
+from covey.wire.frames import MAX_FRAME, VERSION, Kind, Splitter, frame, framed
 from covey.wire.messages import Hello, Welcome, decode_life, encode, encode_routed
 from covey.wire.overlay import Attach, LinkState, States, encode_overlaid
 from covey.wire.plans import encode_plan
@@ -85,7 +86,7 @@ def neighbour_frames(number: int) -> list[bytes]:
     frames = [frame(Kind.ROUTE, encode_routed(message)) for message in ROUTED]
     frames += [frame(Kind.OVERLAY, encode_overlaid(said)) for said in OVERLAID]
     frames += [frame(Kind.PLAN, encode_plan(said)) for said in PLANNED]
-    return frames + [frame(event[0], event[1:]) for event in EVENTS]
+    return frames + [framed(event) for event in EVENTS]
 
 
 def stranger_frames(number: int) -> list[bytes]:
@@ -175,7 +176,7 @@ async def besiege(who: str, attacks: int, seed: int) -> None:
         elif who == "neighbour":
             assert {"control_in_greet", "control_in_sync", "control_in_subscribe"} <= heard
             assert broker.sight.totals()["events_received"] > 0
-        await until(lambda: len(broker.peers) == 1)
+        await eventually(lambda: len(broker.peers) == 1)
         assert broker.exchange.router.local_size() == 1
         assert len(broker.exchange.clients) == 1
         async with connect(url(broker)) as another:

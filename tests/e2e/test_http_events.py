@@ -12,7 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.e2e.near import broker, eventually, run, url
+from tests.e2e.helpers.running import eventually, run
+from tests.e2e.helpers.scripted import broker, url
 
 import covey
 from covey.broker.credentials import hash_password, hash_token
@@ -95,7 +96,7 @@ def test_every_mode_of_posting_reaches_subscribers_and_listeners() -> None:
             assert shown[4]["id"] == heard[4]["id"]
             assert a.exchange.router.counters.get("flooded_events", 0) <= 1  # only the native one
 
-    run(main)
+    run(main())
 
 
 def test_mistakes_are_problems_of_one_line() -> None:
@@ -137,7 +138,7 @@ def test_mistakes_are_problems_of_one_line() -> None:
             async with session.put(events_url) as answer:
                 assert answer.status == 405
 
-    run(main)
+    run(main())
 
 
 def test_permissions_are_those_of_the_credentials() -> None:
@@ -170,7 +171,7 @@ def test_permissions_are_those_of_the_credentials() -> None:
             async with session.get(events_url, params=mine, headers=known) as answer:
                 assert answer.status == 200
 
-    run(main)
+    run(main())
 
 
 def test_a_slow_listener_is_cut_off_and_others_are_not() -> None:
@@ -199,7 +200,7 @@ def test_a_slow_listener_is_cut_off_and_others_are_not() -> None:
             # A listener that goes is forgotten.
             await eventually(lambda: len(a.exchange.clients) == 1)
 
-    run(main)
+    run(main())
 
 
 def test_listeners_are_told_when_the_broker_ends() -> None:
@@ -215,7 +216,7 @@ def test_listeners_are_told_when_the_broker_ends() -> None:
             await eventually(lambda: not a.exchange.clients)
             await asyncio.sleep(0)
 
-    run(main)
+    run(main())
 
 
 def test_a_broker_serves_events_beside_its_inside_to_those_it_knows() -> None:
@@ -252,7 +253,7 @@ def test_a_broker_serves_events_beside_its_inside_to_those_it_knows() -> None:
                     assert answer.status == 202
                 assert json.loads((await next_event(listening.content))["data"]) == one
 
-    run(main)
+    run(main())
 
 
 def test_events_are_not_served_to_the_world_by_accident() -> None:
@@ -264,4 +265,4 @@ def test_events_are_not_served_to_the_world_by_accident() -> None:
             await one.start()
         await one.stop()
 
-    run(main)
+    run(main())

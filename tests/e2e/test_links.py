@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from random import Random
 
 import pytest
@@ -16,26 +19,24 @@ LINE_OF_RING = [("a", "b"), ("b", "c"), ("a", "d")]  # its tree, while all is we
 LEASE_S = 0.8
 
 
-async def populate(traffic: Traffic, net: Live, random: Random) -> None:
-    """Put a publisher and a consumer at every broker, and see that all is well."""
-    for name in net.names:
-        await traffic.add_publisher(name)
-        await traffic.add_consumer(name, [some_filter(random) for _ in range(3)])
-    await traffic.flush()
-    await traffic.round(20)
-    traffic.check()
+@asynccontextmanager
+async def line(name: str) -> AsyncIterator[tuple[Live, Traffic]]:
+    """A line of brokers with clients at all of them, where the link b–c can be harmed."""
+    random = Random(name)
+    async with (
+        Live(LINE, proxied=[("b", "c")], lease_s=LEASE_S) as net,
+        Traffic(net.client, random) as traffic,
+    ):
+        await traffic.populate(net.names)
+        yield net, traffic
 
 
-def forget_deliveries(traffic: Traffic) -> None:
-    """Begin to judge anew."""
-    for publisher in traffic.publishers:
-        publisher.published = {
-            (publisher.number, n): {"x": -1} for n in range(len(publisher.published))
-        }  # that nobody wants
-    for consumer in traffic.consumers:
-        for wish in consumer.wishes:
-            wish.got.clear()
-            wish.order.clear()
+async def ended_and_back(net: Live, harm: Callable[[], None]) -> None:
+    """Harm the link b–c; return once it has ended, was dialled again and is in use."""
+    accepted = net.proxies["b", "c"].accepted
+    harm()
+    await eventually(lambda: net.proxies["b", "c"].accepted > accepted)
+    await net.linked()
 
 
 @pytest.mark.parametrize("strategy", ["covering", "merging", "xroute", "incremental", "match-first"])
@@ -47,7 +48,7 @@ def test_a_cut_link_keeps_its_interest_and_comes_back(strategy: str) -> None:
             Live(LINE, proxied=[("b", "c")], lease_s=LEASE_S, strategy=strategy) as net,
             Traffic(net.client, random) as traffic,
         ):
-            await populate(traffic, net, random)
+            await traffic.populate(net.names)
             before = net.tables()
             net.proxies["b", "c"].cut()
             await eventually(lambda: "c" not in net.open_links("b") and "b" not in net.open_links("c"))
@@ -57,10 +58,7 @@ def test_a_cut_link_keeps_its_interest_and_comes_back(strategy: str) -> None:
             await traffic.flush()
             net.proxies["b", "c"].heal()
             await net.linked()
-            await traffic.flush()
-            forget_deliveries(traffic)
-            await traffic.round(30)
-            traffic.check()
+            await traffic.judge_anew()
             await late.stop()
             traffic.consumers.remove(late)
             await late.client.flush()
@@ -80,24 +78,19 @@ def test_with_a_redundant_link_traffic_moves_and_comes_back(strategy: str) -> No
             ) as net,
             Traffic(net.client, random) as traffic,
         ):
-            await populate(traffic, net, random)
+            await traffic.populate(net.names)
             assert net.open_links("d") == {"a"}  # c–d is the link that is not needed
             before = net.tables()
             net.proxies["b", "c"].cut()
             await net.linked([("a", "b"), ("a", "d"), ("c", "d")], 4 * LEASE_S)
             assert net.open_links("b") == {"a"}
-            await traffic.flush()
-            forget_deliveries(traffic)
-            await traffic.round(30)
-            traffic.check()
+            await traffic.judge_anew()
             net.proxies["b", "c"].heal()
             await net.linked(LINE_OF_RING)
             await eventually(lambda: net.open_links("d") == {"a"})
             await traffic.flush()
             assert net.tables() == before
-            forget_deliveries(traffic)
-            await traffic.round(30)
-            traffic.check()
+            await traffic.judge_anew()
 
     run(main())
 
@@ -124,7 +117,7 @@ def test_a_half_open_link_is_noticed_within_a_lease(redundant: bool) -> None:
             Live(links, proxied=[("b", "c")], lease_s=LEASE_S, waits_for=waits_for) as net,
             Traffic(net.client, random) as traffic,
         ):
-            await populate(traffic, net, random)
+            await traffic.populate(net.names)
             proxy = net.proxies["b", "c"]
             proxy.stall()
             began_s = loop.time()
@@ -132,59 +125,29 @@ def test_a_half_open_link_is_noticed_within_a_lease(redundant: bool) -> None:
             assert loop.time() - began_s < LEASE_S + 0.3
             if redundant:
                 await net.linked([("a", "b"), ("a", "d"), ("c", "d")])
-                await traffic.flush()
-                forget_deliveries(traffic)
-                await traffic.round(20)
-                traffic.check()
+                await traffic.judge_anew()
             proxy.heal()
             await net.linked(waits_for)
-            await traffic.flush()
-            forget_deliveries(traffic)
-            await traffic.round(20)
-            traffic.check()
+            await traffic.judge_anew()
 
     run(main())
 
 
 def test_a_half_closed_link_ends_and_comes_back() -> None:
-    random = Random("half closed")
-
     async def main() -> None:
-        async with (
-            Live(LINE, proxied=[("b", "c")], lease_s=LEASE_S) as net,
-            Traffic(net.client, random) as traffic,
-        ):
-            await populate(traffic, net, random)
-            accepted = net.proxies["b", "c"].accepted
-            net.proxies["b", "c"].half_close()
-            await eventually(lambda: net.proxies["b", "c"].accepted > accepted)
-            await net.linked()
-            await traffic.flush()
-            forget_deliveries(traffic)
-            await traffic.round(20)
-            traffic.check()
+        async with line("half closed") as (net, traffic):
+            await ended_and_back(net, net.proxies["b", "c"].half_close)
+            await traffic.judge_anew()
 
     run(main())
 
 
 def test_garbage_on_a_link_ends_it_and_it_comes_back() -> None:
-    random = Random("garbage")
-
     async def main() -> None:
-        async with (
-            Live(LINE, proxied=[("b", "c")], lease_s=LEASE_S) as net,
-            Traffic(net.client, random) as traffic,
-        ):
-            await populate(traffic, net, random)
+        async with line("garbage") as (net, traffic):
             for garbage in (b"\xff" * 64, b"\x05\x00\x00\x00\x10abcd", b"\x02\x00\x00\x00\x11\x00"):
-                accepted = net.proxies["b", "c"].accepted
-                net.proxies["b", "c"].corrupt(garbage)
-                await eventually(lambda: net.proxies["b", "c"].accepted > accepted)  # noqa: B023
-                await net.linked()
-            await traffic.flush()
-            forget_deliveries(traffic)
-            await traffic.round(20)
-            traffic.check()
+                await ended_and_back(net, partial(net.proxies["b", "c"].corrupt, garbage))
+            await traffic.judge_anew()
 
     run(main())
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
 from tests.e2e.helpers.network import Live
+from tests.e2e.helpers.pairs import admin_url
 from tests.e2e.helpers.running import eventually, run
 
 from covey import cli
@@ -19,6 +23,7 @@ from covey.broker.credentials import hash_token
 from covey.broker.http.config import AdminConfig
 from covey.broker.installing import Step
 from covey.client.client import Client
+from covey.client.pages import Pages
 from covey.planning.plan import Plan, PlannedTree
 
 SQUARE = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]
@@ -157,6 +162,68 @@ def test_a_plan_is_installed_by_command(tmp_path: Path, capsys: pytest.CaptureFi
                 assert len(err.splitlines()) == 1
 
     run(main())
+
+
+def sent(net: Live) -> Counter[tuple[str, str]]:
+    """Return how many events each link has carried."""
+    neighbours = (
+        (name, one) for name, broker in net.brokers.items() for one in broker.exchange.neighbours.values()
+    )
+    return Counter({(name, one.link): one.sent for name, one in neighbours})
+
+
+@pytest.mark.parametrize("one_copy", [None, "nearest"])
+def test_explain_follows_the_trees_of_a_plan(
+    one_copy: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The ways on which an event is said to go are those on which it went, where trees share links too."""
+
+    async def main() -> None:
+        pages = {name: {"admin": AdminConfig(port=0)} for name in "abcd"}
+        async with square(per_broker=pages) as net, AsyncExitStack() as stack:
+            at = [word for name in "abcd" for word in ("--at", admin_url(net.brokers[name]))]
+            publisher = await stack.enter_async_context(net.client("a"))
+            await publisher.advertise("n >= 0")
+            events = {}
+            for name, filter in (("b", "n > 5"), ("c", "n > 5 or n = -1"), ("d", "n > 5 and n < 9")):
+                client = await stack.enter_async_context(net.client(name))
+                events[name] = await stack.enter_async_context(client.subscribe(filter))
+                await client.flush()
+            keys = {name: first_key(net, name) for name in "bcd"}
+            installation = net.brokers["a"].exchange.plans.install(plan(one_copy).encode())
+            await eventually(lambda: installation.step is Step.SWITCHED)
+            (source,) = net.brokers["a"].exchange.clients
+            for n, homes in ((7, "bcd"), (9, "bc"), (3, ""), (-1, "c")):  # the last one is not advertised
+                before = sent(net)
+                await publisher.publish({"n": n})
+                assert [(await anext(events[name]))["n"] for name in homes] == [n] * len(homes)
+                await publisher.flush()
+                said: set[tuple[str, str]] = set()
+                for name, key in keys.items():
+                    words = ["explain", json.dumps({"n": n}), "--to", key, "--publisher", source, "--json"]
+                    code = await asyncio.to_thread(cli.run, [*words, *at])
+                    report = json.loads(capsys.readouterr().out)
+                    assert report["arrives"] == (name in homes), report["reason"]
+                    assert code == (name not in homes)
+                    if name in homes:
+                        way = [hop["broker"] for hop in report["hops"]]
+                        assert (way[0], way[-1]) == ("a", name)
+                        assert all(hop["goes"] for hop in report["hops"][:-1])
+                        said |= set(pairwise(way))
+                carried = sent(net) - before
+                assert said == set(carried) if n >= 0 else said < set(carried)
+                asked = {"content": {"n": n}, "language": "attributes", "source": source}
+                answer = await asyncio.to_thread(Pages(at[1]).post, "/explainz", asked)
+                going = Counter(("a", hop["link"]) for hop in answer["hops"] if hop["goes"])
+                assert going == Counter({link: count for link, count in carried.items() if link[0] == "a"})
+
+    run(main())
+
+
+def first_key(net: Live, name: str) -> str:
+    """Return the key of the one subscription of the one client at a broker."""
+    ((key,),) = (client.keys.values() for client in net.brokers[name].exchange.clients.values())
+    return key
 
 
 def sampled(tmp_path: Path, strategy: str) -> list[dict[str, Any]]:

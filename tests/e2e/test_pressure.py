@@ -18,7 +18,7 @@ from covey.errors import CoveyError
 
 COUNT = 2_500
 PAYLOAD = b"." * 8_000  # sockets hold some megabytes by themselves
-BOUNDS = Queue(messages=200, bytes=1 << 21)
+BOUNDS = Queue(events=200, bytes=1 << 21)
 
 
 def hold(client: Client) -> None:
@@ -61,7 +61,7 @@ def longest(net: Live) -> int:
 
 def with_policy(policy: str, **settings: Any) -> Live:
     """Return one broker whose queues are short."""
-    bounds = Queue(BOUNDS.messages, BOUNDS.bytes, policy)
+    bounds = Queue(BOUNDS.events, BOUNDS.bytes, policy)
     return Live(brokers="a", client_bounds=bounds, **settings)
 
 
@@ -86,7 +86,7 @@ def test_a_slow_consumer_slows_nobody(policy: str) -> None:
                 await asyncio.sleep(0.002)
             assert reading.result() == list(range(COUNT))
             await publishing
-            assert most <= BOUNDS.messages
+            assert most <= BOUNDS.events
             broker = net.brokers["a"]
             [(name, _)] = broker.pressure.slow.items()
             assert name.startswith("client ~")
@@ -131,7 +131,7 @@ def test_block_slows_those_who_feed_the_full_link_and_nobody_else() -> None:
             await other.flush()
             await asyncio.sleep(0.1)
             assert not publishing.done()
-            assert longest(net) <= BOUNDS.messages + 500  # what one read brings more
+            assert longest(net) <= BOUNDS.events + 500  # what one read brings more
             go_on(slow)
             assert await take(events, 3 * COUNT) == list(range(3 * COUNT))
             await publishing
@@ -142,7 +142,7 @@ def test_block_slows_those_who_feed_the_full_link_and_nobody_else() -> None:
 
 def test_block_reaches_back_over_brokers() -> None:
     async def main() -> None:
-        bounds = Queue(BOUNDS.messages, BOUNDS.bytes, "block")
+        bounds = Queue(BOUNDS.events, BOUNDS.bytes, "block")
         async with (
             Live([("a", "b"), ("b", "c")], client_bounds=bounds, link_bounds=bounds, lease_s=0.8) as net,
             net.client("a") as publisher,

@@ -12,7 +12,7 @@ from random import Random
 from tests.e2e.helpers.network import configs
 from tests.e2e.helpers.nursery import Nursery, Process
 from tests.e2e.helpers.running import eventually, free_port, run
-from tests.e2e.helpers.traffic import Traffic, some_filter
+from tests.e2e.helpers.traffic import Traffic
 
 from covey.broker.config import BrokerConfig
 from covey.broker.config_reading import read_config
@@ -65,16 +65,6 @@ class Overlay:
             process.wait_gone()
 
 
-async def at_ends(traffic: Traffic, random: Random, names: str = "ac") -> None:
-    """Let clients of two brokers publish and subscribe."""
-    for name in names:
-        await traffic.add_publisher(name)
-        await traffic.add_consumer(name, [some_filter(random) for _ in range(4)])
-    await traffic.flush()
-    await traffic.round(20)
-    traffic.check()
-
-
 async def until_whole(traffic: Traffic) -> None:
     """Publish marks until they arrive everywhere again: then the tables are whole too."""
     async with asyncio.timeout(10):
@@ -95,23 +85,14 @@ def test_a_broker_is_killed_and_started_again(nursery: Nursery) -> None:
 
     async def main() -> None:
         async with Traffic(overlay.client, random) as traffic:
-            await at_ends(traffic, random)
+            await traffic.populate("ac")
             overlay.processes["b"].kill()
             await traffic.flush()  # nobody waits for the dead
             began_s = time.monotonic()
             overlay.start("b").wait("linked")
             assert time.monotonic() - began_s < 3.0
             await until_whole(traffic)
-            for consumer in traffic.consumers:
-                for wish in consumer.wishes:
-                    wish.got.clear()
-                    wish.order.clear()
-            before = set(traffic.published)
-            await traffic.round(30)
-            new = {name: event for name, event in traffic.published.items() if name not in before}
-            for consumer in traffic.consumers:
-                for wish in consumer.wishes:
-                    wish.check(new)
+            await traffic.judge_anew()
 
     run(main())
     overlay.end()
@@ -123,7 +104,7 @@ def test_a_killed_broker_is_bypassed_where_there_is_another_way(nursery: Nursery
 
     async def main() -> None:
         async with Traffic(overlay.client, random) as traffic:
-            await at_ends(traffic, random, "bc")
+            await traffic.populate("bc")
             overlay.processes["a"].kill()
             await until_whole(traffic)
             traffic.check(whole=False)
@@ -141,7 +122,7 @@ def test_a_stopped_broker_is_noticed_within_a_lease_and_goes_on(nursery: Nursery
 
     async def main() -> None:
         async with Traffic(overlay.client, random) as traffic:
-            await at_ends(traffic, random, "bc")
+            await traffic.populate("bc")
             overlay.processes["a"].stop()
             began_s = time.monotonic()
             await until_whole(traffic)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import trustme
-from tests.e2e.helpers.pairs import dialling, is_linked, run, until, url
+from tests.e2e.helpers.pairs import dialling, is_linked, url
+from tests.e2e.helpers.running import eventually, run
 
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.credentials import hash_password, hash_token
@@ -85,7 +86,7 @@ def test_clients_and_links_over_tls(certificates: Certificates) -> None:
             b = await stack.enter_async_context(
                 Broker(dialling("b", a, security=certificates.security("b", "127.0.0.1")))
             )
-            await until(lambda: is_linked(a, "b") and is_linked(b, "a"))
+            await eventually(lambda: is_linked(a, "b") and is_linked(b, "a"))
             tls = certificates.client()
             one = await stack.enter_async_context(connect(url(a), tls=tls))
             two = await stack.enter_async_context(connect(url(b), tls=tls))
@@ -102,7 +103,7 @@ def test_a_brokers_name_may_be_the_common_name(certificates: Certificates) -> No
         async with Broker(listening(certificates.security("127.0.0.1", common_name="a"))) as a:
             security = certificates.security("127.0.0.1", common_name="b")
             async with Broker(dialling("b", a, security=security)) as b:
-                await until(lambda: is_linked(a, "b") and is_linked(b, "a"))
+                await eventually(lambda: is_linked(a, "b") and is_linked(b, "a"))
 
     run(work())
 
@@ -232,7 +233,7 @@ def test_neighbours_with_a_shared_token() -> None:
         await never_linked(listening(shared), other)
         await never_linked(listening(shared), SecurityConfig())
         async with Broker(listening(shared)) as a, Broker(dialling("b", a, security=shared)) as b:
-            await until(lambda: is_linked(a, "b") and is_linked(b, "a"))
+            await eventually(lambda: is_linked(a, "b") and is_linked(b, "a"))
 
     run(work())
 

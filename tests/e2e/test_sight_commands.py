@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.e2e.helpers.pairs import admin_url, is_linked, run, until, url
+from tests.e2e.helpers.pairs import admin_url, is_linked, url
+from tests.e2e.helpers.running import eventually, run
 
 from covey import cli
 from covey.broker.config import BrokerConfig, LinkConfig
@@ -50,7 +51,7 @@ async def chain(strategy: str = "covering") -> AsyncIterator[list[Broker]]:
             )
             brokers.append(await stack.enter_async_context(Broker(config)))
         a, b, c = brokers
-        await until(lambda: is_linked(a, "b") and is_linked(b, "c") and is_linked(c, "b"))
+        await eventually(lambda: is_linked(a, "b") and is_linked(b, "c") and is_linked(c, "b"))
         yield brokers
 
 
@@ -173,7 +174,7 @@ def test_explain_hop_by_hop(capsys: Capture) -> None:
 
             # The way is cut between a and b.
             await b.stop()
-            await until(lambda: not a.exchange.neighbours)
+            await eventually(lambda: not a.exchange.neighbours)
             report = await explained(capsys, brokers, {"price": 20}, key, at=at)
             assert report["reason"].startswith("it stops at a: towards b, the link is down")
             assert len(report["unreachable"]) == 1

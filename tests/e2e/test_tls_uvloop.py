@@ -6,7 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.e2e.helpers.pairs import dialling, is_linked, until, url
+from tests.e2e.helpers.pairs import dialling, is_linked, url
+from tests.e2e.helpers.running import eventually
 from tests.e2e.test_security import ANN, GUARDED, Certificates, listening, never_linked, refusal
 
 from covey.broker.daemon import loop_factory
@@ -29,7 +30,7 @@ def test_links_clients_and_strangers(tmp_path: Path) -> None:
             Broker(listening(security)) as a,
             Broker(dialling("b", a, security=certificates.security("b", "127.0.0.1"))) as b,
         ):
-            await until(lambda: is_linked(a, "b") and is_linked(b, "a"))
+            await eventually(lambda: is_linked(a, "b") and is_linked(b, "a"))
             context = certificates.client()
             await refusal(a)  # plain text
             assert "wants a token" in await refusal(a, tls=context)

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covey.broker.durable_feed import Feed
-from covey.broker.store import Entry, Keep, Owner, Release, Store
+from covey.broker.store import Store
+from covey.broker.store_operations import Entry, Keep, Owner, Release
 
 OWNERS = (1, 2)
 STEP = st.one_of(

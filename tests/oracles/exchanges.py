@@ -29,7 +29,7 @@ from covey.wire.messages import (
 BIG = 1 << 26
 
 
-class QueuePort:
+class QueueOutlet:
     """The sending end of a link, with the lanes that a real one has."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Attached:
     mesh: Mesh
     broker: str
     client: Client
-    port: QueuePort
+    outlet: QueueOutlet
     number: int
     published: int = 0
     requests: int = 0
@@ -91,8 +91,8 @@ class Attached:
         return self.published
 
     def receive(self) -> None:
-        while self.port.lanes:
-            for one in self.port.take():
+        while self.outlet.lanes:
+            for one in self.outlet.take():
                 if one[0] == Kind.REPLY:
                     reply = decode_reply(memoryview(one)[1:])
                     self.replies[reply.request] = reply
@@ -112,15 +112,15 @@ class Mesh:
         self.now_s = 0.0
         names = sorted({end for link in links for end in link})
         self.exchanges = {name: self._exchange(name, strategy) for name in names}
-        self.ports: dict[tuple[str, str], QueuePort] = {}
+        self.outlets: dict[tuple[str, str], QueueOutlet] = {}
         self.neighbours: dict[tuple[str, str], Neighbour] = {}
         self.numbers = 0
         self.clients: list[Attached] = []
         self.seen: dict[str, deque[str]] = defaultdict(deque)
         for a, b in links:
             for here, there in ((a, b), (b, a)):
-                port = self.ports[here, there] = QueuePort()
-                self.neighbours[here, there] = Neighbour(there, port)
+                outlet = self.outlets[here, there] = QueueOutlet()
+                self.neighbours[here, there] = Neighbour(there, outlet)
             self.connect(a, b, (a, b) in on_tree)
 
     def _exchange(self, name: str, strategy: str) -> Exchange:
@@ -128,37 +128,37 @@ class Mesh:
 
     def connect(self, a: str, b: str, on_tree: bool) -> None:
         for here, there in ((a, b), (b, a)):
-            self.exchanges[here].connected(self.neighbours[here, there])
+            self.exchanges[here].links.connected(self.neighbours[here, there])
             if on_tree:
-                self.exchanges[here].neighbour_up(self.neighbours[here, there])
+                self.exchanges[here].links.up(self.neighbours[here, there])
 
     def disconnect(self, a: str, b: str) -> None:
         """Cut a link for good, and lose what is on it."""
         for here, there in ((a, b), (b, a)):
             exchange = self.exchanges[here]
-            exchange.disconnected(there)
-            exchange.neighbour_down(there)
-            exchange.given_up(there)
-            self.ports[here, there].lanes = Lanes(Bounds())
+            exchange.links.disconnected(there)
+            exchange.links.down(there)
+            exchange.links.given_up(there)
+            self.outlets[here, there].lanes = Lanes(Bounds())
 
     def client(self, broker: str) -> Attached:
         self.numbers += 1
-        port = QueuePort()
-        client = Client(link_of(self.numbers), self.numbers, port)
+        outlet = QueueOutlet()
+        client = Client(link_of(self.numbers), self.numbers, outlet)
         self.exchanges[broker].client_up(client)
-        attached = Attached(self, broker, client, port, self.numbers)
+        attached = Attached(self, broker, client, outlet, self.numbers)
         self.clients.append(attached)
         return attached
 
     def step(self) -> bool:
         """Move one chunk; return whether there was one."""
-        busy = [pair for pair, port in self.ports.items() if port.lanes]
+        busy = [pair for pair, outlet in self.outlets.items() if outlet.lanes]
         if not busy:
             return False
         here, there = self.random.choice(busy)
         self.now_s += 0.001
         self.exchanges[there].now_s = self.now_s
-        frames = self.ports[here, there].take()
+        frames = self.outlets[here, there].take()
         self.exchanges[there].from_neighbour(self.neighbours[there, here], frames)
         return True
 

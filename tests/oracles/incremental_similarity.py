@@ -24,7 +24,6 @@ class Point(NamedTuple):
     subscription: str
     publisher: str
     hops: int
-    at_publisher: bool
     true: float
     estimated: float
 
@@ -59,7 +58,7 @@ def points(net: Network, publishers: list[str]) -> list[Point]:
                 if rows:
                     true = _similarity(net, handle, behind)
                     estimated = window.similarity(place, name, hops, net.now_s)
-                    found.append(Point(handle.name, publisher, hops, last, true, estimated))
+                    found.append(Point(handle.name, publisher, hops, true, estimated))
     return found
 
 

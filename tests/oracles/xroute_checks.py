@@ -14,7 +14,7 @@ from covey.core.filter import Filter
 from covey.sim import Network
 from covey.strategies.xroute.counted import XRoute
 from covey.strategies.xroute.instance import Instance
-from covey.strategies.xroute.table import LOCAL, is_above
+from covey.strategies.xroute.table import is_above
 
 
 def strategy_of(net: Network, broker: str) -> Any:
@@ -187,8 +187,3 @@ def wanted_route(net: Network, broker: str, event: Any) -> set[tuple[str, str]]:
                 taken.add((here, link))
                 todo.append((link, here))
     return taken
-
-
-def local_counts(net: Network, broker: str) -> dict[Filter, int]:
-    """Return how often a broker's clients hold each filter, by its table."""
-    return {held.filter: held.own for held in strategy_of(net, broker).table.of_link(LOCAL)}

@@ -23,7 +23,7 @@ from covey.routing.plan import ONE_TREE, OneCopy, TreePlan
 from covey.routing.router import Router
 from covey.routing.strategy import Strategy, names, registered
 from covey.wire.events import ATTRIBUTES, KEPT, KEYWORDS, XPATH, encode_content, encode_event, link_of
-from covey.wire.frames import Kind, Splitter, frame
+from covey.wire.frames import Kind, Splitter, frame, framed
 from covey.wire.lanes import Verdict
 from covey.wire.messages import AdvertiseRequest, SubscribeRequest, encode
 from covey.wire.splitting import FastSplitter
@@ -99,8 +99,8 @@ class Network:
             for here, there in (pair, pair[::-1]):
                 wire = self.wires[here, there] = Wire()
                 neighbour = Neighbour(there, wire)
-                self.exchanges[here].connected(neighbour)
-                self.exchanges[here].neighbour_up(neighbour)
+                self.exchanges[here].links.connected(neighbour)
+                self.exchanges[here].links.up(neighbour)
         self.settle()
 
     def feed(self, data: bytes) -> Sequence[bytes]:
@@ -152,7 +152,7 @@ def event(content: Any, publisher: int, number: int, payload: bytes = b"", flags
     if isinstance(content, dict) and "nested" in content:
         packed = msgspec.msgpack.encode(content)
     one = encode_event(packed, payload, family=family, publisher=publisher, number=number, flags=flags)
-    return frame(one[0], one[1:])
+    return framed(one)
 
 
 def prepared(strategy: str, splitter: type[Splitter], plan: list[tuple[str, int, str]]) -> Network:
@@ -261,7 +261,7 @@ def test_an_event_for_more_subscriptions_than_a_frame_can_name() -> None:
 )
 def test_what_comes_before_a_bad_event_is_delivered(bad: bytes) -> None:
     plan = [("advertise", 1, "n > 1"), ("subscribe", 3, "n > 3"), ("subscribe", 2, "n > 3")]
-    data = b"".join(event({"n": 5}, 1, n) for n in range(8)) + frame(bad[0], bad[1:]) + event({"n": 6}, 1, 10)
+    data = b"".join(event({"n": 5}, 1, n) for n in range(8)) + framed(bad) + event({"n": 6}, 1, 10)
     heard = []
     for splitter in (FastSplitter, Splitter):
         network = prepared("covering", splitter, plan)
@@ -288,7 +288,7 @@ def test_a_strategy_that_answers_many_events_answers_each_of_them() -> None:
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=30), st.lists(st.integers(1, 60), min_size=1))
 def test_frames_are_cut_alike(bodies: list[bytes], steps: list[int]) -> None:
-    data = b"".join(frame(body[0], body[1:]) for body in bodies)
+    data = b"".join(framed(body) for body in bodies)
     plain, fast, at, turn = Splitter(64), FastSplitter(64), 0, 0
     found: list[bytes] = []
     while at < len(data):

@@ -228,27 +228,21 @@ class PublisherAtZero(Incremental):
 class LinksCounted(Incremental):
     """Links that want the event are counted, clients each as one, not subscriptions."""
 
-    def interested(
-        self, publish: Publish, source: Link, links: Sequence[Link], local: Sequence[Place]
-    ) -> int:
+    def interested(self, publish: Publish, links: Sequence[Link], local: Sequence[Place]) -> int:
         return len(links) + len({client for client, _ in local})
 
 
 class ClientsAsOneLink(Incremental):
     """All clients here count as one."""
 
-    def interested(
-        self, publish: Publish, source: Link, links: Sequence[Link], local: Sequence[Place]
-    ) -> int:
+    def interested(self, publish: Publish, links: Sequence[Link], local: Sequence[Place]) -> int:
         return sum(place[0] in links for place in self.table.matching(publish.event)) + bool(local)
 
 
 class IncomingCounted(Incremental):
     """Subscriptions on the link that the event came from count too."""
 
-    def interested(
-        self, publish: Publish, source: Link, links: Sequence[Link], local: Sequence[Place]
-    ) -> int:
+    def interested(self, publish: Publish, links: Sequence[Link], local: Sequence[Place]) -> int:
         return len(self.table.matching(publish.event)) + len(local)
 
 

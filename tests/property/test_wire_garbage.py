@@ -46,7 +46,7 @@ from covey.wire.events import (
     forwarded,
     publish_of,
 )
-from covey.wire.frames import LENGTH, Kind, Splitter, frame
+from covey.wire.frames import LENGTH, Kind, Splitter, frame, framed
 from covey.wire.overlay import Attach, Detach, Detached, LinkState, States, decode_overlaid, encode_overlaid
 from covey.wire.plans import PlanState, Ready, decode_plan, encode_plan
 
@@ -242,7 +242,7 @@ def test_a_number_after_which_there_is_none(sequence: int) -> None:
 
 @given(st.lists(st.binary(min_size=1, max_size=50), max_size=10), st.lists(st.integers(1, 30), max_size=40))
 def test_frames_come_out_as_they_went_in_however_they_are_cut(bodies: list[bytes], cuts: list[int]) -> None:
-    stream = b"".join(frame(body[0], body[1:]) for body in bodies)
+    stream = b"".join(framed(body) for body in bodies)
     splitter = Splitter(50)
     frames: list[bytes] = []
     for cut in cuts:

@@ -82,7 +82,7 @@ def test_a_plan_is_replayed_on_its_trees() -> None:
     assert replay(traffic(), Candidate("plan", "regions", True, one_copy)).delivered == 5
 
 
-def test_a_wrong_delivery_is_never_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_delivery_is_never_passed_over() -> None:
     given = traffic()
     given.wanted[1].append(4)  # somebody else should have got it, so what is delivered is too little
     with pytest.raises(WrongDeliveryError, match="delivered 5 events and not the 6"):

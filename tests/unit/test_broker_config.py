@@ -57,7 +57,7 @@ def test_environment_wins_over_the_file_and_flags_over_both(file: Path) -> None:
     environment = {
         "COVEY_PORT": "7600",
         "COVEY_NAME": "rome",
-        "COVEY_CLIENT_BOUNDS_MESSAGES": "5",
+        "COVEY_CLIENT_BOUNDS_EVENTS": "5",
         "COVEY_ADVERTISEMENTS": "no",
         "COVEY_LINKS": "a=h:1,b",
         "COVEY_HYPOTHESIS_PROFILE": "none of our business",
@@ -119,10 +119,10 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, pr
     assert str(error.value) == problem
 
 
-def test_mistakes_of_strategies_name_them(tmp_path: Path) -> None:
+def test_mistakes_of_strategies_name_them() -> None:
     with pytest.raises(ConfigError, match=r"strategy: expected one of .*did you mean covering\?"):
         config_of({"name": "a", "strategy": "coverin"}, "f")
-    with pytest.raises(ConfigError, match="options: covering does not take them"):
+    with pytest.raises(ConfigError, match="options: the strategy covering has no setting 'depth'"):
         config_of({"name": "a", "options": {"depth": 3}}, "f")
 
 

@@ -52,7 +52,7 @@ async def rest() -> None:
         await asyncio.sleep(0)
 
 
-def test_links_take_turns_and_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_take_turns_and_keep_their_order() -> None:
     async def main() -> None:
         box, a, b = Box(), Link("a"), Link("b")
         for number in range(5):

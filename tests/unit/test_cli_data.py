@@ -13,8 +13,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from covey import cli
-from covey.advisor.reading import content_of
-from covey.core.families import parse
+from covey.core.families import parse, parse_content
 from covey.datasets import parquet as writing
 from covey.datasets.catalogue import WORKLOADS
 from covey.datasets.deliveries import LINK_MS
@@ -39,7 +38,7 @@ def rows(directory: Path, table: str) -> list[dict[str, Any]]:
 
 
 def content(row: dict[str, Any]) -> Any:
-    return content_of(row["content"], row["language"])
+    return parse_content(row["content"], row["language"])
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

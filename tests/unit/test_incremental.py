@@ -10,7 +10,7 @@ from tests.oracles.incremental_runs import between, congest, kept_in, strategy_a
 from covey.routing.messages import Unsubscribe
 from covey.sim import Network
 from covey.strategies.incremental.kept import Kept
-from covey.strategies.incremental.settings import Settings
+from covey.strategies.incremental.settings import Settings, Tier
 
 # -- pruning -------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ def test_the_burst_is_counted_for_the_broker_or_for_each_link() -> None:
 def test_a_neighbour_with_other_tiers_is_understood() -> None:
     c = chain(gone=False)
     strategy = strategy_at(c.net, "2")
-    strategy.settings = Settings.of({"tiers": ((9, 0.5), (1, 0.9))})
+    strategy.settings = Settings(tiers=(Tier(9, 0.5), Tier(1, 0.9)))
     c.net.unsubscribe(c.s)
     c.settle()
     assert ("2", "3") not in c.kept()  # no distance came for its second tier

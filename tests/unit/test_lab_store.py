@@ -64,7 +64,7 @@ def test_few_and_empty_rows(tmp_path: Path, rows: list[Row]) -> None:
     assert len(store.results([odd(rows)], "small").rows("odd")) == len(rows)
 
 
-def test_a_value_that_is_no_scalar_is_an_error_of_the_cell(tmp_path: Path) -> None:
+def test_a_value_that_is_no_scalar_is_an_error_of_the_cell() -> None:
     outcome = compute(odd([{"list": [1]}]), {"seed": 1})  # type: ignore[dict-item]
     assert outcome.error is not None
     assert "'list' in a row is a list" in outcome.error

@@ -8,7 +8,8 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from tests.e2e.helpers.pairs import dialling, is_linked, run, until, url
+from tests.e2e.helpers.pairs import dialling, is_linked, url
+from tests.e2e.helpers.running import eventually, run
 
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.credentials import hash_token
@@ -82,7 +83,7 @@ def test_a_brokers_life_in_its_log() -> None:
         )
         first = BrokerConfig("a", port=0, links=(LinkConfig("b"),), security=security)
         async with Broker(first) as a, Broker(dialling("b", a)) as b:
-            await until(lambda: is_linked(a, "b") and is_linked(b, "a"))
+            await eventually(lambda: is_linked(a, "b") and is_linked(b, "a"))
             async with connect(url(a), token="hush") as client, client.subscribe("secret_filter = 1"):
                 await client.publish({"secret_filter": "secret value"}, b"secret payload")
                 await client.flush()

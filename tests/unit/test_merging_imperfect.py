@@ -265,7 +265,10 @@ def test_of_many_pairs_all_get_their_turn() -> None:
         ),
         ({"every": 2.5}, "the setting every"),
         ({"patience": True}, "the setting patience"),
-        ({"speed": 1}, "merging-imperfect has no setting 'speed' (hint: budget, sample, every or patience)"),
+        (
+            {"speed": 1},
+            "merging-imperfect has no setting 'speed' (hint: one of budget, sample, every, patience)",
+        ),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 import covey
+from covey.broker.config import BrokerConfig
+from covey.broker.server import Broker
+from covey.errors import ConfigError
 from covey.routing.plan import TreePlan
 from covey.routing.strategy import names, registered
 from covey.sim import Network
@@ -232,3 +235,16 @@ def test_sizes_are_the_lengths_of_what_is_listed(strategy: str) -> None:
         assert node.router.remote_size() == len(remote)
         assert node.router.local_size() == sum(map(len, local.values()))
         assert node.router.size() == node.router.remote_size() + node.router.local_size()
+
+
+@pytest.mark.parametrize("strategy", covey.strategies())
+def test_a_setting_that_a_strategy_has_not_is_one_clear_line_everywhere(strategy: str) -> None:
+    known = ", ".join(registered(strategy).options)
+    hint = f"one of {known}" if known else "it has none"
+    expected = f"the strategy {strategy} has no setting 'speed' (hint: {hint})"
+    with pytest.raises(ConfigError) as network:
+        Network(CHAIN, strategy, options={"speed": 1})
+    assert str(network.value) == expected
+    with pytest.raises(ConfigError) as broker:
+        Broker(BrokerConfig("a", strategy=strategy, options={"speed": 1}))
+    assert str(broker.value) == expected

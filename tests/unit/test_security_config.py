@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import trustme
-from tests.e2e.helpers.pairs import run, url
+from tests.e2e.helpers.pairs import url
+from tests.e2e.helpers.running import run
 
 from covey.broker import lifecycle
 from covey.broker.config import BrokerConfig

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.hashing import said_under_hash_seeds
 
 from covey.sim.library import Changes, load, scenario_names
 from covey.sim.plot import draw
@@ -92,16 +90,8 @@ for name, *settings in (("tour",), ("burst", *sys.argv[1:])):
 
 
 def test_the_same_seed_gives_the_same_bytes_whatever_the_hashing() -> None:
-    programs = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *REDUCED["burst"]],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            stdout=subprocess.PIPE,
-        )
-        for seed in ("1", "2")
-    ]
-    one, other = (program.communicate(timeout=120)[0] for program in programs)
-    assert one == other != b""
+    one, other = said_under_hash_seeds(PROGRAM, *REDUCED["burst"])
+    assert one == other != ""
 
 
 def test_another_seed_gives_another_run() -> None:

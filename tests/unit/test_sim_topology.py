@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
 from fractions import Fraction
 from itertools import combinations
 from math import dist
@@ -13,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.hashing import said_under_hash_seeds
 
 from covey.errors import ConfigError
 from covey.sim import topology as topologies
@@ -370,19 +368,7 @@ def test_topologies_depend_on_their_seed_and_not_on_hashing() -> None:
         "          geometric(50, 7)):\n"
         "    print(t.links, t.roles, t.neighbours)\n"
     )
-    said = []
-    for hashing in ("0", "1"):
-        environment = os.environ | {"PYTHONHASHSEED": hashing}
-        run = subprocess.run(
-            [sys.executable, "-c", program],
-            env=environment,
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-        said.append(run.stdout)
+    said = said_under_hash_seeds(program)
     assert said[0] == said[1]
     assert said[0].count("\n") == 5
     assert topologies.random_tree(50, 7) != topologies.random_tree(50, 8)

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from covey.broker.store import Entry, Forget, Keep, Operation, Owner, Release, Store, StoreError
-from covey.errors import ConfigError, CoveyError
+from covey.broker.store import Store
+from covey.broker.store_operations import Entry, Forget, Keep, Operation, Owner, Release
+from covey.errors import ConfigError, CoveyError, StoreError
 
 T = TypeVar("T")
 
@@ -241,7 +242,7 @@ class FullUntilCheckpoint:
 def test_a_journal_that_fills_the_disk_is_emptied_before_an_event_is_refused(tmp_path: Path) -> None:
     async def main() -> None:
         store = Store(tmp_path / "store.db", "A")
-        store._writer = FullUntilCheckpoint(store._writer)  # type: ignore[assignment]
+        store._writer.connection = FullUntilCheckpoint(store._writer.connection)  # type: ignore[assignment]
         store.start()
         assert await done(store, keep(store, 1)) is None
         assert [position for position, _ in store.read(1, 0, 10)] == [1]

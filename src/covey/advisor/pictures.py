@@ -21,7 +21,7 @@ from covey.advisor.layout import Points, radial
 from covey.planning.plan import Plan
 
 COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
-GREY, INK = "#cbd5e1", "#1e293b"
+INK = "#1e293b"
 MOST_PANELS = 6
 MOST_NAMED = 60  # brokers up to which all are named
 MOST_SVG_LINKS = 1_500  # more take less room as points than as lines

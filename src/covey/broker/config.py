@@ -26,7 +26,7 @@ POLICY: Final = "what happens to events beyond the bounds"
 class Queue(Bounds):
     """`Bounds` as settings."""
 
-    messages: int = setting(integer(1), "events that may wait for one link", default=100_000)
+    events: int = setting(integer(1), "events that may wait for one link", default=100_000)
     bytes: int = setting(integer(1), "bytes of events that may wait for one link", default=64 << 20)
     policy: str = setting(choice(POLICIES), POLICY, default=DISCONNECT)
     control_bytes: int = setting(

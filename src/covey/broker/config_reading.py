@@ -140,8 +140,8 @@ def _check_strategy(config: BrokerConfig, place: str) -> None:
         )
     try:
         Router(config.name, config.strategy, advertisements=config.advertisements, options=config.options)
-    except (ConfigError, TypeError) as error:
-        raise mistake(place, "options", f"{config.strategy} does not take them: {error!s:.120}") from None
+    except ConfigError as error:
+        raise mistake(place, "options", str(error)) from None
 
 
 # -- links ---------------------------------------------------------------------------------------------------

@@ -23,17 +23,17 @@ import msgspec
 
 from covey.broker.durable_limits import QueueLimits
 from covey.broker.durable_outboxes import WINDOW, Outboxes
+from covey.broker.durable_senders import Senders
 from covey.broker.durable_site import SURE, Site
 from covey.broker.durable_subscriptions import LINK, DurableSubscriptions
 from covey.broker.peers import Client
-from covey.broker.store import Entry, Keep, Store, StoreError
-from covey.errors import CoveyError, ProtocolError
+from covey.broker.store import Store
+from covey.broker.store_operations import Entry, Keep
+from covey.errors import CoveyError, ProtocolError, StoreError
 from covey.routing.messages import Key, Link, LinkUp, Publish
 from covey.routing.outputs import Deliver, Output
-from covey.wire.confirming import MOST, Name, decode_acknowledge, encode_taken
+from covey.wire.confirming import Name, decode_acknowledge
 from covey.wire.events import Envelope, envelope_of, forwarded
-from covey.wire.frames import Kind
-from covey.wire.messages import Reply, encode
 
 log = logging.getLogger("covey.broker")
 
@@ -77,16 +77,15 @@ class Durable:
         self.subscriptions = DurableSubscriptions(store, site.drive, limits, self._next_owner)
         self.outboxes = Outboxes(site, store, self._next_owner, incarnation)
         self.sure = self.outboxes.sure
+        self._senders = Senders(site)
         self._names: dict[Name, _Arrived | None] = {}  # with what is not on disk yet
-        self._senders: dict[Name, list[Link]] = {}  # who sent it again meanwhile
         self._rooms: dict[
             Link, deque[tuple[bytes, Envelope, Publish]]
         ] = {}  # neighbours' events without room
-        self._taken: dict[Link, list[Name]] = {}
         self._pending: dict[Link, int] = {}  # clients' events on the way to the disk
         self._grown: set[Key] = set()  # durable subscriptions whose queues may be too long
         self._expire_s = 0.0
-        self.refused = self.duplicates = self.flooded = self.dropped = 0
+        self.duplicates = self.flooded = self.dropped = 0
         store.reported = self._reported
 
     def load(self) -> None:
@@ -116,12 +115,12 @@ class Durable:
             self._again(name, source)
         elif source in self._site.clients:
             if self._pending.get(source, 0) >= MAX_PENDING:
-                self._refuse(
+                self._senders.refuse(
                     source, name, f"{MAX_PENDING:,} events of this client wait to be confirmed already"
                 )
             elif not self.store.room_for(len(one)):
                 used = self.store.used_bytes / (1 << 20)
-                self._refuse(source, name, f"the store is full: it has {used:,.1f} MiB")
+                self._senders.refuse(source, name, f"the store is full: it has {used:,.1f} MiB")
             else:
                 self._pending[source] = self._pending.get(source, 0) + 1
                 self._keep(_Arrived(one, envelope, source), publish)
@@ -133,9 +132,9 @@ class Durable:
     def _again(self, name: Name, source: Link) -> None:
         self.duplicates += 1
         if self._names[name] is None:
-            self._took(source, name)
+            self._senders.took(source, name)
         else:
-            self._senders.setdefault(name, []).append(source)
+            self._senders.also(source, name)
 
     def _keep(self, arrived: _Arrived, publish: Publish) -> None:
         store = self.store
@@ -187,18 +186,17 @@ class Durable:
         source, name = arrived.source, arrived.name
         if source in self._pending:
             self._pending[source] -= 1
-        senders = [source, *self._senders.pop(name, ())]
         if error is not None:
             self._names.pop(name, None)
+            self._senders.lost(name)
             if source in self._site.clients:
-                self._refuse(source, name, str(error))
+                self._senders.refuse(source, name, str(error))
             elif source in self._site.neighbours:
                 self._wait(source, arrived.one, arrived.envelope, publish)
             return
         if name in self._names:
             self._names[name] = None
-        for sender in senders:
-            self._took(sender, name)
+        self._senders.kept(source, name)
         for link, frame in arrived.outboxes:
             self.outboxes.offer(link, arrived.position, frame)
         for output in arrived.clients:
@@ -237,32 +235,7 @@ class Durable:
             log.warning("the store is full: events that nobody confirms are lost to durable subscriptions")
         self.dropped += count
 
-    # -- who sent them ---------------------------------------------------------------------------------------
-
-    def _took(self, source: Link, name: Name) -> None:
-        names = self._taken.setdefault(source, [])
-        names.append(name)
-        if len(names) >= MOST:
-            self._say_taken(source)
-
-    def _say_taken(self, source: Link) -> None:
-        names = self._taken.pop(source)
-        peer = self._site.clients.get(source) or self._site.neighbours.get(source)
-        if peer is not None:
-            for body in encode_taken(names):
-                peer.port.send(Kind.TAKEN, body)
-
-    def flush(self) -> None:
-        """Say what was taken; at the end of each turn."""
-        for source in list(self._taken):
-            self._say_taken(source)
-
-    def _refuse(self, source: Link, name: Name, reason: str) -> None:
-        self.refused += 1
-        client = self._site.clients.get(source)
-        if client is not None:
-            client.refused += 1
-            client.port.send(Kind.REPLY, encode(Reply(0, reason, name[1])))
+    # -- room, and what waits for it -------------------------------------------------------------------------
 
     def _wait(self, source: Link, one: bytes, envelope: Envelope, publish: Publish) -> None:
         room = self._rooms.setdefault(source, deque())
@@ -297,10 +270,14 @@ class Durable:
 
     # -- neighbours and clients ------------------------------------------------------------------------------
 
+    def flush(self) -> None:
+        """Say what was taken; at the end of each turn."""
+        self._senders.flush()
+
     def disconnected(self, link: Link) -> None:
         """The connection to a neighbour is gone: it will send again what was not taken, and so shall we."""
         self._rooms.pop(link, None)
-        self._taken.pop(link, None)
+        self._senders.gone(link)
         self.outboxes.disconnected(link)
 
     def advertised(self, client: Link) -> None:
@@ -317,7 +294,7 @@ class Durable:
         self.subscriptions.leave_all(client)
         self.sure.advertised(client.link)
         self._pending.pop(client.link, None)
-        self._taken.pop(client.link, None)
+        self._senders.gone(client.link)
 
     # -- time, and numbers -----------------------------------------------------------------------------------
 
@@ -348,7 +325,7 @@ class Durable:
             "is_sure": float(self.sure.is_sure),
             "flooded_total": self.flooded,
             "duplicates_total": self.duplicates,
-            "refused_total": self.refused,
+            "refused_total": self._senders.refused,
             "lost_total": self.dropped,
             "outbox_events": sum(store.waiting(feed.owner)[0] for feed in self.outboxes.all()),
             "subscriptions": len(subscriptions),

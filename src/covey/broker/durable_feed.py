@@ -12,8 +12,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from covey.broker.store import Release, Store, StoreError
-from covey.errors import CoveyError
+from covey.broker.store import Store
+from covey.broker.store_operations import Release
+from covey.errors import CoveyError, StoreError
 
 log = logging.getLogger("covey.broker")
 
@@ -25,11 +26,10 @@ Transmit = Callable[[int, bytes], None]  # a position and the event's frame
 class Feed:
     """One consumer's events; see the module's text."""
 
-    def __init__(self, store: Store, owner: int, messages: int, size: int) -> None:
+    def __init__(self, store: Store, owner: int, window: int, window_bytes: int) -> None:
         self.owner = owner
-        self.resent = 0
         self._store = store
-        self._most, self._most_bytes = messages, size
+        self._most, self._most_bytes = window, window_bytes
         self._transmit: Transmit | None = None
         self._under_way: dict[int, tuple[int, float]] = {}  # position: size, and when it was sent
         self._under_way_bytes = 0
@@ -126,10 +126,9 @@ class Feed:
                 break
         self.confirm(done, now_s)
 
-    def redeliver(self, before_s: float, now_s: float) -> int:
-        """Send again what was sent before a time and is not confirmed; return how many they are."""
+    def redeliver(self, before_s: float, now_s: float) -> None:
+        """Send again what was sent before a time and is not confirmed."""
         late = [position for position, (_, sent_s) in self._under_way.items() if sent_s <= before_s]
-        again = 0
         for position in late:
             rows = self._store.read(self.owner, position - 1, 1)
             if self._transmit is None:
@@ -137,11 +136,8 @@ class Feed:
             if rows and rows[0][0] == position:
                 self._under_way[position] = (self._under_way[position][0], now_s)
                 self._transmit(position, rows[0][1])
-                again += 1
             else:
                 self._drop(position)
-        self.resent += again
-        return again
 
     def _has_room(self) -> bool:
         return len(self._under_way) < self._most and self._under_way_bytes < self._most_bytes

@@ -11,7 +11,7 @@ from covey.broker.settings import integer, number, setting
 class QueueLimits:
     """The limits of each durable subscription; beyond the first three its oldest events are dropped."""
 
-    messages: int = setting(integer(1), "events that one durable subscription may store", default=1_000_000)
+    events: int = setting(integer(1), "events that one durable subscription may store", default=1_000_000)
     bytes: int = setting(integer(1), "bytes of events that it may store", default=256 << 20)
     age_s: float = setting(number(), "seconds that an event is stored for it", default=7 * 86_400.0)
     window: int = setting(integer(1), "deliveries to it that wait to be acknowledged", default=1_000)

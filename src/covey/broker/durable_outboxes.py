@@ -19,7 +19,8 @@ from typing import Final
 from covey.broker.durable_feed import Feed
 from covey.broker.durable_site import SURE, Site
 from covey.broker.durable_sure import Sure
-from covey.broker.store import Forget, Owner, Store
+from covey.broker.store import Store
+from covey.broker.store_operations import Forget, Owner
 from covey.errors import ProtocolError
 from covey.routing.messages import ADVERTISEMENTS, Advertise, Link, Message, Probe, Publish, Sync
 from covey.wire.confirming import Name, decode_taken
@@ -188,7 +189,7 @@ class Outboxes:
             under_way[envelope.publisher, envelope.number] = position
             neighbour.sent += 1
             # In the lane of control: it is never dropped there, and the window bounds it.
-            neighbour.port.send(Kind.EVENT, frame[1:])
+            neighbour.outlet.send(Kind.EVENT, frame[1:])
 
         self._feeds[link].attach(send, self._site.now_s)
 
@@ -209,7 +210,7 @@ class Outboxes:
     def _tell_whole(self, link: Link, whole: bool) -> None:
         neighbour = self._site.neighbours.get(link)
         if neighbour is not None and link in self._site.attached:
-            neighbour.port.send(Kind.WHOLE, b"\1" if whole else b"\0")
+            neighbour.outlet.send(Kind.WHOLE, b"\1" if whole else b"\0")
 
     def _ask(self, probe: str) -> None:
         epochs = self._site.epochs

@@ -16,7 +16,7 @@ from covey.errors import CoveyError, ProtocolError
 from covey.wire.confirming import encode_taken
 from covey.wire.events import Envelope
 from covey.wire.frames import Kind
-from covey.wire.messages import Reply, SubscribeRequest, UnsubscribeRequest, encode
+from covey.wire.messages import SubscribeRequest, UnsubscribeRequest
 
 if TYPE_CHECKING:
     from covey.broker.config import BrokerConfig
@@ -34,11 +34,10 @@ def confirm_without_store(peer: Client | Neighbour, envelope: Envelope) -> None:
     on it goes at most once.
     """
     if isinstance(peer, Client):
-        peer.refused += 1
-        peer.port.send(Kind.REPLY, encode(Reply(0, NO_STORE, envelope.number)))
+        peer.refuse(envelope.number, NO_STORE)
     else:
         for body in encode_taken([(envelope.publisher, envelope.number)]):
-            peer.port.send(Kind.TAKEN, body)
+            peer.outlet.send(Kind.TAKEN, body)
 
 
 def subscribe(

@@ -18,12 +18,15 @@ class Site(Protocol):
 
     epochs: Epochs
     clients: dict[Link, Client]
-    attached: dict[Link, None]  # neighbours over whose links the overlay's routers talk
     now_s: float
 
     @property
     def neighbours(self) -> Mapping[Link, Neighbour]:
         """The brokers to which there is a connection."""
+
+    @property
+    def attached(self) -> Mapping[Link, None]:
+        """The neighbours over whose links the overlay's routers talk."""
 
     def drive(self, message: Message, source: Link) -> None:
         """Tell the routers of all epochs something, and carry out what they answer."""

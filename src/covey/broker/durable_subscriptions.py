@@ -19,7 +19,8 @@ from typing import Final
 from covey.broker.durable_feed import Feed
 from covey.broker.durable_limits import QueueLimits
 from covey.broker.peers import Client
-from covey.broker.store import Forget, Owner, Store
+from covey.broker.store import Store
+from covey.broker.store_operations import Forget, Owner
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import CoveyError
@@ -146,7 +147,7 @@ class DurableSubscriptions:
             self._leave(one)
             if old is not client:
                 reason = f"the durable subscription {one.owner.name} is attached by another connection now"
-                old.port.send(Kind.REPLY, encode(Reply(0, reason)))
+                old.outlet.send(Kind.REPLY, encode(Reply(0, reason)))
         one.client, one.sid = client, sid
         self._known.setdefault(client.link, {})[sid] = one
 
@@ -157,7 +158,7 @@ class DurableSubscriptions:
 
         def deliver(position: int, frame: bytes) -> None:
             # In the lane of control: it is never dropped there, and the window bounds it.
-            client.port.send(Kind.DELIVERY, encode_delivery(frame, (sid,), position)[1:])
+            client.outlet.send(Kind.DELIVERY, encode_delivery(frame, (sid,), position)[1:])
             client.delivered += 1
 
         def done(error: CoveyError | None) -> None:
@@ -235,9 +236,9 @@ class DurableSubscriptions:
         if one.is_trimmed:
             return
         count, size = self._store.waiting(one.owner.id)
-        if count <= limits.messages and size <= limits.bytes:
+        if count <= limits.events and size <= limits.bytes:
             return
-        over = max(count - limits.messages, -(-count * (size - limits.bytes) // max(size, 1)))
+        over = max(count - limits.events, -(-count * (size - limits.bytes) // max(size, 1)))
         self._drop(one, self._store.oldest(one.owner.id, over), "is too long", now_s)
 
     def tick(self, now_s: float) -> None:

@@ -101,6 +101,8 @@ def explain(sight: Sight, question: Question) -> Row:
             if not flooded:
                 one = part.strategy.address(one, local)
         answer["hops"] += _hops(sight, router.trees[one.tree], one, local, question.source, wanted)
+        if is_published and one.flooded:
+            break  # one tree reaches everyone
     if question.target:
         answer["target"] = _target(sight, question.target, event)
     return answer
@@ -118,6 +120,8 @@ def _hops(
     else:
         going = dict.fromkeys(strategy.ordered(strategy.next_hops(publish.event), source), publish)
     for link, neighbour, _ in sight.neighbours():
+        if not part.plan.has_link(part.tree, part.broker, link):
+            continue
         facts = strategy.heard(link) if link in part.neighbours() else []
         entry = next((fact.filter for fact in facts if fact.filter.matches(publish.event)), None)
         row: Row = {"link": link, "tree": part.tree, "goes": link in going and neighbour is not None}

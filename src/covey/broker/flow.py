@@ -19,7 +19,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from covey.broker.labels import NOBODY, Label, Labels
-from covey.broker.peers import Client, Neighbour, Port
+from covey.broker.peers import Client, Neighbour, Outlet
 from covey.broker.permissions import Allowed
 from covey.broker.sampling import Sampler
 from covey.core.filter import Filter
@@ -186,7 +186,7 @@ class Flow:
             data, frames.starts, frames.ends, which, onward.trees, onward.flooded, self._epoch, out, ends
         )
         neighbour.sent += len(which)
-        _put(neighbour.port, out, ends)
+        _put(neighbour.outlet, out, ends)
 
     def _deliver(self, frames: Frames, data: Bytes, handles: Ints, event_ends: Longs) -> None:
         slots, sids = self._labels.of(handles)
@@ -212,7 +212,7 @@ class Flow:
                 data, frames.starts, frames.ends, events[first:last], sorted_sids[first:last], out, ends
             )
             client.delivered += len(ends)
-            _put(client.port, out, ends)
+            _put(client.outlet, out, ends)
 
     def _elsewhere(self, frames: Frames, handles: Ints, event_ends: Longs, slots: Ints) -> None:
         where = np.flatnonzero(slots == 0)
@@ -226,13 +226,13 @@ class Flow:
             self._one_by_one.elsewhere(link, tuple(sorted(keys)), frames[event])
 
 
-def _put(port: Port, out: Bytes, ends: Longs) -> None:
+def _put(outlet: Outlet, out: Bytes, ends: Longs) -> None:
     """Send whole frames, in chunks that are small enough to be dropped."""
     first = 0
     for place in range(0, len(ends), MOST_IN_CHUNK):
         count = min(MOST_IN_CHUNK, len(ends) - place)
         last = int(ends[place + count - 1])
-        port.send_events(out[first:last].tobytes(), count)
+        outlet.send_events(out[first:last].tobytes(), count)
         first = last
 
 

@@ -20,8 +20,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covey.broker.config import BrokerConfig, changed
-from covey.broker.exchange import Limits
 from covey.broker.peers import Client, Neighbour
+from covey.broker.requests import Limits
 from covey.wire.connection import Connection
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
     taken, refused = changed(old, new)
     config = broker.config = replace(old, **{name: getattr(new, name) for name in taken})
     exchange = broker.exchange
-    exchange.limits = Limits(config.max_subscriptions, config.max_advertisements)
+    exchange.requests.limits = Limits(config.max_subscriptions, config.max_advertisements)
     broker.inbox.congested_at, broker.inbox.calm_at = config.congested_at, config.calm_at
     broker.overlay.max_brokers = config.max_brokers
     broker.links.forget_after_s = config.forget_after_s
     logging.getLogger("covey").setLevel(config.log_level.upper())
     if "links" in taken:
-        _change_links(broker, old)
+        _change_links(broker)
     for connection, peer in broker.peers.items():
         _bound(connection, peer, config)
     if taken:
@@ -113,8 +113,8 @@ def _bound(connection: Connection, peer: Client | Neighbour | None, config: Brok
         connection.lanes.bounds = config.bounds()
 
 
-def _change_links(broker: Broker, old: BrokerConfig) -> None:
-    broker.exchange.now_s = asyncio.get_running_loop().time()
+def _change_links(broker: Broker) -> None:
+    broker.tell_time()
     for gone in broker.links.configure(broker.config.links):
         connection = broker.connection_of(gone.name)
         if connection is not None:

@@ -95,7 +95,7 @@ class Links:
         link.wanted = link.theirs = False
         link.unanswered = 0
         link.given_up = False
-        self.exchange.connected(neighbour)
+        self.exchange.links.connected(neighbour)
         self._tell(link, self.overlay.states)
         self._state()
 
@@ -107,8 +107,8 @@ class Links:
         link.wanted = link.theirs = False
         if link.attached:
             link.attached = False
-            self.exchange.neighbour_away(name)
-        self.exchange.disconnected(name)
+            self.exchange.links.away(name)
+        self.exchange.links.disconnected(name)
         self._state()
 
     def configure(self, configs: Iterable[LinkConfig]) -> list[LinkConfig]:
@@ -118,7 +118,7 @@ class Links:
         for link in gone:
             if link.is_routed:
                 self._route_down(link)
-            self.exchange.given_up(link.config.name)
+            self.exchange.links.given_up(link.config.name)
             del self.links[link.config.name]
         for name, config in new.items():
             if name in self.links:
@@ -138,7 +138,7 @@ class Links:
             if link.is_routed:
                 say(log, logging.WARNING, "link given up", broker=self.overlay.me, link=name, away_s=away_s)
                 self._route_down(link)
-                self.exchange.given_up(name)
+                self.exchange.links.given_up(name)
             self._expect()
 
     def is_open(self, name: str) -> bool:
@@ -148,7 +148,7 @@ class Links:
             return False
         if pair(self.overlay.me, name) not in self.overlay.tree:
             return self.overlay.reaches(name)
-        return link.attached and self.exchange.is_open(name)
+        return link.attached and self.exchange.links.is_open(name)
 
     # -- what neighbours say of the overlay ------------------------------------------------------------------
 
@@ -202,12 +202,12 @@ class Links:
             return
         some = tuple(states)
         for at in range(0, len(some), CHUNK):
-            link.neighbour.port.send(Kind.OVERLAY, encode_overlaid(States(some[at : at + CHUNK])))
+            link.neighbour.outlet.send(Kind.OVERLAY, encode_overlaid(States(some[at : at + CHUNK])))
 
     def _say(self, link: Link, said: Overlaid) -> None:
         assert link.neighbour is not None
         # Behind the events too: they belong to what was said before.
-        link.neighbour.port.send(Kind.OVERLAY, encode_overlaid(said), barrier=True)
+        link.neighbour.outlet.send(Kind.OVERLAY, encode_overlaid(said), barrier=True)
 
     # -- the tree --------------------------------------------------------------------------------------------
 
@@ -280,8 +280,8 @@ class Links:
         if link.is_routed:  # from before the break
             self._route_down(link)
         link.is_routed = link.attached = True
-        self.exchange.neighbour_up(link.neighbour)
+        self.exchange.links.up(link.neighbour)
 
     def _route_down(self, link: Link) -> None:
         link.is_routed = link.attached = False
-        self.exchange.neighbour_down(link.config.name)
+        self.exchange.links.down(link.config.name)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from covey.errors import ProtocolError
-from covey.wire.overlay import LinkState, Peer
+from covey.wire.overlay import LinkState, LinkStatus
 
 Pair: TypeAlias = tuple[str, str]  # the ends of a link, in the order of their names
 
@@ -87,7 +87,7 @@ class Overlay:
         """All that is known, one state a broker."""
         return tuple(self._states.values())
 
-    def state(self, links: Mapping[str, Peer]) -> LinkState:
+    def state(self, links: Mapping[str, LinkStatus]) -> LinkState:
         """Change what is said of one's own links; return the new state, to be told to everyone."""
         mine = LinkState(self.me, self._states[self.me].sequence + 1, dict(links))
         self._keep(mine)

@@ -7,10 +7,12 @@ from typing import Protocol
 
 from covey.broker.permissions import EVERYTHING, Permissions
 from covey.routing.messages import Key, Link
+from covey.wire.frames import Kind
 from covey.wire.lanes import Verdict
+from covey.wire.messages import Reply, encode
 
 
-class Port(Protocol):
+class Outlet(Protocol):
     """The sending end of a link; a `Connection` is one."""
 
     def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
@@ -26,7 +28,7 @@ class Client:
 
     link: Link
     number: int  # that it writes on its events
-    port: Port
+    outlet: Outlet
     permissions: Permissions = EVERYTHING
     name: str = ""  # that it has given itself; durable subscriptions are found by it
     keys: dict[int, Key] = field(default_factory=dict)  # of its subscriptions
@@ -52,13 +54,18 @@ class Client:
             return None
         return sid if self.keys.get(sid) == key else None
 
+    def refuse(self, event: int, reason: str) -> None:
+        """Tell it that an event of its own is not taken."""
+        self.refused += 1
+        self.outlet.send(Kind.REPLY, encode(Reply(0, reason, event)))
+
 
 @dataclass
 class Neighbour:
     """A broker to which a link is up."""
 
     link: Link
-    port: Port
+    outlet: Outlet
     incarnation: int = 0
     received: int = 0
     sent: int = 0

@@ -29,12 +29,15 @@ class Place(Protocol):
 
     broker: str
     epochs: Epochs
-    attached: dict[Link, None]
     now_s: float
 
     @property
     def neighbours(self) -> Mapping[Link, Neighbour]:
         """The brokers to which there is a connection."""
+
+    @property
+    def attached(self) -> Mapping[Link, None]:
+        """The neighbours whose links are on the overlay's tree, in order."""
 
     def carry_out_all(self, outputs: Outputs) -> None:
         """Carry out what routers say."""
@@ -81,7 +84,7 @@ class Plans:
 
     def _say(self, neighbour: Neighbour, said: PlanMessage) -> None:
         # Behind the events that set out before it.
-        neighbour.port.send(Kind.PLAN, encode_plan(said), barrier=True)
+        neighbour.outlet.send(Kind.PLAN, encode_plan(said), barrier=True)
 
     def _flood(self, said: PlanMessage, not_to: Link = "") -> None:
         for link, neighbour in self._place.neighbours.items():

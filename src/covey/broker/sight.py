@@ -5,7 +5,6 @@ What can be long is in `lists`, in pages.
 
 from __future__ import annotations
 
-import asyncio
 import resource
 import sys
 import time
@@ -37,7 +36,6 @@ class Sight:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self._started_s = time.monotonic()
-        self.started_at = time.time()
 
     # -- what there is ---------------------------------------------------------------------------------------
 
@@ -175,7 +173,7 @@ class Sight:
 
     def plans(self) -> Plans:
         """Return what installs plans, at the time of now."""
-        self.broker.exchange.now_s = asyncio.get_running_loop().time()
+        self.broker.tell_time()
         return self.broker.exchange.plans
 
     def plan_file(self) -> bytes:

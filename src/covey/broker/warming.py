@@ -19,7 +19,7 @@ from covey.routing.digest import Fact, digest
 from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Message, Sync
 from covey.routing.router import Router
 from covey.wire.events import encode_content, encode_event, link_of
-from covey.wire.frames import MAX_FRAME, Kind, frame
+from covey.wire.frames import MAX_FRAME, Kind, framed
 from covey.wire.lanes import Verdict
 from covey.wire.messages import AdvertiseRequest, SubscribeRequest, UnsubscribeRequest, encode, encode_routed
 from covey.wire.splitting import FastSplitter
@@ -63,8 +63,8 @@ def _warm_up() -> None:
     index.warm_up()
     exchange = Exchange(Epochs(lambda plan: Router("a", "covering")))
     neighbour = Neighbour("b", _Nowhere())
-    exchange.connected(neighbour)
-    exchange.neighbour_up(neighbour)
+    exchange.links.connected(neighbour)
+    exchange.links.up(neighbour)
     wanted = [Fact(f"k{number}", parse(text)) for number, text in enumerate(("a > 1", "a > 1 and b = 'x'"))]
     dialect = exchange.router.trees[0].dialect
     said: list[Message] = [
@@ -84,7 +84,7 @@ def _warm_up() -> None:
         request = SubscribeRequest(sid, sid, parse(text).encode())
         exchange.from_client(subscriber, [bytes((Kind.REQUEST,)) + encode(request)])
     frames = b"".join(
-        frame(Kind.EVENT, encode_event(content, b"data", family=family, publisher=1, number=number)[1:])
+        framed(encode_event(content, b"data", family=family, publisher=1, number=number))
         for number, (family, content) in enumerate(map(encode_content, 4 * _CONTENTS))
     )
     exchange.from_client(publisher, FastSplitter(MAX_FRAME).feed(frames))

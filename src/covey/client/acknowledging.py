@@ -1,20 +1,13 @@
-"""Acknowledging: what a program is done with of its durable subscriptions, told to the broker in few frames.
-
-ACKNOWLEDGE    sid u32 · cumulative u8 · count u32 · count × position u64
-"""
+"""Acknowledging: what a program is done with of its durable subscriptions, told to the broker in few frames."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from struct import Struct
-from typing import Final
 
 from covey.client.link import Link
+from covey.wire.confirming import MOST, encode_acknowledge
 from covey.wire.frames import Kind
-
-MOST: Final = 4_096  # positions in a frame
-_HEAD: Final = Struct("<IBI")
 
 
 class Acknowledgements:
@@ -58,8 +51,3 @@ class Acknowledgements:
                 link.connection.send(Kind.ACKNOWLEDGE, encode_acknowledge(sid, some, cumulative=False))
         self._until.clear()
         self._single.clear()
-
-
-def encode_acknowledge(sid: int, positions: list[int], *, cumulative: bool) -> bytes:
-    """Return the body of an ACKNOWLEDGE frame."""
-    return _HEAD.pack(sid, cumulative, len(positions)) + Struct(f"<{len(positions)}Q").pack(*positions)

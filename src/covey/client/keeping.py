@@ -30,7 +30,7 @@ class Owner(Receiver, Protocol):
     async def link_up(self, link: Link) -> None:
         """There is a link again."""
 
-    def link_down(self, link: Link, reason: str) -> None:
+    def link_down(self, reason: str) -> None:
         """The link is gone; another one will be tried."""
 
     def give_up(self, error: CoveyError) -> None:
@@ -71,7 +71,7 @@ class Keeper:
             if not link.may_return or self._options.reconnect_for_s == 0:
                 self._owner.give_up(LinkError(f"the link to the broker at {link.address} is gone: {reason}"))
                 return
-            self._owner.link_down(link, reason)
+            self._owner.link_down(reason)
             try:
                 link = await self._again(link)
             except CoveyError as error:

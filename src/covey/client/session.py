@@ -142,7 +142,7 @@ class Session:
         self._wake()
         return restored
 
-    def link_down(self, link: Link, reason: str) -> None:
+    def link_down(self, reason: str) -> None:
         """Say that the link is gone."""
         self.link = None
         self.hooks.disconnected(reason)

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-import time
 import tomllib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from covey.commands.output import print_json, print_lists, print_pairs
+from covey.commands.output import print_json, print_lists, print_pairs, progress_lines
 from covey.errors import ConfigError
 
 # What draws workloads is loaded by the functions that use it: it brings the compiler and Arrow.
-if TYPE_CHECKING:
-    from covey.datasets.generate import Progress
-
-QUIET_S = 5.0  # between lines of progress where there is no terminal
 
 app = typer.Typer(help="Example inputs for planning.", no_args_is_help=True)
 
@@ -93,8 +85,8 @@ def generate(
         topology_settings=of_topology,
         replace=replace,
     )
-    with shown() as progress:
-        written = write(request, progress)
+    with progress_lines("data") as tell:
+        written = write(request, lambda *step: tell(progress_line(*step), False))
     if json:
         print_json(as_dict(written))
         return
@@ -119,24 +111,9 @@ def split_settings(settings: Sequence[str]) -> tuple[dict[str, Any], dict[str, A
     return found
 
 
-@contextmanager
-def shown() -> Iterator[Progress]:
-    """Show on standard error how far it is: in place on a terminal, otherwise a line now and then."""
-    console = Console(stderr=True)
-    said_s = time.monotonic()
-
-    with console.status("data") as status:
-
-        def tell(table: str, rows: int, expected: int | None) -> None:
-            nonlocal said_s
-            line = f"data: {table}, {rows:,}" + ("" if expected is None else f" of {expected:,}") + " rows"
-            if console.is_terminal:
-                status.update(line)
-            elif time.monotonic() - said_s > QUIET_S:
-                said_s = time.monotonic()
-                print(line, file=sys.stderr, flush=True)
-
-        yield tell
+def progress_line(table: str, rows: int, expected: int | None) -> str:
+    """Return how far a table is."""
+    return f"data: {table}, {rows:,}" + ("" if expected is None else f" of {expected:,}") + " rows"
 
 
 def print_list(json: bool) -> None:

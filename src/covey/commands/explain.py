@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -17,8 +17,12 @@ from covey.core.families import DEFAULT_LANGUAGE, LANGUAGES, parse
 from covey.errors import ConfigError, CoveyError
 
 MAX_BROKERS: Final = 1_000
+T = TypeVar("T")
 
-Answers = dict[str, dict[str, Any]]
+Place = tuple[
+    str, int | None
+]  # a broker, and the tree on which the event comes there; none where it is published
+Answers = dict[Place, dict[str, Any]]
 
 
 def explain(
@@ -119,26 +123,29 @@ def walk(pages: Sequence[Pages], event: Any, language: str, key: str, publisher:
     if not target["filter"].endswith("…"):
         question["wanted"] = target["filter"]
     answers: Answers = {}
-    came_from: dict[str, str | None] = {start: None}
-    waiting: deque[tuple[str, dict[str, Any]]] = deque([(start, {"source": publisher})])
+    came_from: dict[Place, Place | None] = {(start, None): None}
+    waiting: deque[tuple[Place, dict[str, Any]]] = deque([((start, None), {"source": publisher})])
     while waiting:
-        name, envelope = waiting.popleft()
-        answer = answers[name] = overlay.brokers[name].post("/explainz", question | envelope)
+        place, envelope = waiting.popleft()
+        answer = answers[place] = overlay.brokers[place[0]].post("/explainz", question | envelope)
         if answer["allowed"] is False:
             break
         for hop in answer["hops"]:
-            if hop["goes"] and hop["link"] in overlay.brokers and hop["link"] not in came_from:
-                came_from[hop["link"]] = name
+            following = (hop["link"], hop["tree"])
+            if hop["goes"] and hop["link"] in overlay.brokers and following not in came_from:
+                came_from[following] = place
                 carried = {name: hop.get(name) for name in ("flooded", "destinations", "tree")}
-                waiting.append((hop["link"], {"source": name, **carried}))
-    path = _path(came_from, home) if home in answers else overlay.path(start, home)
+                waiting.append((following, {"source": place[0], **carried}))
+    arrival = next((place for place in answers if place[0] == home), None)
+    visited = {name for name, _ in answers}
+    path = [name for name, _ in _path(came_from, arrival)] if arrival else overlay.path(start, home)
     return {
-        "arrives": home in answers and target["matches"] and answers[start]["allowed"] is not False,
+        "arrives": bool(arrival) and target["matches"] and answers[start, None]["allowed"] is not False,
         "reason": _reason(answers, target, path, start, home),
         "from": start,
         "to": {"broker": home, **target},
-        "hops": [_hop(answers[name], following) for name, following in _pairs(path) if name in answers],
-        "visited": sorted(answers),
+        "hops": [_hop(answers, name, following) for name, following in _pairs(path) if name in visited],
+        "visited": sorted(visited),
         "unreachable": overlay.unreachable,
     }
 
@@ -187,9 +194,9 @@ class Overlay:
         return _path(came_from, home) if home in came_from else []
 
 
-def _path(came_from: Mapping[str, str | None], home: str) -> list[str]:
-    path: list[str] = []
-    at: str | None = home
+def _path(came_from: Mapping[T, T | None], last: T) -> list[T]:
+    path: list[T] = []
+    at: T | None = last
     while at is not None:
         path.append(at)
         at = came_from[at]
@@ -200,32 +207,41 @@ def _pairs(path: Sequence[str]) -> list[tuple[str, str | None]]:
     return [(name, path[place + 1] if place + 1 < len(path) else None) for place, name in enumerate(path)]
 
 
-def _hop(answer: Mapping[str, Any], following: str | None) -> dict[str, Any]:
-    told = next((hop for hop in answer["hops"] if hop["link"] == following), None)
+def _hop(answers: Answers, name: str, following: str | None) -> dict[str, Any]:
+    """Return what a broker says of the way to the next one, on the tree on which the event goes there if it does."""
+    here = [answer for place, answer in answers.items() if place[0] == name]
+    told = [hop for answer in here for hop in answer["hops"] if hop["link"] == following]
     row = {
-        name: answer[name] for name in ("broker", "strategy", "advertised", "allowed", "subscriptions_total")
+        key: here[0][key] for key in ("broker", "strategy", "advertised", "allowed", "subscriptions_total")
     }
     if following is None:
         return row | {"next": None, "goes": None, "reason": "the subscription is here"}
-    if told is None:
-        return row | {"next": following, "goes": False, "reason": "it is no neighbour here"}
-    return row | {"next": following, "goes": told["goes"], "reason": told["reason"]}
+    if not told:
+        return row | {
+            "next": following,
+            "goes": False,
+            "reason": "it is no neighbour here on the event's trees",
+        }
+    best = next((hop for hop in told if hop["goes"]), told[0])
+    return row | {"next": following, "goes": best["goes"], "reason": best["reason"]}
 
 
 def _reason(answers: Answers, target: Mapping[str, Any], path: Sequence[str], start: str, home: str) -> str:
-    if answers[start]["allowed"] is False:
-        name = answers[start]["publisher"]["name"]
-        return f"its publisher, {name}, may not publish it: {answers[start]['publisher']['publish']}"
+    at_start = answers[start, None]
+    if at_start["allowed"] is False:
+        publisher = at_start["publisher"]
+        return f"its publisher, {publisher['name']}, may not publish it: {publisher['publish']}"
     if not target["matches"]:
         fails = "; or ".join(" and ".join(misses) for misses in target["fails"])
         return f"the subscription's filter does not match: {fails}"
-    if home in answers:
+    visited = {name for name, _ in answers}
+    if home in visited:
         return "it arrives"
     if not path:
         return f"no links lead from {start} to {home} among the brokers that were asked"
     for name, following in _pairs(path):
-        if name in answers and following is not None and following not in answers:
-            return f"it stops at {name}: towards {following}, {_hop(answers[name], following)['reason']}"
+        if name in visited and following is not None and following not in visited:
+            return f"it stops at {name}: towards {following}, {_hop(answers, name, following)['reason']}"
     return f"it does not get to {home}"
 
 

@@ -5,6 +5,8 @@ Results go to standard output and everything about the work itself, progress and
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +16,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+QUIET_S = 5.0  # between lines of progress where there is no terminal
 
 Progress = Callable[[str], None]
 
@@ -99,3 +103,25 @@ def progress(title: str) -> Iterator[Progress]:
     console = Console(stderr=True)
     with console.status(title) as status:
         yield lambda step: status.update(f"{title}: {step}")
+
+
+@contextmanager
+def progress_lines(title: str) -> Iterator[Callable[[str, bool], None]]:
+    """Show on standard error how far it is: in place on a terminal, otherwise a line now and then.
+
+    What is called takes a line, and whether it is one to be shown in any case.
+    """
+    console = Console(stderr=True)
+    said_s = time.monotonic()
+
+    with console.status(title) as status:
+
+        def tell(line: str, always: bool) -> None:
+            nonlocal said_s
+            if console.is_terminal:
+                status.update(escape(line))
+            elif always or time.monotonic() - said_s > QUIET_S:
+                said_s = time.monotonic()
+                print(line, file=sys.stderr, flush=True)
+
+        yield tell

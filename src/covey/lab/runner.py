@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = "here"  # instead of a Spark master: compute in this process
-DEFAULT_JOBS = "local"
 
 
 class Task(NamedTuple):

@@ -27,7 +27,6 @@ from covey.errors import ConfigError
 from covey.lab.experiment import Cell, Experiment, Results, Row, Scale, Value
 from covey.lab.outcome import Outcome, digest
 
-DEFAULT_DIRECTORY = "lab-results"
 METADATA = b"covey"
 TYPES: dict[type, pa.DataType] = {
     bool: pa.bool_(),

@@ -77,6 +77,7 @@ class Router:
         self.broker = broker
         self.counters: Counter[str] = Counter()
         self._registered = registered(strategy)
+        self._registered.check(options or ())
         self._plan = plan
         self._local = LazyIndex()
         self._clients: dict[Link, dict[Key, Filter]] = {}

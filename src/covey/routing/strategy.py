@@ -68,6 +68,9 @@ class Strategy(ABC):
     perfect: ClassVar[bool] = True  # at rest no event crosses a link behind which nobody wants it
     matched_once: ClassVar[bool] = False  # events are matched where they are published, not on the way
     description: ClassVar[str]  # one line for people
+    options: ClassVar[
+        tuple[str, ...]
+    ] = ()  # the names of its settings, which are keywords of its constructor
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -195,8 +198,16 @@ class Registered(NamedTuple):
     dialect: str
     perfect: bool
     description: str
+    options: tuple[str, ...] = ()
     trees: bool = False  # runs over planned dissemination trees, so the overlay may have cycles
     one_copy: bool = False  # an event travels on one of them, and the plan says how it is chosen
+
+    def check(self, options: Iterable[str]) -> None:
+        """Raise ConfigError for the first of these names that is none of its settings."""
+        for name in options:
+            if name not in self.options:
+                known = f"one of {', '.join(self.options)}" if self.options else "it has none"
+                raise ConfigError(f"the strategy {self.name} has no setting {name!r:.40} (hint: {known})")
 
 
 _REGISTERED: dict[str, Registered] = {}
@@ -206,7 +217,14 @@ _ALIASES: dict[str, str] = {}
 def register(strategy: type[Strategy], *aliases: str) -> None:
     """Make a strategy known by its name, and by other names that people use for it."""
     add(
-        Registered(strategy.name, strategy, strategy.dialect, strategy.perfect, strategy.description),
+        Registered(
+            strategy.name,
+            strategy,
+            strategy.dialect,
+            strategy.perfect,
+            strategy.description,
+            strategy.options,
+        ),
         *aliases,
     )
 

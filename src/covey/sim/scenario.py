@@ -18,7 +18,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
@@ -190,20 +189,13 @@ def _strategy(top: Section) -> StrategyChoice:
     brokers = section.table("brokers")
     advertisements = section.flag("advertisements", True)
     section.done()
-    given = {} if options is None else options.rest(_option_names(name))
+    given = {} if options is None else options.rest(registered(name).options)
     others: dict[str, str] = {}
     if brokers is not None:
         others = {broker: _strategy_name(brokers, broker) for broker in brokers.rest()}
     if given and others:
         section.fail("options", "expected none where [strategy.brokers] gives brokers different strategies")
     return StrategyChoice(name, advertisements, given, others)
-
-
-def _option_names(strategy: str) -> list[str] | None:
-    """Return the names of a strategy's options; None if it takes any, and complains itself."""
-    parameters = parameters_of(registered(strategy).make, skipped=1)
-    open_ended = any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values())
-    return None if open_ended else list(parameters)
 
 
 def _strategy_name(section: Section, key: str, default: str | None = None) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 from covey.errors import ConfigError
 from covey.routing.describe import describe
 from covey.routing.messages import Message, Publish
-from covey.routing.strategy import names, registered
+from covey.routing.strategy import registered
 from covey.sim import checkers
 from covey.sim.handles import Advertisement, Subscription
 from covey.sim.network import Network
@@ -274,16 +274,3 @@ class _Run:
             self.net.unadvertise(advertisement)
         self.net.settle()
         self.findings += checkers.emptiness(self.net)
-
-
-def all_trials(seeds: range, *, faults: bool = False) -> list[Trial]:
-    """Return every strategy with and without advertisements, over every kind of overlay in turn, for each seed."""
-    trials = []
-    for strategy in names():
-        overlays = [topology for topology in TOPOLOGIES if applies(strategy, topology)]
-        for advertisements in (True, False):
-            trials += [
-                Trial(strategy, advertisements, overlays[seed % len(overlays)], seed, faults)
-                for seed in seeds
-            ]
-    return trials

@@ -1,7 +1,6 @@
 """Frames with which events and deliveries are confirmed; little-endian, as all of these.
 
 TAKEN         count u32 · count × (publisher u64 · number u64)             these are on disk with the sender
-REFUSED       count u32 · count × (publisher u64 · number u64) · reason    these are not, and nobody keeps them
 ACKNOWLEDGE   sid u32 · cumulative u8 · count u32 · count × position u64   the client is done with these
 WHOLE         u8                                                           whether all interest behind the sender
                                                                            that matters to the other is told
@@ -15,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from covey.errors import ProtocolError
 
-MOST: Final = 4_096  # names in a frame
+MOST: Final = 4_096  # names or positions in a frame
 
 _COUNT: Final = Struct("<I")
 _NAME: Final = Struct("<QQ")

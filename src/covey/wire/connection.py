@@ -179,11 +179,6 @@ class Connection(asyncio.Protocol):
         self._owner.closed(self, self._reason)
 
     @property
-    def is_greeted(self) -> bool:
-        """Whether the peer has said who it is."""
-        return self._greeted
-
-    @property
     def is_open(self) -> bool:
         """Whether something can still be sent."""
         return self._transport is not None and not self._ending and not self._finishing

@@ -2,7 +2,7 @@
 
     frame     length (u32) · kind (u8) · body             the length counts the kind and the body; little-endian
 
-Kinds below FIRST_EVENT are control: they have a lane of their own, and their bodies are MessagePack. The others carry
+Kinds below 32 are control: they have a lane of their own, and their bodies are MessagePack. The others carry
 events, in a layout that can be read without decoding (`wire.events`). A frame is at most as long as the reader allows,
 and the length is judged before anything is kept for it.
 """
@@ -22,7 +22,6 @@ MAX_GREETING: Final = 1 << 14  # of a peer that has not said yet who it is
 
 LENGTH: Final = Struct("<I")
 _HEAD: Final = Struct("<IB")
-FIRST_EVENT: Final = 32
 
 
 class Kind(IntEnum):
@@ -48,6 +47,11 @@ class Kind(IntEnum):
 def frame(kind: int, body: bytes) -> bytes:
     """Return one frame."""
     return _HEAD.pack(len(body) + 1, kind) + body
+
+
+def framed(one: bytes) -> bytes:
+    """Return a frame that is there with its kind first, as splitters give them, with its length before it."""
+    return LENGTH.pack(len(one)) + one
 
 
 class Splitter:

@@ -31,7 +31,7 @@ DISCONNECT, DROP_OLDEST, DROP_NEW, BLOCK = POLICIES = ("disconnect", "drop-oldes
 class Bounds:
     """How much may wait, and what happens to more."""
 
-    messages: int = 100_000
+    events: int = 100_000
     bytes: int = 64 << 20
     policy: str = DISCONNECT
     control_bytes: int = 256 << 20
@@ -75,7 +75,7 @@ class Lanes:
     @property
     def is_over(self) -> bool:
         """Whether more than half of what is allowed waits."""
-        return 2 * self._event_count > self.bounds.messages or 2 * self._event_bytes > self.bounds.bytes
+        return 2 * self._event_count > self.bounds.events or 2 * self._event_bytes > self.bounds.bytes
 
     def __bool__(self) -> bool:
         return bool(self._control or self._events)
@@ -90,7 +90,7 @@ class Lanes:
         """Take `count` events in one chunk, as the policy says."""
         bounds = self.bounds
         verdict = Verdict.TAKEN
-        if self._event_count + count > bounds.messages or self._event_bytes + len(chunk) > bounds.bytes:
+        if self._event_count + count > bounds.events or self._event_bytes + len(chunk) > bounds.bytes:
             if count > 1 and bounds.policy in (DROP_OLDEST, DROP_NEW):
                 return self._put_each(chunk)
             verdict = self._make_room(chunk, count)
@@ -122,7 +122,7 @@ class Lanes:
             self.dropped += count
             return Verdict.DROPPED
         while self._events and (
-            self._event_count + count > bounds.messages or self._event_bytes + len(chunk) > bounds.bytes
+            self._event_count + count > bounds.events or self._event_bytes + len(chunk) > bounds.bytes
         ):
             _, old = self._next_events()
             self.dropped += old

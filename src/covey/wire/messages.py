@@ -12,7 +12,7 @@ import msgspec
 
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
-from covey.errors import FilterError, ProtocolError
+from covey.errors import FilterError
 from covey.routing.messages import (
     Advertise,
     Change,
@@ -27,6 +27,7 @@ from covey.routing.messages import (
     Unsubscribe,
     Update,
 )
+from covey.wire.decoding import decoder
 
 MAX_NAME: Final = 128  # characters of a broker's, client's or subscription's name
 
@@ -148,27 +149,29 @@ def _decode_filter(kind: type, value: Any) -> Any:
     raise FilterError("a filter travels as bytes")
 
 
-_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_encode_filter)
-encode: Final = _encoder.encode
-_decode_life: Final = msgspec.msgpack.Decoder(Life).decode
-_decode_request: Final = msgspec.msgpack.Decoder(Request).decode
-_decode_reply: Final = msgspec.msgpack.Decoder(Reply).decode
-_decode_routed: Final = msgspec.msgpack.Decoder(Routed, dec_hook=_decode_filter).decode
+encode: Final = msgspec.msgpack.Encoder(enc_hook=_encode_filter).encode
+_decode_life: Final = decoder(Life)
+_decode_request: Final = decoder(Request)
+_decode_reply: Final = decoder(Reply)
+_decode_routed: Final = decoder(Routed, _decode_filter)
 
 
 def decode_life(body: bytes | memoryview) -> Life:
     """Return what a peer says of itself; ProtocolError for any other bytes."""
-    return _checked(_decode_life, body)  # type: ignore[no-any-return]
+    said: Life = _decode_life(body)
+    return said
 
 
 def decode_request(body: bytes | memoryview) -> Request:
     """Return a client's request; ProtocolError for any other bytes."""
-    return _checked(_decode_request, body)  # type: ignore[no-any-return]
+    said: Request = _decode_request(body)
+    return said
 
 
 def decode_reply(body: bytes | memoryview) -> Reply:
     """Return the answer to a request; ProtocolError for any other bytes."""
-    return _checked(_decode_reply, body)  # type: ignore[no-any-return]
+    said: Reply = _decode_reply(body)
+    return said
 
 
 def encode_routed(message: Message, epoch: int = 0) -> bytes:
@@ -178,14 +181,5 @@ def encode_routed(message: Message, epoch: int = 0) -> bytes:
 
 def decode_routed(body: bytes | memoryview) -> tuple[Message, int]:
     """Return a router's message and its epoch; ProtocolError for any other bytes."""
-    message: Message = _checked(_decode_routed, memoryview(body)[2:])
+    message: Message = _decode_routed(memoryview(body)[2:])
     return message, int.from_bytes(body[:2], "little")
-
-
-def _checked(decoder: Any, body: bytes | memoryview) -> Any:
-    try:
-        return decoder(body)
-    except FilterError as error:
-        raise ProtocolError(f"a frame has a filter that is none: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"a frame cannot be read: {error!s:.120}") from None

@@ -10,15 +10,16 @@ Each is a MessagePack array that begins with a tag.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from covey.errors import ProtocolError
+from covey.wire.decoding import decoder
 
 LAST_SEQUENCE: Final = 1 << 62  # whoever hears of itself speaks louder, and must find a number for that
 
-Peer: TypeAlias = tuple[int, bool]  # the link's priority, and whether it is up
+LinkStatus: TypeAlias = tuple[int, bool]  # the link's priority, and whether it is up
 
 
 class LinkState(msgspec.Struct, frozen=True, array_like=True):
@@ -26,7 +27,7 @@ class LinkState(msgspec.Struct, frozen=True, array_like=True):
 
     broker: str
     sequence: int
-    links: dict[str, Peer]
+    links: dict[str, LinkStatus]
 
 
 class States(msgspec.Struct, frozen=True, tag="states", array_like=True):
@@ -50,15 +51,12 @@ class Detached(msgspec.Struct, frozen=True, tag="detached", array_like=True):
 Overlaid: TypeAlias = States | Attach | Detach | Detached
 
 encode_overlaid: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(Overlaid).decode
+_decode: Final = decoder(Overlaid)
 
 
 def decode_overlaid(body: bytes | memoryview) -> Overlaid:
     """Return what an OVERLAY frame says; ProtocolError for any other bytes."""
-    try:
-        said: Any = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"a frame cannot be read: {error!s:.120}") from None
+    said: Overlaid = _decode(body)
     if isinstance(said, States) and not all(0 <= state.sequence < LAST_SEQUENCE for state in said.states):
         raise ProtocolError("a link state has a sequence number after which there is none")
-    return said  # type: ignore[no-any-return]
+    return said

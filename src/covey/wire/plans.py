@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from covey.errors import ProtocolError
+from covey.wire.decoding import decoder
 
 MOST_EPOCHS: Final = 4  # at one time
 LAST_EPOCH: Final = (1 << 16) - 1
@@ -45,15 +46,12 @@ PlanMessage: TypeAlias = PlanState | Ready
 BARE: Final = PlanState(0, "", 0, {0: b""})
 
 encode_plan: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(PlanMessage).decode
+_decode: Final = decoder(PlanMessage)
 
 
 def decode_plan(body: bytes | memoryview) -> PlanMessage:
     """Return what a neighbour says of plans; ProtocolError for any other bytes."""
-    try:
-        said: PlanMessage = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"a frame about plans cannot be read: {error!s:.120}") from None
+    said: PlanMessage = _decode(body)
     if not 0 <= said.version < LAST_VERSION:
         raise ProtocolError("a state of plans has a version after which there is none")
     if isinstance(said, PlanState):

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-from tests.e2e.helpers.running import eventually, run
 
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.server import Broker
-
-__all__ = ["admin_url", "dialling", "is_linked", "run", "until", "url"]
-
-
-async def until(condition: Callable[[], object], limit_s: float = 10.0) -> None:
-    """Return once the condition holds."""
-    await eventually(condition, limit_s)
 
 
 def url(broker: Broker) -> str:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _PORTS = count(12_000 + getpid() * 97 % 15_000)
 
 
-def run(main: Coroutine[Any, Any, T], limit_s: float = 30.0) -> T:
+def run(main: Coroutine[Any, Any, T], limit_s: float = 60.0) -> T:
     """Run a coroutine in a loop of its own; TimeoutError if it takes longer, AssertionError if a callback fails."""
     failures: list[str] = []
 

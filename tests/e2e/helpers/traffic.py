@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from random import Random
 from typing import Any
@@ -161,6 +161,28 @@ class Traffic:
         self.consumers.append(consumer)
         await consumer.start(filters)
         return consumer
+
+    async def populate(self, brokers: Iterable[str], filters: int = 3) -> None:
+        """Put a publisher and a consumer at each of some brokers, and see that all is well."""
+        for name in brokers:
+            await self.add_publisher(name)
+            await self.add_consumer(name, [some_filter(self.random) for _ in range(filters)])
+        await self.flush()
+        await self.round()
+        self.check()
+
+    async def judge_anew(self) -> None:
+        """See that all is well again, whatever became of what was published before."""
+        await self.flush()
+        for publisher in self.publishers:
+            nobody_wants = {"x": -1}
+            publisher.published = dict.fromkeys(publisher.published, nobody_wants)
+        for consumer in self.consumers:
+            for wish in consumer.wishes:
+                wish.got.clear()
+                wish.order.clear()
+        await self.round(30)
+        self.check()
 
     async def flush(self) -> None:
         """Return once all that everybody has said is in force everywhere."""

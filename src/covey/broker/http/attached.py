@@ -32,7 +32,7 @@ class Hub(Protocol):
 
 
 class Attached:
-    """A client of the broker in this process; a `Port`, as the exchange sees it."""
+    """A client of the broker in this process; an `Outlet`, as the exchange sees it."""
 
     def __init__(self, hub: Hub, permissions: Permissions, take: Take | None = None) -> None:
         self._exchange = hub.exchange

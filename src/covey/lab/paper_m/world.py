@@ -85,7 +85,7 @@ def world(cell: Cell) -> World:
     paths = AllPaths(overlay(str(cell["topology"]), integer(cell, "brokers"), seed))
     random = np.random.default_rng(seed)
     hosts, asked = _asked(paths, DATA[str(cell["data"])], keywords, random)
-    rows = _documents(paths, hosts, asked, keywords, cell, random)
+    rows = _documents(paths, hosts, asked, cell, random)
     publishers = random.integers(paths.graph.nodes, size=len(rows))
     if cell["per"] == "broker":
         return _by_broker(paths, hosts, asked, rows, publishers)
@@ -114,9 +114,7 @@ def _asked(paths: AllPaths, share: float, keywords: int, random: np.random.Gener
     return np.concatenate(hosts).astype(np.int32), np.concatenate(asked).astype(np.int32)
 
 
-def _documents(
-    paths: AllPaths, hosts: Any, asked: Any, keywords: int, cell: Cell, random: np.random.Generator
-) -> list[Any]:
+def _documents(paths: AllPaths, hosts: Any, asked: Any, cell: Cell, random: np.random.Generator) -> list[Any]:
     """Return the keywords of each document."""
     nodes, near, words = paths.graph.nodes, integer(cell, "near"), integer(cell, "words")
     having = _split(hosts, nodes)

@@ -31,6 +31,7 @@ publisher has a name, nothing can be promised, and all is as in active covering.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Final, Literal
 
 import msgspec
@@ -63,10 +64,11 @@ class Incremental(Covering):
     description = (
         "covering that keeps a filter that left, near publishers, rather than tell a burst of what it covered"
     )
+    options = tuple(field.name for field in fields(Settings))
 
     def __init__(self, site: Site, **options: Any) -> None:
         super().__init__(site)
-        self.settings = Settings.of(options)
+        self.settings = Settings(**options)
         self.window = Window(self.settings.window_s, self.settings.window_rows, self.settings.minimum_samples)
         self._kept: dict[Link, KeptTowards] = {}
 
@@ -318,14 +320,12 @@ class Incremental(Covering):
         self, publish: Publish, source: Link, links: Sequence[Link], local: Sequence[Place]
     ) -> float:
         """Return the event's distance behind this broker: how far back more than one subscription wanted it."""
-        if self.interested(publish, source, links, local) >= 2:
+        if self.interested(publish, links, local) >= 2:
             return 0.0
         return publish.distance + 1.0 if source in self._told else FAR
 
-    def interested(
-        self, publish: Publish, source: Link, links: Sequence[Link], local: Sequence[Place]
-    ) -> int:
-        """Return how many subscriptions want the event, a neighbour's that it came from not counted; 2 if more do."""
+    def interested(self, publish: Publish, links: Sequence[Link], local: Sequence[Place]) -> int:
+        """Return how many subscriptions here and behind `links` want the event; 2 if more do."""
         if local or len(links) != 1:
             return min(len(local) + len(links), 2)
         return min(sum(place[0] == links[0] for place in self.table.matching(publish.event)), 2)

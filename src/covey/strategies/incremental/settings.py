@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -48,17 +47,6 @@ class Settings:
             value = getattr(self, name)
             if not _is_whole(value) or value < least:
                 raise _wrong(name, f"a whole number from {least} up", value)
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Settings:
-        """Return the settings with these options; ConfigError for one that is not there."""
-        known = [field.name for field in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise ConfigError(
-                    f"incremental has no setting {name!r:.40} (hint: one of {', '.join(known)})"
-                )
-        return cls(**options)
 
     @property
     def least(self) -> int:

@@ -77,19 +77,13 @@ class ImperfectMerging(Merging):
     name = "merging-imperfect"
     perfect = False
     description = "merging that may let in a few events too many, adapted to the events seen"
+    options = ("budget", "sample", "every", "patience")
 
     def __init__(
-        self,
-        site: Site,
-        *,
-        budget: float = 0.1,
-        sample: int = 256,
-        every: int = 64,
-        patience: int = 8,
-        **unknown: object,
+        self, site: Site, *, budget: float = 0.1, sample: int = 256, every: int = 64, patience: int = 8
     ) -> None:
         super().__init__(site)
-        _check(budget, sample, every, patience, unknown)
+        _check(budget, sample, every, patience)
         self._allowed = int(budget * sample)
         self._sample = sample
         self._every = every
@@ -123,15 +117,9 @@ class ImperfectMerging(Merging):
             self.tell_changes(link, changes)
 
 
-def _check(
-    budget: object, sample: object, every: object, patience: object, unknown: dict[str, object]
-) -> None:
+def _check(budget: object, sample: object, every: object, patience: object) -> None:
     """Raise ConfigError for a setting that makes no sense."""
     name = ImperfectMerging.name
-    if unknown:
-        raise ConfigError(
-            f"the strategy {name} has no setting {min(unknown)!r:.40} (hint: budget, sample, every or patience)"
-        )
     if isinstance(budget, bool) or not isinstance(budget, int | float) or not 0.0 <= budget <= 1.0:
         raise ConfigError(f"the budget of {name} is a share from 0 to 1, not {budget!r:.40}")
     for setting, value in (("sample", sample), ("every", every), ("patience", patience)):

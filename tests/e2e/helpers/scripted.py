@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.e2e.helpers.running import eventually, free_port
-from tests.e2e.helpers.running import run as run_within
+from tests.e2e.helpers.running import eventually
 
 from covey.broker.config import BrokerConfig
 from covey.broker.server import Broker
 from covey.wire.connection import Connection
 from covey.wire.events import Envelope, encode_content, encode_delivery, encode_event, envelope_of
-from covey.wire.frames import Kind, frame
+from covey.wire.frames import Kind, framed
 from covey.wire.lanes import Bounds
 from covey.wire.messages import (
     Goodbye,
@@ -26,11 +25,6 @@ from covey.wire.messages import (
 )
 
 
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine function within a minute."""
-    run_within(main(), 60.0)
-
-
 def url(port: int) -> str:
     """Return the address of a broker here."""
     return f"covey://127.0.0.1:{port}"
@@ -39,9 +33,6 @@ def url(port: int) -> str:
 def broker(port: int = 0, name: str = "a", **settings: Any) -> Broker:
     """Return a broker of this process, to be entered."""
     return Broker(BrokerConfig(name, port=port, **settings))
-
-
-__all__ = ["Scripted", "broker", "eventually", "free_port", "run", "url"]
 
 
 class Scripted:
@@ -94,7 +85,7 @@ class Scripted:
             event = encode_event(packed, data, family=family, publisher=7, number=number + 1)
             place = None if position is None else position + number
             one = encode_delivery(event, [sid], place)
-            self.connections[-1].send_events(frame(one[0], one[1:]))
+            self.connections[-1].send_events(framed(one))
 
     def cut(self) -> None:
         """Break every link."""
