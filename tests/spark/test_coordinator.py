@@ -27,7 +27,8 @@ from covey.broker.credentials import hash_token
 from covey.broker.http.config import AdminConfig
 from covey.client.client import Client
 from covey.coordinator import coordinator as module
-from covey.coordinator.coordinator import Coordinator, Round
+from covey.coordinator.coordinator import Coordinator
+from covey.coordinator.rounds import FILE, Round
 from covey.coordinator.settings import Settings
 from covey.errors import ConfigError
 from covey.pipeline.jobs import Outcome
@@ -244,7 +245,7 @@ def test_the_loop_is_closed(
     page = (directory / "report.html").read_text(encoding="utf-8")
     assert "1 plans were installed, 0 of them were taken back" in page
     assert "<svg" in page or "data:image/svg" in page
-    lines = (directory / module.ROUNDS).read_text().splitlines()
+    lines = (directory / FILE).read_text().splitlines()
     assert [json.loads(line)["number"] for line in lines] == list(range(1, len(lines) + 1))
     with Coordinator(scene.settings(directory)):
         assert cli.run(words) == 2

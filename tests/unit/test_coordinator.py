@@ -14,11 +14,11 @@ import pytest
 
 from covey.advisor.rounds import rounds_page
 from covey.client.pages import Pages
-from covey.coordinator.coordinator import Round, read_rounds
 from covey.coordinator.gathering import gather, problem_of
 from covey.coordinator.judging import Costs, Probation, judge, propose
 from covey.coordinator.looking import BrokerLook, Look, Traffic, counts_of, traffic_between
 from covey.coordinator.memory import Memory
+from covey.coordinator.rounds import Round, read_rounds
 from covey.coordinator.settings import Settings
 from covey.errors import ConfigError, CoveyError, PlanError
 from covey.planning.plan import Plan, PlannedTree

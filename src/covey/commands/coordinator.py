@@ -11,7 +11,7 @@ import typer
 from covey.commands.pages import Authority, Token
 
 if TYPE_CHECKING:
-    from covey.coordinator.coordinator import Round
+    from covey.coordinator.rounds import Round
 
 
 def coordinator(
@@ -62,7 +62,8 @@ def coordinator(
     """
     # Loaded here: it brings the compiler, Arrow and Spark.
     from covey.advisor.rounds import rounds_page
-    from covey.coordinator.coordinator import Coordinator, read_rounds
+    from covey.coordinator.coordinator import Coordinator
+    from covey.coordinator.rounds import read_rounds
     from covey.coordinator.settings import Settings
     from covey.pipeline.jobs import Progress
     from covey.pipeline.stream import Windows

@@ -13,16 +13,11 @@ after each round, so that another process goes on where one was ended.
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -33,6 +28,7 @@ from covey.coordinator.gathering import REPLACED, Gathered, gather, look_at
 from covey.coordinator.judging import BEFORE, INSTALLED, Costs, Probation, Verdict, judge, propose
 from covey.coordinator.looking import Look, Traffic, counts_of, traffic_between
 from covey.coordinator.memory import Memory, lock, write_whole
+from covey.coordinator.rounds import Round, keep_round
 from covey.coordinator.settings import Settings
 from covey.errors import ConfigError, CoveyError
 from covey.pipeline.jobs import Outcome, Progress, Request
@@ -43,69 +39,10 @@ from covey.planning.plan import Plan
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROUNDS: Final = "rounds.jsonl"
-MOST_ROUNDS: Final = 2_000  # that are shown
 IN_USE: Final = (
     "installed.json"  # the plan in use, and the one before it, as files; absent: the overlay's own tree
 )
 EARLIER: Final = "before.json"
-
-
-@dataclass
-class Round:
-    """What happened in a round, in the order of its steps; `action` is what was done in the end, and why."""
-
-    number: int
-    at_s: float
-    action: str = "wait"
-    reason: str = ""
-    brokers: int = 0
-    away: dict[str, str] = field(default_factory=dict)
-    joined: int = 0  # subscriptions that came, and went
-    left: int = 0
-    subscriptions: int = 0
-    entries: int = 0
-    sampled: dict[str, int] = field(default_factory=dict)
-    events: int = 0  # in the window
-    measured: float | None = None  # links that an event crossed since the last look
-    planned: float | None = (
-        None  # and is predicted to cross: under the new plan, under what is in use, at best
-    )
-    installed: float | None = None
-    floor: float | None = None
-    method: str = ""
-    trees: int = 0
-    predicted_saving: float | None = None
-    measured_saving: float | None = None
-    problems: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def line(self) -> str:
-        """Return it in one line for people."""
-        parts = [f"round {self.number}: {self.action}"]
-        if self.reason:
-            parts[0] += f", {self.reason}"
-        parts.append(f"{self.events:,} events in the window, {self.subscriptions:,} subscriptions")
-        if self.joined or self.left:
-            parts.append(f"{self.joined:,} came and {self.left:,} went")
-        if self.measured is not None:
-            parts.append(f"an event crosses {self.measured:.2f} links")
-        if self.measured_saving is not None and self.predicted_saving is not None:
-            parts.append(f"saves {self.measured_saving:.1%}, predicted were {self.predicted_saving:.1%}")
-        if self.problems:
-            more = f" and {len(self.problems) - 1} more" if len(self.problems) > 1 else ""
-            parts.append(f"problems: {self.problems[0]}{more}")
-        return f"{'; '.join(parts)} ({self.seconds:.1f} s)"
-
-
-def read_rounds(directory: Path) -> list[dict[str, Any]]:
-    """Return the rounds that were kept, the last ones if there are many; a line that is cut off is passed over."""
-    found: list[dict[str, Any]] = []
-    with (directory / ROUNDS).open(encoding="utf-8") as log:
-        for line in deque(log, MOST_ROUNDS):
-            with suppress(ValueError):
-                found.append(json.loads(line))
-    return found
 
 
 class Coordinator:
@@ -163,8 +100,7 @@ class Coordinator:
             told.action, told.reason = "failed", str(error)
         told.seconds = round(time.monotonic() - started_s, 3)
         memory.save(self._directory)
-        with (self._directory / ROUNDS).open("a", encoding="utf-8") as log:
-            log.write(json.dumps(vars(told)) + "\n")
+        keep_round(self._directory, told)
         return told
 
     # -- the steps -------------------------------------------------------------------------------------------
