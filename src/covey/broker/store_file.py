@@ -88,6 +88,8 @@ def connect(path: Path, max_bytes: int = 0) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA journal_size_limit=16777216")
+    # Some systems overwrite with zeros what is deleted, at the price of writing every event twice.
+    connection.execute("PRAGMA secure_delete=OFF")
     if max_bytes:
         # The store refuses what is too much before this bound is met; it is the last resort.
         connection.execute(f"PRAGMA max_page_count={max_bytes * 5 // 4 // PAGE + 256}")

@@ -1,13 +1,19 @@
 """Writing the store: operations, many in one transaction, by the thread that has the connection.
 
+What is committed is in the journal first and must go from there to the file, which grows by it: on a full disk that
+cannot be, and then nothing could be written any more, not even that something is not wanted any longer. So there is
+always as much room left as the journal may need, and events are refused before they take it.
+
 A commit is all or nothing. What it changes of how much waits for whom is returned, so that nobody has to count.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
@@ -16,6 +22,9 @@ from covey.broker.store_operations import Forget, Keep, Operation, Owner, Releas
 
 _TRIM_EVERY: Final = 4_096  # positions: how often old names of events are forgotten
 
+SPARE: Final = (
+    1 << 18
+)  # bytes of the disk that are left for what is written when events are not wanted any longer
 AT_ONCE: Final = 64  # rows in a statement
 _SOME: Final = f"({', '.join('?' * AT_ONCE)})"
 _FOUND: Final = (
@@ -25,6 +34,13 @@ _FOUND: Final = (
 _DELETE: Final = f"DELETE FROM queue WHERE owner = ? AND position IN {_SOME}"
 _LESS: Final = f"UPDATE event SET refs = refs - 1 WHERE id IN {_SOME}"
 _UNWANTED: Final = f"DELETE FROM event WHERE id IN {_SOME} AND refs <= 0"
+
+
+def room_of(operation: Operation) -> int:
+    """Return how many bytes an operation may take on disk, at most: an event those in the journal and in the file."""
+    if isinstance(operation, Keep):
+        return 2 * (len(operation.frame) + PAGE)
+    return 4 * PAGE * len(operation.positions) if isinstance(operation, Release) else 4 * PAGE
 
 
 class Change(NamedTuple):
@@ -38,14 +54,23 @@ class Change(NamedTuple):
 class StoreWriter:
     """The writing end; see the module's text. `window` is how many names of events are remembered."""
 
-    def __init__(self, connection: sqlite3.Connection, window: int, last: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, window: int, last: int) -> None:
         self.connection = connection
+        self._directory = path.parent
+        self._journal = path.with_name(f"{path.name}-wal")
         self._window = window
         self._trimmed = last
         self._changes: list[Change] = []  # of the transaction under way
 
     def commit(self, operations: Sequence[Operation]) -> list[Change]:
         """Carry out operations; sqlite3.Error if that cannot be, and then none of them is."""
+        need = sum(map(room_of, operations))
+        if not self._has_room(need):
+            self.empty_journal()
+            # Fewer at a time may do; and whatever makes room is tried in any case.
+            wants_room = len(operations) > 1 or any(isinstance(one, Keep) for one in operations)
+            if wants_room and not self._has_room(need):
+                raise sqlite3.OperationalError("the disk is full")
         self._changes = []
         try:
             self.connection.execute("BEGIN IMMEDIATE")
@@ -57,6 +82,15 @@ class StoreWriter:
                     self.connection.execute("ROLLBACK")
             raise
         return self._changes
+
+    def _has_room(self, need: int) -> bool:
+        """Return whether the disk has room for so many bytes, and for what is to go from the journal to the file."""
+        try:
+            disk = os.statvfs(self._directory)
+            journal = os.stat(self._journal).st_size
+        except OSError:
+            return True  # whoever writes will see
+        return disk.f_bavail * disk.f_frsize >= journal + need + SPARE
 
     def empty_journal(self) -> None:
         """Make room on the disk, if the journal has any."""
