@@ -23,8 +23,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-test: setup ## run the tests
-	$(PYTEST)
+test: setup ## run the tests, and say which took longest
+	$(PYTEST) --durations 12 --durations-min 5
 
 test-long: setup ## run all tests, the long ones too, with many more random examples
 	COVEY_HYPOTHESIS_PROFILE=long $(PYTEST) -m 'long or not long'

@@ -94,6 +94,7 @@ def test_ctrl_c_ends_everything(tmp_path: Path, number: signal.Signals, after: s
     assert nothing_is_left(tmp_path, mark)
 
 
+@pytest.mark.long
 def test_the_planner_rehearses(spark: SparkSession, tmp_path: Path) -> None:
     compile_documents()
     rehearse(tmp_path)
