@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from covey.broker import store_writing
 from covey.broker.store import Store
 from covey.broker.store_operations import Entry, Forget, Keep, Operation, Owner, Release
 from covey.errors import ConfigError, CoveyError, StoreError
@@ -246,6 +247,41 @@ def test_a_journal_that_fills_the_disk_is_emptied_before_an_event_is_refused(tmp
         store.start()
         assert await done(store, keep(store, 1)) is None
         assert [position for position, _ in store.read(1, 0, 10)] == [1]
+        await store.close()
+
+    run(main())
+
+
+class Disk:
+    """A disk whose free bytes a test decides about."""
+
+    f_frsize = 1
+
+    def __init__(self, free: int) -> None:
+        self.f_bavail = free
+
+
+def test_events_are_refused_while_the_journal_still_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What makes room must be written on a disk that is nearly full."""
+    disk = Disk(1 << 30)
+    monkeypatch.setattr(store_writing.os, "statvfs", lambda path: disk)
+
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        await done(store, OUTBOX)
+        assert await done(store, keep(store, 1, size=20_000)) is None
+        disk.f_bavail = store_writing.SPARE + 10_000
+        error = await done(store, keep(store, 2, size=20_000))
+        assert "the disk is full" in str(error)
+        assert (tmp_path / "store.db-wal").stat().st_size == 0, "the journal was emptied first"
+        assert await done(store, Release(1, (1,))) is None
+        assert store.waiting(1) == (0, 0)
+        disk.f_bavail = 1 << 30
+        store.resume()
+        assert await done(store, keep(store, 3, size=20_000)) is None
         await store.close()
 
     run(main())
