@@ -18,6 +18,7 @@ def silent(_: str) -> None:
     pass
 
 
+@pytest.mark.long
 def test_match_is_compared_with_a_join(spark: SparkSession, tmp_path: Path) -> None:
     (found,) = pipeline.matching(spark, tmp_path, silent, 400, (300,))
     assert (found.size, found.axis, found.equal) == (300, "events", True)

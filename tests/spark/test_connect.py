@@ -17,10 +17,18 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.skipif(MASTER.startswith("connect:"), reason="this is that process")
-def test_the_pipeline_on_spark_connect() -> None:
-    # What all other stages are made of; running them too would take minutes. They pass there as well:
-    # COVEY_TEST_MASTER='connect:local[2]' runs any test of this directory.
-    tests = [str(HERE / f"test_pipeline_{name}.py") for name in ("ingest", "match", "plan")]
+@pytest.mark.parametrize(
+    "names",
+    [
+        # The last one runs all stages from events to costs.
+        ["match.py", "plan.py::test_costs_are_those_of_trees_cut_by_hand"],
+        pytest.param(["ingest.py", "plan.py"], marks=pytest.mark.long),
+    ],
+    ids=["some", "all"],
+)
+def test_the_pipeline_on_spark_connect(names: list[str]) -> None:
+    # COVEY_TEST_MASTER='connect:local[2]' runs any test of this directory; running them all would take minutes.
+    tests = [str(HERE / f"test_pipeline_{name}") for name in names]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *tests],
         env=os.environ | {"COVEY_TEST_MASTER": "connect:local[2]"},

@@ -169,7 +169,7 @@ class Scene:
             "data_dir": directory,
             "token": TOKEN,
             "master": MASTER,
-            "windows": Windows(60, 5, 30),
+            "windows": Windows(600, 5, 30),
             "every_s": 0.0,
             "least_events": 550,
             "probation_events": 200,
@@ -238,7 +238,7 @@ def test_the_loop_is_closed(
     scene.check()
     # The command does the same, and takes no directory that somebody has.
     words = ["coordinator", *scene.urls(), "--data-dir", str(directory), "--token", TOKEN, "--master", MASTER]
-    words += ["--rounds", "1", "--least-events", "200", "--window", "60", "--slide", "5", "--json"]
+    words += ["--rounds", "1", "--least-events", "200", "--window", "600", "--slide", "5", "--json"]
     capsys.readouterr()
     assert cli.run([*words, "--dry-run"]) == 0
     shown = json.loads(capsys.readouterr().out)
