@@ -54,6 +54,7 @@ def test_windows_hold_what_is_there_once_and_slide(spark: SparkSession, tmp_path
     streams = Streams(spark, tmp_path, WINDOWS)
     assert streams.advance() == {}
     assert streams.window("events") is None
+    assert streams.latest_rates() == {}
     known: dict[str, Row] = {}
     for step in range(4):
         rows = [
@@ -104,6 +105,10 @@ def test_what_is_too_late_is_left_out_and_rates_are_of_whole_windows(
             if end <= BEGIN.timestamp() + 170:  # before the watermark
                 expected[end, row[2]] += 1
     assert found == dict(expected)
+    last = max(end for end, _ in expected)
+    assert streams.latest_rates() == {
+        broker: count for (end, broker), count in expected.items() if end == last
+    }
 
 
 def test_what_cannot_be_read_is_one_line(spark: SparkSession, tmp_path: Path) -> None:

@@ -145,6 +145,7 @@ class Coordinator:
     def _follow(self, streams: Streams, told: Round) -> None:
         present = [file for table in KEYS for file in (streams.inbox / table).glob("*.parquet")]
         told.sampled = streams.advance()
+        told.rates = streams.latest_rates()
         for file in present:
             file.unlink()  # the streams have taken it
         streams.forget()
@@ -236,21 +237,25 @@ class Coordinator:
         if settings.dry_run or look.is_settling:
             told.action = "would install" if settings.dry_run else "wait"
             return
-        self._install(outcome.plan, verdict, costs, look)
+        self._install(outcome.plan, verdict, costs)
 
     def _tell(self, told: Round, verdict: Verdict) -> None:
         told.action, told.reason = verdict.action, verdict.reason
         told.predicted_saving, told.measured_saving = verdict.predicted, verdict.measured
 
-    def _install(self, plan: Plan, verdict: Verdict, costs: Costs, look: Look) -> None:
+    def _install(self, plan: Plan, verdict: Verdict, costs: Costs) -> None:
         memory = self.memory
         pages = self._pages[0]
         file = plan.encode()
-        plans.install(pages, file, self.settings.install_wait_s)
+        # All of it is on disk before the network is asked: whoever is ended in between finds the plan on probation.
+        # If it does not come into use, the next look says so (`_adopt`).
         self._keep(EARLIER, self._file(IN_USE))
         self._keep(IN_USE, file)
         memory.probation = Probation(verdict.predicted or 0.0, costs.installed, memory.traffic.per_event)
         memory.installed, memory.at = blake2b(file, digest_size=16).hexdigest(), pages.url
+        memory.traffic = Traffic()
+        memory.save(self._directory)
+        plans.install(pages, file, self.settings.install_wait_s)
         self._count_anew()
 
     def _take_back(self) -> None:

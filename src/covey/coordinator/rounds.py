@@ -28,6 +28,7 @@ class Round:
     subscriptions: int = 0
     entries: int = 0
     sampled: dict[str, int] = field(default_factory=dict)
+    rates: dict[str, int] = field(default_factory=dict)  # events of each broker in the last whole window
     events: int = 0  # in the window
     measured: float | None = None  # links that an event crossed since the last look
     planned: float | None = (

@@ -61,16 +61,15 @@ class Acts:
         await self._oracle.start()
         self._rehearsing = asyncio.get_running_loop().create_task(self._planner.ready())
         try:
-            async with self._admin:
-                await self._subscribe()
-                watching = asyncio.get_running_loop().create_task(self._watch())
-                await self._arrive()
-                await self._burst()
-                await self._plan(directory / "samples")
-                await self._install()
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
-                await self._check()
+            await self._subscribe()
+            watching = asyncio.get_running_loop().create_task(self._watch())
+            await self._arrive()
+            await self._burst()
+            await self._plan(directory / "samples")
+            await self._install()
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            await self._check()
         finally:
             self._rehearsing.cancel()
             if watching is not None:
@@ -123,9 +122,8 @@ class Acts:
     async def _departures(self, strategy: str) -> burst.Told:
         brokers = self._brokers
         pages = {name: brokers.pages[name] for name in burst.names(strategy)}
-        async with Admin(pages, brokers.token) as admin:
-            act = burst.Departures(strategy, brokers.clients, self.settings.burst, self.settings.seed)
-            return await act.run(admin)
+        act = burst.Departures(strategy, brokers.clients, self.settings.burst, self.settings.seed)
+        return await act.run(Admin(pages, brokers.token))
 
     async def _plan(self, samples: Path) -> None:
         found, traffic = self.found, self._traffic

@@ -108,6 +108,17 @@ class Streams:
             return None
         return self._spark.read.parquet(str((self.store / "rates").resolve())).drop("batch")
 
+    def latest_rates(self) -> dict[str, int]:
+        """Return the rates of the last window that is complete, by broker; runs an action."""
+        from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+        rates = self.rates()
+        if rates is None:
+            return {}
+        last = rates.agg(F.max("end").alias("end"))
+        rows = rates.join(last, "end").select("broker", "events").collect()
+        return {row["broker"]: row["events"] for row in sorted(rows)}
+
     def forget(self) -> int:
         """Remove what lies before the newest window; return how many slots that were."""
         newest = self.newest_slot()
