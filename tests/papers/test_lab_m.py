@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from tests.papers.lab import check_grids, judged
 
-from covey.lab.claim import Verdict
 from covey.lab.drawing import drawn
 from covey.lab.experiment import Cell, Results, Row, Value
 from covey.lab.figure import Figure
@@ -49,15 +48,6 @@ def rows() -> dict[str, list[Row]]:
                 {**one, **plain_row(row)} for row in experiment.run(one)
             )
     return found
-
-
-@pytest.fixture(scope="module")
-def results(rows: dict[str, list[Row]]) -> Results:
-    return Results(rows)
-
-
-def verdict(results: Results, id: str) -> Verdict:
-    return judged(PAPER, results, id)
 
 
 # -- grids and data ----------------------------------------------------------------------------------------------
@@ -227,7 +217,7 @@ def test_all_claims_are_judged(results: Results) -> None:
 @pytest.mark.parametrize("id", ["M1", "M2", "M11"])
 def test_the_exact_claims_hold(results: Results, id: str) -> None:
     """Examples I.2 and I.3, and Theorem IV.1."""
-    found = verdict(results, id)
+    found = judged(PAPER, results, id)
     assert found.holds, found.measured
 
 
@@ -310,7 +300,7 @@ DOCTORED: dict[str, tuple[str, Doctor, Doctor]] = {
 def test_a_claim_is_judged_by_its_rows(rows: dict[str, list[Row]], id: str) -> None:
     name, holding, failing = DOCTORED[id]
     for change, holds in ((holding, True), (failing, False)):
-        found = verdict(Results({**rows, name: [change(row) for row in rows[name]]}), id)
+        found = judged(PAPER, Results({**rows, name: [change(row) for row in rows[name]]}), id)
         assert found.holds == holds, found.measured
 
 
@@ -326,10 +316,10 @@ def test_the_number_of_trees_is_judged_by_the_lowest_point(rows: dict[str, list[
                     found.append({**one, **line, "duplicates": duplicates})
         return Results({**rows, steps.STEPS: found})
 
-    assert verdict(curve(90), "M8").holds
-    assert not verdict(curve(140), "M8").holds, "the least is elsewhere"
-    assert not verdict(curve(1), "M8").holds, "it is no U"
-    assert not verdict(curve(90, rising=True), "M8").holds, "duplicates rise"
+    assert judged(PAPER, curve(90), "M8").holds
+    assert not judged(PAPER, curve(140), "M8").holds, "the least is elsewhere"
+    assert not judged(PAPER, curve(1), "M8").holds, "it is no U"
+    assert not judged(PAPER, curve(90, rising=True), "M8").holds, "duplicates rise"
 
 
 @pytest.mark.parametrize(("id", "experiment"), [("M1", "m-examples"), ("M2", "m-examples")])
@@ -337,4 +327,4 @@ def test_one_wrong_number_is_enough(rows: dict[str, list[Row]], id: str, experim
     example = {"M1": "I.2", "M2": "I.3"}[id]
     place = next(place for place, row in enumerate(rows[experiment]) if row["example"] == example)
     wrong = [{**row, "found": 0.0} if at == place else row for at, row in enumerate(rows[experiment])]
-    assert not verdict(Results({**rows, experiment: wrong}), id).holds
+    assert not judged(PAPER, Results({**rows, experiment: wrong}), id).holds

@@ -17,7 +17,6 @@ from tests.papers.lab import check_grids, judged
 
 from covey.errors import ConfigError
 from covey.lab import data
-from covey.lab.claim import Verdict
 from covey.lab.experiment import Cell, Results, Row
 from covey.lab.paper_w import examples, facebook, optimum, overlays, social, synthetic
 from covey.lab.paper_w.paper import PAPER
@@ -52,15 +51,6 @@ def rows() -> dict[str, list[Row]]:
         experiment.name: [{**cell, **row} for cell in GRIDS[experiment.name] for row in experiment.run(cell)]
         for experiment in PAPER.experiments
     }
-
-
-@pytest.fixture(scope="module")
-def results(rows: dict[str, list[Row]]) -> Results:
-    return Results(rows)
-
-
-def verdict(results: Results, id: str) -> Verdict:
-    return judged(PAPER, results, id)
 
 
 # -- grids and settings ------------------------------------------------------------------------------------------
@@ -195,9 +185,9 @@ def test_claims_are_judged_with_numbers_and_a_reason(results: Results, claim: An
 
 
 def test_figure_3_holds_and_the_theorems_do_not(results: Results) -> None:
-    assert verdict(results, "W1").holds
+    assert judged(PAPER, results, "W1").holds
     assert all(row["same"] for row in results.rows(examples.NAME, part="exact"))
-    theorems = verdict(results, "W5")
+    theorems = judged(PAPER, results, "W5")
     assert not theorems.holds
     assert theorems.measured.startswith(
         "DPA 3 where the optimum is 2; a merge adds -14 after few merges and 0"
@@ -241,8 +231,8 @@ def test_the_order_of_costs_decides_w2_and_w3(
     none = {"mefa": 9.0, "dpa": 8.0, "spa": 7.0, "aa": 6.0}
     doctored = {name: with_costs(with_costs(rows[name], none, "cascade"), costs) for name in names}
     found = Results({**rows, **doctored})
-    assert verdict(found, "W2").holds == order
-    assert verdict(found, "W3").holds == friends
+    assert judged(PAPER, found, "W2").holds == order
+    assert judged(PAPER, found, "W3").holds == friends
 
 
 @pytest.mark.parametrize(
@@ -268,7 +258,7 @@ def test_savings_at_equal_load_decide_w4(
         return {**row, "so": 100.0, "sa": 100.0 * (1 - saving)}
 
     found = Results({**rows, overlays.NAME: [doctored(row) for row in rows[overlays.NAME]]})
-    assert verdict(found, "W4").holds == holds
+    assert judged(PAPER, found, "W4").holds == holds
 
 
 @pytest.mark.parametrize(
@@ -280,4 +270,4 @@ def test_a_wrong_number_speaks_against_w1(rows: dict[str, list[Row]], what: str,
         {**row, "found": value, "same": False} if row.get("what") == what else row
         for row in rows[examples.NAME]
     ]
-    assert not verdict(Results({**rows, examples.NAME: some}), "W1").holds
+    assert not judged(PAPER, Results({**rows, examples.NAME: some}), "W1").holds

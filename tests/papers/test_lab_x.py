@@ -13,7 +13,6 @@ from matplotlib.figure import Figure as Canvas
 from tests.oracles.xroute_mutants import MUTANTS
 from tests.papers.lab import check_grids, judged
 
-from covey.lab.claim import Verdict
 from covey.lab.experiment import SCALES, Results, Row, Value
 from covey.lab.paper_x import example, properties, tables
 from covey.lab.paper_x.paper import PAPER
@@ -43,15 +42,6 @@ def rows() -> dict[str, list[Row]]:
         experiment.name: [{**cell, **row} for cell in grids[experiment.name] for row in experiment.run(cell)]
         for experiment in PAPER.experiments
     }
-
-
-@pytest.fixture(scope="module")
-def results(rows: dict[str, list[Row]]) -> Results:
-    return Results(rows)
-
-
-def verdict(results: Results, id: str) -> Verdict:
-    return judged(PAPER, results, id)
 
 
 # -- grids and rows ----------------------------------------------------------------------------------------------
@@ -137,7 +127,7 @@ def test_all_claims_are_judged(results: Results) -> None:
 @pytest.mark.parametrize("id", ["X1", "X2", "X6", "X7"])
 def test_the_exact_claims_hold(results: Results, id: str) -> None:
     """Sections 4.1 (routing, cancelling), 5.2 (Properties 5 and 6) and 5.3 (Figure 4)."""
-    found = verdict(results, id)
+    found = judged(PAPER, results, id)
     assert found.holds, found.measured
 
 
@@ -158,7 +148,7 @@ DOCTORED = {
 def test_a_claim_does_not_hold_if_rows_speak_against_it(rows: dict[str, list[Row]], id: str) -> None:
     name, column, value = DOCTORED[id]
     first, *others = rows[name]
-    assert not verdict(Results({**rows, name: [{**first, column: value}, *others]}), id).holds
+    assert not judged(PAPER, Results({**rows, name: [{**first, column: value}, *others]}), id).holds
 
 
 def grown(rows: list[Row], strategy: str, factor: int) -> list[Row]:
@@ -184,9 +174,9 @@ def test_claims_of_size_are_judged_by_the_sizes(rows: dict[str, list[Row]]) -> N
         for row in rows["x-tables"]
     ]
     small = Results({**rows, "x-tables": grown(flat, "identity", 1)})
-    assert [verdict(small, id).holds for id in ("X3", "X4", "X5")] == [True, True, True]
+    assert [judged(PAPER, small, id).holds for id in ("X3", "X4", "X5")] == [True, True, True]
     large = Results({**rows, "x-tables": grown(flat, "xroute", 1)})
-    assert [verdict(large, id).holds for id in ("X3", "X4", "X5")] == [False, False, False]
+    assert [judged(PAPER, large, id).holds for id in ("X3", "X4", "X5")] == [False, False, False]
 
 
 @pytest.mark.parametrize("name", ["D5", "D6", "D7"])
