@@ -3,8 +3,8 @@
 Random examples are the same in every run of the default profile, so that a failure is a fact about the
 change and not about the day. The `long` profile looks further and at new examples each time.
 
-`make test` runs two tests at a time. A file's tests stay in one process, where they share what is slow to make, and so
-do all tests of one Spark session; the slowest come first, so that no process waits long for the other at the end.
+`make test` runs two tests at a time. A file's tests stay in one process, where they share what is slow to make; each
+process has a Spark session of its own. The slowest come first, so that none waits long for the other at the end.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ settings.load_profile(os.environ.get("COVEY_HYPOTHESIS_PROFILE", "default"))
 SLOWEST_FIRST = ("spark", "papers", "conformance", "property")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say which tests belong in one process, and begin with the slow ones."""
     for item in items:
-        shares_spark = "spark" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("spark" if shares_spark else str(item.path)))
+        item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}.{item.path.stem}"))
     items.sort(key=lambda item: _place(item.path.parent.name))
 
 

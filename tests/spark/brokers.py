@@ -1,20 +1,39 @@
-"""Brokers on a thread of the tests' own process, and clients that publish to them."""
+"""Brokers on threads of the tests' own process, and clients that publish to them."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from queue import Queue
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, TypeVar
 
 from covey.broker.config import BrokerConfig
 from covey.broker.server import Broker
 from covey.client.sync import SyncClient, connect_sync
+
+T = TypeVar("T")
+
+
+class Loop:
+    """An event loop in a thread of its own, for brokers and clients beside whatever the test does."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T], limit_s: float = 60.0) -> T:
+        """Return what a coroutine returns there."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10.0)
 
 
 class Running:
@@ -34,33 +53,14 @@ class Running:
 @contextmanager
 def running(name: str = "paris", data_dir: Path | None = None, **settings: Any) -> Iterator[Running]:
     """Yield a broker that listens; it ends with the block."""
-    began: Queue[tuple[Running, asyncio.AbstractEventLoop, asyncio.Event] | BaseException] = Queue()
     config = BrokerConfig(name, port=0, data_dir=str(data_dir) if data_dir else "")
-    config = replace(config, **settings)
-
-    async def serve() -> None:
-        async with Broker(config) as broker:
-            ending = asyncio.Event()
-            began.put((Running(broker), asyncio.get_running_loop(), ending))
-            await ending.wait()
-
-    def run() -> None:
-        try:
-            asyncio.run(serve())
-        except BaseException as error:
-            began.put(error)
-            raise
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    one = began.get(timeout=300)  # the first time ever everything is compiled
-    if isinstance(one, BaseException):
-        raise one
+    loop, stack = Loop(), AsyncExitStack()
     try:
-        yield one[0]
+        made = stack.enter_async_context(Broker(replace(config, **settings)))
+        yield Running(loop.run(made, limit_s=300))  # the first time ever everything is compiled
     finally:
-        one[1].call_soon_threadsafe(one[2].set)
-        thread.join(30)
+        loop.run(stack.aclose())
+        loop.close()
 
 
 def until(condition: Callable[[], Any], limit_s: float = 30.0) -> None:

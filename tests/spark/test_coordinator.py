@@ -8,18 +8,18 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as parquet
 import pytest
 from tests.e2e.helpers.network import Live
 from tests.e2e.helpers.running import eventually
+from tests.spark.brokers import Loop
 from tests.spark.cluster import cluster
 from tests.spark.conftest import MASTER
 
@@ -43,29 +43,12 @@ pytestmark = pytest.mark.skipif(
     MASTER.startswith("connect:"), reason="the coordinator's own session is classic"
 )
 
-T = TypeVar("T")
 #    a ─ b ─ c ─ d ─ e ─ f ─ a      a ring, whose last link is in reserve: the overlay's own tree is the chain
 RING = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("f", "a")]
 CHAIN = RING[:-1]
 WANTED = {"a": "n >= 0 and k = 'far'", "d": "n >= 0 and k = 'near'"}
 FROM = {"far": "f", "near": "c"}
 TOKEN = "let me"
-
-
-class Loop:
-    """An event loop in a thread of its own, for brokers and clients beside whatever the test does."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T], limit_s: float = 60.0) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(limit_s)
-
-    def close(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(10.0)
 
 
 class Scene:

@@ -130,6 +130,9 @@ def test_maximal_filters_by_their_wire_forms() -> None:
         filters = list(dict.fromkeys(drawn.filter() for _ in range(random.randint(1, 50))))
         random.shuffle(filters)
         _maximal(filters, random)
+    lows = [random.randint(0, 99) for _ in range(150)]
+    texts = {f"x between {low} and {low + random.randint(1, 30)} and s = '{low % 2}'" for low in lows}
+    _maximal([parse(text) for text in sorted(texts)], random)
 
 
 def test_two_runs_may_have_one_digest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,6 +118,8 @@ class Coordinator:
         self._adopt(look)
         events = streams.window("events")
         told.events = 0 if events is None else events.count()
+        if self._is_too_early(told):
+            return
         if told.events < self.settings.least_events:
             told.reason = f"fewer than {self.settings.least_events:,} events are in the window"
             return
@@ -212,16 +214,19 @@ class Coordinator:
         )
         return compute(request, self._on_progress)
 
+    def _is_too_early(self, told: Round) -> bool:
+        """Whether a plan is on probation and has not carried enough to be judged: nothing is planned until then."""
+        memory, enough = self.memory, self.settings.probation_events
+        seen = memory.traffic.published
+        if memory.probation is None or seen >= enough:
+            return False
+        told.action, told.predicted_saving = "probation", memory.probation.predicted
+        told.reason = f"it has carried {seen:,} events, and is judged from {enough:,} on"
+        return True
+
     def _decide(self, told: Round, outcome: Outcome, costs: Costs, look: Look) -> None:
         memory, settings = self.memory, self.settings
         if memory.probation is not None:
-            if memory.traffic.published < settings.probation_events:
-                told.action, told.predicted_saving = "probation", memory.probation.predicted
-                seen = memory.traffic.published
-                told.reason = (
-                    f"it has carried {seen:,} events, and is judged from {settings.probation_events:,} on"
-                )
-                return
             verdict = judge(memory.probation, costs, memory.traffic, settings.tolerance)
             self._tell(told, verdict)
             if verdict.action == "take back":

@@ -30,7 +30,8 @@ _NUMBER_BYTES = {0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 
 
 
 class Boxes:
-    """Filters, by their wire forms, as boxes: the cuts of their intervals, and in `rows` the boxes run by run.
+    """Filters, by their wire forms, as boxes: the cuts of their intervals, and in `rows` the boxes run by run, in the
+    order of their intervals' beginnings.
 
     Filters with different seeds are in different runs.
     """
@@ -47,13 +48,12 @@ class Boxes:
         scan(data, offsets, seeds, scratch, number, runs, self.shape, self.low, self.high, holes)
         self._data, self._offsets, self._holes = data, offsets, holes.reshape(count, 2)
         rows = np.flatnonzero(self.shape)
-        self.rows = rows[np.argsort(runs[rows])]
+        self.rows = rows[np.lexsort((self.low[rows], runs[rows]))]
         self.numbers = np.empty(len(rows), np.int64)  # of the runs
         count = number_runs(data, offsets, holes, seeds, runs, self.rows, self.numbers)
         if count > len(heads(runs[self.rows])):
-            self.shape[:] = (
-                0  # two runs have one digest, and are in pieces: what is left of them is the index's
-            )
+            # Two runs have one digest, and are in pieces: what is left of them is the index's.
+            self.shape[:] = 0
 
     def uncovered(self) -> Flags:
         """Return which filters no other one of their run covers; of equal ones all."""

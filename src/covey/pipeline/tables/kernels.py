@@ -250,51 +250,41 @@ def number_runs(
 
 @kernel
 def sweep(numbers: Longs, rows: Longs, lows: Longs, highs: Longs, kept: Flags) -> None:
-    """Say which rows, whose runs have these numbers in order, no other one of their run covers; of equal ones all."""
-    first = 0
-    while first < len(rows):
-        last = first + 1
-        while last < len(rows) and numbers[last] == numbers[first]:
-            last += 1
-        some = rows[first:last]
-        some = some[np.argsort(lows[some])]
-        reach, start = LOWEST, 0
-        while start < len(some):
-            stop, furthest = start, LOWEST
-            while stop < len(some) and lows[some[stop]] == lows[some[start]]:
-                furthest = max(furthest, highs[some[stop]])
-                stop += 1
-            for k in range(start, stop):
-                kept[some[k]] = highs[some[k]] == furthest and (furthest > reach or start == 0)
-            reach = max(reach, furthest)
-            start = stop
-        first = last
+    """Say which rows no other one of their run covers; of equal ones all.
+
+    They are in the order of their runs' numbers, and in each run of their intervals' beginnings.
+    """
+    number, reach, start = -1, LOWEST, 0
+    while start < len(rows):
+        is_first = numbers[start] != number
+        number, low = numbers[start], lows[rows[start]]
+        stop, furthest = start, LOWEST
+        while stop < len(rows) and numbers[stop] == number and lows[rows[stop]] == low:
+            furthest = max(furthest, highs[rows[stop]])
+            stop += 1
+        for row in rows[start:stop]:
+            kept[row] = highs[row] == furthest and (is_first or furthest > reach)
+        reach = furthest if is_first else max(reach, furthest)
+        start = stop
 
 
 @kernel
 def join(numbers: Longs, rows: Longs, lows: Longs, highs: Longs, far: Longs) -> None:
     """Join the intervals of each run that together are one: far[row] is the row with the end of what begins with `row`.
 
-    It is -1 for rows that something else begins before; rows that are not among `rows` are left as they are.
+    It is -1 for rows that something else begins before; rows that are not among `rows` are left as they are. The order
+    is that of `sweep`.
     """
-    first = 0
-    while first < len(rows):
-        last = first + 1
-        while last < len(rows) and numbers[last] == numbers[first]:
-            last += 1
-        some = rows[first:last]
-        some = some[np.argsort(lows[some])]
-        head = some[0]
-        far[head] = head
-        for row in some[1:]:
-            if lows[row] > highs[far[head]]:
-                head = row
+    head = -1
+    for place in range(len(rows)):
+        row = rows[place]
+        if head < 0 or numbers[place] != numbers[place - 1] or lows[row] > highs[far[head]]:
+            head = row
+            far[head] = row
+        else:
+            far[row] = -1
+            if highs[row] > highs[far[head]]:
                 far[head] = row
-            else:
-                far[row] = -1
-                if highs[row] > highs[far[head]]:
-                    far[head] = row
-        first = last
 
 
 @kernel
