@@ -26,11 +26,8 @@ settings.load_profile(os.environ.get("COVEY_HYPOTHESIS_PROFILE", "default"))
 SLOWEST_FIRST = ("spark", "papers", "conformance", "property")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests belong in one process, and begin with the slow ones."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}.{item.path.stem}"))
+    """Begin with the slow ones."""
     items.sort(key=lambda item: _place(item.path.parent.name))
 
 

@@ -33,7 +33,8 @@ class Loop:
     def close(self) -> None:
         """End the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10.0)
+        self._thread.join(30.0)
+        self._loop.close()
 
 
 class Running:

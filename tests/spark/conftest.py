@@ -1,4 +1,4 @@
-"""One Spark session for all tests here: starting one takes longer than any of them.
+"""One Spark session for all tests of a process: starting one takes longer than most of them.
 
 `COVEY_TEST_MASTER` says where it runs; test_connect.py sets it to run the pipeline's tests on Spark Connect.
 """
