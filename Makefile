@@ -42,7 +42,7 @@ format: setup ## rewrite the sources in our format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup ## measure every part beside another way to do the same, and how costs grow, in a quarter of an hour
+bench: setup ## measure every part beside another way to do the same, and how costs grow, in ten minutes
 	$(BIN)/covey bench all
 
 lab: setup ## compute the papers' figures and claims at their own sizes, which takes hours; it goes on where it stopped

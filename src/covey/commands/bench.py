@@ -29,7 +29,7 @@ Sizes = Annotated[
     typer.Option("--size", "-n", help="How many filters; may be given several times.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quick = Annotated[bool, typer.Option("--quick", help="At small sizes: two minutes for everything.")]
+Quick = Annotated[bool, typer.Option("--quick", help="At small sizes: a minute or two for everything.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save all figures as JSON.")]
 Plot = Annotated[
     Path | None, typer.Option("--plot", metavar="FILE", help="Draw how costs grow, as SVG or PNG.")
@@ -134,8 +134,8 @@ def everything(
 ) -> None:
     """Measure the whole system: every part beside another way, and how costs grow with size.
 
-    Takes about a quarter of an hour on two free cores, two minutes with --quick. A part that cannot run here says
-    so, and the others go on. Fails if answers differ.
+    Takes about ten minutes on two free cores, one or two with --quick. A part that cannot run here says so, and the
+    others go on. Fails if answers differ.
     """
     from covey.bench.parts import PARTS
 

@@ -99,10 +99,9 @@ def wide_console() -> Console:
 
 @contextmanager
 def progress(title: str) -> Iterator[Progress]:
-    """Show on standard error what is going on, if that is a terminal."""
-    console = Console(stderr=True)
-    with console.status(title) as status:
-        yield lambda step: status.update(f"{title}: {step}")
+    """Show on standard error what is going on, as `progress_lines` does."""
+    with progress_lines(title) as tell:
+        yield lambda step: tell(f"{title}: {step}", False)
 
 
 @contextmanager
