@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER = os.environ.get("COVEY_TEST_MASTER", "local[2]")
+# Tables of twenty rows need no two hundred tasks, nor queries that are compiled and adapted while they run. What tests
+# start as a process of its own has Spark's settings as users have them.
+FOR_FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "3",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Spark on two threads of this machine."""
     log: Path = tmp_path_factory.mktemp("spark") / "spark.log"
     running = session(MASTER, log)
-    # Tables of twenty rows need no two hundred tasks.
-    running.conf.set("spark.sql.shuffle.partitions", "3")
+    for name, value in FOR_FEW_ROWS.items():
+        running.conf.set(name, value)
     yield running
     running.stop()

@@ -21,8 +21,11 @@ HERE = Path(__file__).parent
     "names",
     [
         # The last one runs all stages from events to costs.
-        ["match.py", "plan.py::test_costs_are_those_of_trees_cut_by_hand"],
-        pytest.param(["ingest.py", "plan.py"], marks=pytest.mark.long),
+        [
+            "match.py::test_all_families_match_as_the_scan_does",
+            "plan.py::test_costs_are_those_of_trees_cut_by_hand",
+        ],
+        pytest.param(["ingest.py", "match.py", "plan.py"], marks=pytest.mark.long),
     ],
     ids=["some", "all"],
 )

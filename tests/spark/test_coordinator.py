@@ -225,8 +225,6 @@ def test_the_loop_is_closed(
         assert told.measured == pytest.approx(1.0)
         assert told.measured_saving == pytest.approx(1 - 1 / (on_the_chain(directory) * 3 / before))
         assert told.predicted_saving == pytest.approx(1 - 1 / before)
-        told = coordinator.round()
-        assert (told.action, told.predicted_saving) == ("keep", pytest.approx(0.0, abs=0.02))
     scene.check()
     # The command does the same, and takes no directory that somebody has.
     words = ["coordinator", *scene.urls(), "--data-dir", str(directory), "--token", TOKEN, "--master", MASTER]
@@ -234,7 +232,7 @@ def test_the_loop_is_closed(
     capsys.readouterr()
     assert cli.run([*words, "--dry-run"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert shown["action"] in ("keep", "would install")
+    assert (shown["action"], shown["predicted_saving"]) == ("keep", pytest.approx(0.0, abs=0.02))
     assert shown["trees"] >= 1
     page = (directory / "report.html").read_text(encoding="utf-8")
     assert "1 plans were installed, 0 of them were taken back" in page

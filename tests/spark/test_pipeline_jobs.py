@@ -193,15 +193,25 @@ def test_what_was_planned_is_counted_and_told(
 
 @CLASSIC
 def test_rows_in_another_order_and_format_give_the_same_bytes(
-    request_: jobs.Request, outcome: jobs.Outcome, spark: SparkSession, tmp_path: Path
+    request_: jobs.Request,
+    outcome: jobs.Outcome,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = replace(request_, input_dir=write_text(tmp_path / "input", TABLES), out_dir=tmp_path / "out")
-    before = str(spark.conf.get("spark.sql.shuffle.partitions"))
-    spark.conf.set("spark.sql.shuffle.partitions", "5")
+    # And so do queries that Spark adapts and compiles, as it does for more rows.
+    monkeypatch.setattr(jobs, "FEW_BYTES", 0)
+    wanted = {"shuffle.partitions": "5", "adaptive.enabled": "true", "codegen.wholeStage": "true"}
+    before = {name: str(spark.conf.get(f"spark.sql.{name}")) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(f"spark.sql.{name}", value)
     try:
         again = jobs.plan(other)
+        assert {name: spark.conf.get(f"spark.sql.{name}") for name in wanted} == wanted
     finally:
-        spark.conf.set("spark.sql.shuffle.partitions", before)
+        for name, value in before.items():
+            spark.conf.set(f"spark.sql.{name}", value)
     assert again.plan_file.read_bytes() == outcome.plan_file.read_bytes()
 
 

@@ -41,6 +41,7 @@ SMALL_INTERESTS = 3_000
 LEAST_FRESH = 60  # events; of fewer, none are kept fresh
 FEW_INTERESTS, FEW_TREES = 20_000, 256  # up to which aggregation is planned without being asked for
 PART_BYTES = 32_000_000  # of input, for which a shuffle gets one more part
+FEW_BYTES = 2_000_000  # of input, up to which adapting and compiling a query takes longer than running it
 SMALL_BYTES = 100_000_000  # of input, up to which a Java that starts fast is better than a fast one
 STAGES = ("ingest", "interests", "documents", "groups", "trees", "costs", "aggregation", "critical", "plan")
 THRESHOLDS = (0.5, 0.8, 0.9, 0.95)  # of similarity, for which critical distances are told
@@ -82,12 +83,16 @@ def _settings(spark: SparkSession, master: str, size: int) -> Iterator[None]:
     """Let Spark shuffle into as many parts as threads and bytes are worth, and wait for what it broadcasts."""
     from covey.pipeline.session import slots
 
-    parts, timeout = "spark.sql.shuffle.partitions", "spark.sql.broadcastTimeout"
-    before = {name: str(spark.conf.get(name)) for name in (parts, timeout)}
-    spark.conf.set(timeout, "7200")
-    if before[parts] == "200":  # nobody has chosen it
+    parts = "spark.sql.shuffle.partitions"
+    wanted = {"spark.sql.broadcastTimeout": "7200"}
+    if str(spark.conf.get(parts)) == "200":  # nobody has chosen it
         least = 2 * min(slots(master), 4)
-        spark.conf.set(parts, str(min(200, max(least, size // PART_BYTES))))
+        wanted[parts] = str(min(200, max(least, size // PART_BYTES)))
+    if size <= FEW_BYTES:
+        wanted |= {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
+    before = {name: str(spark.conf.get(name)) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
