@@ -31,7 +31,7 @@ from covey.coordinator import coordinator as module
 from covey.coordinator.coordinator import Coordinator
 from covey.coordinator.rounds import FILE, Round
 from covey.coordinator.settings import Settings
-from covey.errors import ConfigError
+from covey.errors import ConfigError, CoveyError
 from covey.pipeline.jobs import Outcome
 from covey.pipeline.stream import Streams, Windows
 from covey.planning.plan import Plan, PlannedTree
@@ -254,6 +254,10 @@ def ended_after(work: Callable[..., Any]) -> Callable[..., Any]:
     return interrupted
 
 
+def refusing(*_: Any) -> None:
+    raise CoveyError("the plan is not installed: no")
+
+
 def test_a_plan_that_does_not_keep_its_promise_is_taken_back(
     spark: SparkSession, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,7 +276,13 @@ def test_a_plan_that_does_not_keep_its_promise_is_taken_back(
         scene.clients["f"] = scene.clients["c"]
         scene.publish(600)
         monkeypatch.setattr(module, "compute", promising)
-        monkeypatch.setattr(module.plans, "install", ended_after(module.plans.install))
+        install = module.plans.install
+        monkeypatch.setattr(module.plans, "install", refusing)
+        told = until(coordinator, lambda one: one.action != "wait")
+        assert (told.action, told.reason) == ("failed", "the plan is not installed: no")
+        assert not scene.is_planned()
+        # What was refused is not on probation: the next round sees what is in use, and tries again.
+        monkeypatch.setattr(module.plans, "install", ended_after(install))
         with pytest.raises(KeyboardInterrupt):
             until(coordinator, lambda one: one.action != "wait")
         assert scene.is_planned()

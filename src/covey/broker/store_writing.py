@@ -22,9 +22,7 @@ from covey.broker.store_operations import Forget, Keep, Operation, Owner, Releas
 
 _TRIM_EVERY: Final = 4_096  # positions: how often old names of events are forgotten
 
-SPARE: Final = (
-    1 << 18
-)  # bytes of the disk that are left for what is written when events are not wanted any longer
+SPARE: Final = 1 << 18  # bytes of the disk that are left for writing that events are not wanted any longer
 AT_ONCE: Final = 64  # rows in a statement
 _SOME: Final = f"({', '.join('?' * AT_ONCE)})"
 _FOUND: Final = (

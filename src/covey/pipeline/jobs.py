@@ -80,7 +80,7 @@ def _check(request: Request) -> None:
 
 @contextmanager
 def _settings(spark: SparkSession, master: str, size: int) -> Iterator[None]:
-    """Let Spark shuffle into as many parts as threads and bytes are worth, and wait for what it broadcasts."""
+    """Let Spark do as much about its queries as threads and bytes are worth, and wait for what it broadcasts."""
     from covey.pipeline.session import slots
 
     parts = "spark.sql.shuffle.partitions"
