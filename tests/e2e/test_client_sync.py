@@ -17,7 +17,7 @@ from covey.client.sync_subscription import SyncReceived
 from covey.errors import LinkError
 
 
-def until(is_true: object, limit_s: float = 10.0) -> None:
+def until(is_true: object, limit_s: float = 30.0) -> None:
     end_s = time.monotonic() + limit_s
     while not is_true():
         assert time.monotonic() < end_s

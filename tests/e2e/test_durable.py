@@ -91,7 +91,7 @@ def test_what_is_not_acknowledged_comes_again_and_a_second_connection_takes_over
             assert await take(events, 5, ack=False) == [1, 2, 3, 4, 5]
             async with reader_at(net, "a", on_error=errors.append) as second:
                 again = await second.subscribe("n > 0", durable="mine")
-                got = [await again.next(timeout_s=5) for _ in range(5)]
+                got = [await again.next(timeout_s=20) for _ in range(5)]
                 assert [event["n"] for event in got] == [1, 2, 3, 4, 5]
                 await got[1].ack()
                 await got[3].ack()
@@ -100,7 +100,7 @@ def test_what_is_not_acknowledged_comes_again_and_a_second_connection_takes_over
                 await eventually(lambda: waiting(net, "a") == 4)
                 async with reader_at(net, "a") as third:
                     events = await third.subscribe("n > 0", durable="mine")
-                    got = [await events.next(timeout_s=5) for _ in range(4)]
+                    got = [await events.next(timeout_s=20) for _ in range(4)]
                     assert [event["n"] for event in got] == [1, 3, 5, 6]
                     await got[2].ack(all_before=True)
                     await eventually(lambda: waiting(net, "a") == 1)
@@ -136,7 +136,7 @@ def test_a_window_bounds_what_is_under_way(tmp_path: Path) -> None:
         async with stored(tmp_path, [], durable=QueueLimits(window=10)) as net, reader_at(net, "a") as client:
             events = await client.subscribe("n > 0", durable="mine")
             await client.publish_many([{"n": n} for n in range(1, 1001)], confirm=True)
-            first = [await events.next(timeout_s=5) for _ in range(10)]
+            first = [await events.next(timeout_s=20) for _ in range(10)]
             with pytest.raises(TimeoutError):
                 await events.next(timeout_s=0.3)
             await first[-1].ack(all_before=True)

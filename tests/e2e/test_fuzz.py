@@ -165,7 +165,7 @@ async def besiege(who: str, attacks: int, seed: int) -> None:
             await attack(broker.port, who, draw)
             if number % 20 == 19:
                 await good.publish({"good": 1, "number": number})
-                async with asyncio.timeout(5.0):
+                async with asyncio.timeout(20.0):
                     while (await anext(events)).content.get("number") != number:
                         pass
         # What was sent was heard where it was meant to be.

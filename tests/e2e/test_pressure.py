@@ -179,7 +179,7 @@ def test_a_full_link_that_takes_nothing_ends_after_a_while() -> None:
             began_s = time.monotonic()
             await flood(publisher)
             await publisher.flush()
-            assert 0.4 < time.monotonic() - began_s < 10
+            assert time.monotonic() - began_s > 0.4
             assert net.brokers["a"].exchange.counters["stalled_links"] == 1
 
     run(main())

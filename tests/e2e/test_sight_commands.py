@@ -108,13 +108,15 @@ def test_top(capsys: Capture) -> None:
             asking = asyncio.create_task(
                 ask(capsys, "top", page(a), page(b), "127.0.0.1:1", "--once", "--json", "--every", "0.5")
             )
+            published = 0
             while not asking.done():
                 await one.publish({"price": 1})
+                published += 1
                 await asyncio.sleep(0.01)
             _, out = await asking
             at_a, at_b, gone = json.loads(out)
             assert at_a["broker"] == "a"
-            assert 1 < at_a["events_published_per_s"] < 110
+            assert 0 < at_a["events_published_per_s"] * 0.5 <= published
             assert {link["link"]: link["up"] for link in at_b["links"]} == {"a": True, "c": True}
             assert "no broker shows its pages" in gone["error"]
             _, out = await ask(capsys, "top", page(c), "--once", "--every", "0.1")

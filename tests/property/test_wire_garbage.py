@@ -269,7 +269,7 @@ def test_a_splitter_keeps_no_more_than_a_frame(chunks: list[bytes], limit: int) 
 
 def test_a_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
     """A peer that sends a large frame byte by byte must not make us copy it each time."""
-    size = 4 << 20
+    size = 16 << 20
     splitter = Splitter(size)
     data = frame(Kind.EVENT, bytes(size - 1))
     before_s = time.process_time()
@@ -277,4 +277,4 @@ def test_a_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
     for at in range(0, len(data), 1_000):
         frames += splitter.feed(data[at : at + 1_000])
     assert [len(one) for one in frames] == [size]
-    assert time.process_time() - before_s < 1.0
+    assert time.process_time() - before_s < 3.0

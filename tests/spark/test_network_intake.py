@@ -190,7 +190,7 @@ def test_a_broker_that_stays_away_is_an_error_in_time(tmp_path: Path) -> None:
     began_s = time.monotonic()
     with pytest.raises(LinkError, match=r"127\.0\.0\.1"):
         ask_on(one, start)
-    assert time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s < 20
     one.close()
     with pytest.raises(LinkError, match=r"no broker can be reached at 127\.0\.0\.1"):
         make(broker.url).beginning()

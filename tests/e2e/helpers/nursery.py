@@ -47,7 +47,7 @@ class Process:
         """Return what it has reported: lines such as "listening 7400", and how it failed, if it did."""
         return self._news.read_text() if self._news.exists() else ""
 
-    def wait(self, what: str, limit_s: float = 10.0) -> None:
+    def wait(self, what: str, limit_s: float = 30.0) -> None:
         """Return once it has reported this; AssertionError if it does not in time."""
         until_s = time.monotonic() + limit_s
         while what not in self.said():
@@ -63,7 +63,7 @@ class Process:
             return False
         return True
 
-    def wait_gone(self, limit_s: float = 10.0) -> None:
+    def wait_gone(self, limit_s: float = 30.0) -> None:
         """Return once the process has ended."""
         until_s = time.monotonic() + limit_s
         while self.is_alive:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from itertools import count
 from os import getpid
 from typing import Any, TypeVar
@@ -37,7 +38,7 @@ def _text(context: dict[str, Any]) -> str:
 
 
 async def eventually(
-    condition: Callable[[], Any], limit_s: float = 10.0, what: str = "", pause_s: float = 0.01
+    condition: Callable[[], Any], limit_s: float = 30.0, what: str = "", pause_s: float = 0.01
 ) -> None:
     """Return once the condition holds; AssertionError if it does not in time."""
     loop = asyncio.get_running_loop()
@@ -45,6 +46,37 @@ async def eventually(
     while not condition():
         assert loop.time() < until_s, f"not within {limit_s:g} s: {what or condition}"
         await asyncio.sleep(pause_s)
+
+
+class Punctuality:
+    """Whether the event loop ran when it should; on a machine that is busy with others it may not."""
+
+    def __init__(self) -> None:
+        self.latest_s = 0.0  # the longest that anything had to wait
+
+    @property
+    def is_good(self) -> bool:
+        """Whether what was timed in this process means anything."""
+        return self.latest_s < 0.1
+
+
+@asynccontextmanager
+async def punctuality() -> AsyncIterator[Punctuality]:
+    """Watch the event loop."""
+    found = Punctuality()
+    loop = asyncio.get_running_loop()
+
+    async def watch() -> None:
+        while True:
+            due_s = loop.time() + 0.01
+            await asyncio.sleep(0.01)
+            found.latest_s = max(found.latest_s, loop.time() - due_s)
+
+    watching = loop.create_task(watch())
+    try:
+        yield found
+    finally:
+        watching.cancel()
 
 
 def free_port() -> int:

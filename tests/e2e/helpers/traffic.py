@@ -200,7 +200,7 @@ class Traffic:
             await publisher.mark()
         await self.marked()
 
-    async def marked(self, limit_s: float = 10.0) -> None:
+    async def marked(self, limit_s: float = 30.0) -> None:
         """Return once every consumer has the last mark of every publisher."""
         due = [(publisher.number, publisher.marks - 1) for publisher in self.publishers]
         async with asyncio.timeout(limit_s):
