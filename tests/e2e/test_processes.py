@@ -123,8 +123,9 @@ def test_a_stopped_broker_is_noticed_within_a_lease_and_goes_on(nursery: Nursery
             await traffic.populate("bc")
             overlay.processes["a"].stop()
             began_s = time.monotonic()
-            await until_whole(traffic)
-            assert time.monotonic() - began_s < 2 * LEASE_S + 3.0  # repaired, on a busy machine
+            async with punctuality() as machine:
+                await until_whole(traffic)
+            assert time.monotonic() - began_s < 2 * LEASE_S + 1.0 or not machine.is_good
             await asyncio.sleep(LEASE_S)  # the peers have given it up for long
             overlay.processes["a"].go_on()
             async with overlay.client("a") as client, client.subscribe("mark >= 0") as marks:
