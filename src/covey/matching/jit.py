@@ -1,10 +1,10 @@
 """The one way a function becomes compiled code.
 
-Kernels are free functions on flat arrays, made of parts. Kernels are compiled once and kept on disk, which brings two
-dangers. A kernel freezes module-level arrays at the value they had when it was compiled: every array it reads must be
-an argument (integers at module level are constants and may be used). And numba looks only at a kernel's own file to
-tell whether it is stale, not at the files of its parts: so each state of a package's sources has a directory of its
-own, and a kernel takes its parts from its own package or from this file.
+Kernels are free functions on flat arrays, made of parts. Kernels are compiled once and kept on disk (`kept_code`),
+which brings two dangers. A kernel freezes module-level arrays at the value they had when it was compiled: every array
+it reads must be an argument (integers at module level are constants and may be used). And its code depends on the
+files of its parts: so each state of a package's sources has a directory of its own, wherever these sources are, and a
+kernel takes its parts from its own package or from this file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -22,6 +23,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core.cgutils import raw_memcpy
 from numpy.typing import NDArray
+
+from covey.matching.kept_code import KeptCode
 
 KEPT_STATES = 8
 
@@ -39,40 +42,41 @@ def _package_of(function: Callable[..., Any]) -> Path:
 
 
 @lru_cache
-def _cache_directory(package: Path) -> str:
-    """Return the directory for the kernels of a package as its sources are, or "" to leave the choice to numba."""
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        return ""
+def _cache_directory(package: Path) -> Path | None:
+    """Return the directory for the kernels of a package as its sources are; None if there can be none."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     digest = hashlib.sha256(Path(__file__).read_bytes())
     for source in sorted(package.rglob("*.py")):
         digest.update(source.read_bytes())
-    path = Path(home, "covey", "kernels", package.name, digest.hexdigest()[:16])
+    path = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home, "covey", "kernels"), package.name)
+    path /= digest.hexdigest()[:16]
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.utime(path)
         _forget_old(path.parent)
     except OSError:
-        return ""
-    return str(path) if os.access(path, os.W_OK) else ""
+        return None
+    return path if os.access(path, os.W_OK) else None
 
 
 def _forget_old(directory: Path) -> None:
     """Remove what was compiled for sources that were used longest ago; whoever still needs it compiles it again."""
-    by_age = sorted(directory.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in by_age[KEPT_STATES:]:
+    ages = []
+    for path in directory.iterdir():
+        with suppress(FileNotFoundError):  # another process forgets it too
+            ages.append((path.stat().st_mtime, path))
+    for _, path in sorted(ages, reverse=True)[KEPT_STATES:]:
         shutil.rmtree(path, ignore_errors=True)
 
 
 def kernel(function: Function) -> Function:
     """Compile `function`; the compiled one has the same signature."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _cache_directory(_package_of(function)) or before
-    try:
-        compiled: Function = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
-    finally:
-        numba.config.CACHE_DIR = before
-    return compiled
+    compiled: Any = numba.njit(error_model="numpy", nogil=True)(function)
+    directory = _cache_directory(_package_of(function))
+    if directory is not None:
+        compiled._cache = KeptCode(function, directory)
+    result: Function = compiled
+    return result
 
 
 # Parts are never called from Python: without the code for that they compile in half the time.

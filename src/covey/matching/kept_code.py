@@ -1,0 +1,94 @@
+"""Compiled kernels on disk: one file for each kernel and types of arguments, named by all that its code depends on.
+
+Numba's own cache has an index for each function, which processes read, change and write. Two that compile the same
+kernel for different types at the same moment can both choose the same file for their code; whoever reads it then gets
+code for other types, which answers wrongly or writes where it must not. It also begins anew for every place that
+sources are at. Here there is no index: a file's name is a digest of the key that numba would look for (types,
+processor, bytecode) and of the versions of numba and Python, its content repeats that key under a checksum, and it
+appears whole or not at all. So processes never wait for each other, and the worst that two of them do is the same work.
+
+Whoever writes this directory can run code as its user, as is true of every cache of code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.serialize import dumps
+
+_CHECKSUM = hashlib.sha256().digest_size
+
+
+class _Results(CompileResultCacheImpl):
+    """How numba turns compiled code into bytes and back, without its choice of a place."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._lineno = function.__code__.co_firstlineno
+
+
+class KeptCode(FunctionCache):
+    """What was compiled of one kernel, in a directory that belongs to one state of the sources."""
+
+    def __init__(self, function: Callable[..., Any], directory: Path) -> None:
+        self._py_func = function
+        self._impl = _Results(function)
+        self._cache_path = str(directory)
+        self._cache_file = _Files(directory, f"{function.__module__}.{function.__qualname__}")
+        self.enable()
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        if self._impl.check_cachable(data):
+            self._cache_file.save(self._index_key(sig, data.codegen), self._impl.reduce(data))
+
+
+class _Files:
+    """The files of one kernel."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._directory = directory
+        self._name = name
+
+    def path(self, key: Any) -> Path:
+        """Return where the code for this key is, or would be."""
+        all_of_it = (numba.__version__, sys.implementation.cache_tag, key)
+        return self._directory / f"{self._name}.{hashlib.sha256(repr(all_of_it).encode()).hexdigest()[:32]}"
+
+    def load(self, key: Any) -> Any:
+        """Return what was saved under this key, None if nothing was or it is damaged: then it is compiled again."""
+        try:
+            content = self.path(key).read_bytes()
+        except OSError:
+            return None
+        checksum, code = content[:_CHECKSUM], content[_CHECKSUM:]
+        if hashlib.sha256(code).digest() != checksum:
+            return None
+        found, data = pickle.loads(code)
+        return data if found == key else None
+
+    def save(self, key: Any, data: Any) -> None:
+        """Save this under its key; where nothing can be written, nothing is kept."""
+        code = dumps((key, data))
+        with suppress(OSError):
+            handle, path = tempfile.mkstemp(dir=self._directory)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(hashlib.sha256(code).digest() + code)
+                os.replace(path, self.path(key))
+            except OSError:
+                os.unlink(path)
+                raise
+
+    def flush(self) -> None:
+        """Forget all that was saved of this kernel."""
+        for path in self._directory.glob(f"{self._name}.*"):
+            path.unlink(missing_ok=True)

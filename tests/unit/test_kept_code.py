@@ -1,0 +1,138 @@
+"""Compiled kernels on disk: the right code for its types, whatever other processes keep meanwhile."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+from covey.matching.kept_code import KeptCode
+
+LONGS = np.array([1, 2, 4], np.int64)
+FLOATS = np.array([0.5, 0.25, 8.0])
+SOURCE = """
+def total(values):
+    result = values[0]
+    for at in range(1, len(values)):
+        result += values[at]
+    return result
+"""
+
+
+def at(place: str) -> Callable[..., Any]:
+    """Return the function as a module at this place has it."""
+    names: dict[str, Any] = {"__name__": "sums"}
+    exec(compile(SOURCE, place, "exec"), names)
+    function: Callable[..., Any] = names["total"]
+    return function
+
+
+def dispatcher(directory: Path, place: str = "/here/sums.py") -> Any:
+    """Return what a new process would have before its first call."""
+    function = at(place)
+    compiled: Any = numba.njit(function)
+    compiled._cache = KeptCode(function, directory)
+    return compiled
+
+
+def hits(compiled: Any) -> int:
+    return sum(compiled.stats.cache_hits.values())
+
+
+def test_another_process_finds_code_for_each_of_its_types(tmp_path: Path) -> None:
+    first = dispatcher(tmp_path)
+    assert (first(LONGS), first(FLOATS), hits(first)) == (7, 8.75, 0)
+    assert len(list(tmp_path.iterdir())) == 2
+    second = dispatcher(tmp_path)
+    assert (second(FLOATS), second(LONGS), hits(second)) == (8.75, 7, 2)
+
+
+class TakingTurns:
+    """Two that save at the same time: neither writes before both want to, then in one order, then in the other.
+
+    Then each has looked at what there is before the other wrote. With an index of what is kept, as numba has it, the
+    one that writes the index last writes its code first, and the index leads to the other's code.
+    """
+
+    def __init__(self) -> None:
+        self._both = threading.Barrier(2, timeout=20)
+        self._first_is_done = [threading.Event(), threading.Event()]
+        self._mine = threading.local()
+        self._replace = os.replace
+
+    def replace(self, source: str, target: str) -> None:
+        """Put a file in its place, in turn."""
+        with suppress(threading.BrokenBarrierError):  # the other has nothing more to write
+            self._both.wait()
+            if self._mine.place == 1:
+                assert self._first_is_done[self._mine.writes].wait(20)
+        self._replace(source, target)
+        self._first_is_done[self._mine.writes].set()
+        self._mine.writes += 1
+        self._mine.place = 1 - self._mine.place
+
+    def run(self, save: Callable[[], None], place: int) -> None:
+        """Save, as the one who writes first (0) or second (1)."""
+        self._mine.place, self._mine.writes = place, 0
+        save()
+        self._both.abort()
+
+
+def test_processes_that_save_at_the_same_moment_do_not_take_each_others_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves: list[Callable[[], None]] = []
+    for values, total in ((LONGS, 7), (FLOATS, 8.75)):
+        compiled = dispatcher(tmp_path)
+        save = compiled._cache.save_overload
+        compiled._cache.save_overload = lambda sig, data, save=save: saves.append(lambda: save(sig, data))
+        assert compiled(values) == total
+    turns = TakingTurns()
+    monkeypatch.setattr(os, "replace", turns.replace)
+    with ThreadPoolExecutor(2) as pool:
+        for saving in [pool.submit(turns.run, save, place) for place, save in enumerate(saves)]:
+            saving.result(60)
+    monkeypatch.undo()
+    later = dispatcher(tmp_path)
+    assert (later(LONGS), later(FLOATS), hits(later)) == (7, 8.75, 2)
+
+
+def test_code_is_found_wherever_the_sources_are(tmp_path: Path) -> None:
+    assert dispatcher(tmp_path, "/here/sums.py")(LONGS) == 7
+    elsewhere = dispatcher(tmp_path, "/there/sums.py")
+    assert (elsewhere(LONGS), hits(elsewhere)) == (7, 1)
+
+
+def test_damaged_code_and_that_of_other_types_are_compiled_again(tmp_path: Path) -> None:
+    first = dispatcher(tmp_path)
+    first(LONGS)
+    (of_longs,) = tmp_path.iterdir()
+    first(FLOATS)
+    (of_floats,) = set(tmp_path.iterdir()) - {of_longs}
+    of_floats.write_bytes(of_longs.read_bytes())
+    of_longs.write_bytes(of_longs.read_bytes()[:-1])
+    second = dispatcher(tmp_path)
+    assert (second(FLOATS), second(LONGS), hits(second)) == (8.75, 7, 0)
+    third = dispatcher(tmp_path)
+    assert (third(FLOATS), third(LONGS), hits(third)) == (8.75, 7, 2)
+
+
+def test_without_room_on_disk_kernels_work(tmp_path: Path) -> None:
+    nowhere = dispatcher(tmp_path / "gone")
+    assert nowhere(LONGS) == 7
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_was_kept_can_be_forgotten(tmp_path: Path) -> None:
+    first = dispatcher(tmp_path)
+    first(LONGS)
+    first._cache.flush()
+    assert not list(tmp_path.iterdir())
