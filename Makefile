@@ -21,6 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/covey compile
 	@touch $@
 
 test: setup ## run the tests, and say which took longest

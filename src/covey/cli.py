@@ -17,6 +17,7 @@ from covey import __version__
 from covey.commands import (
     bench,
     broker,
+    compiling,
     coordinator,
     data,
     demo,
@@ -65,6 +66,7 @@ app.command()(explain.explain)
 app.command()(install.install)
 app.command()(coordinator.coordinator)
 app.command()(demo.demo)
+app.command("compile")(compiling.compile_all)
 
 
 def _print_version(wanted: bool) -> None:

@@ -272,6 +272,9 @@ def family_of(content: object) -> str:
     return KEYWORDS if isinstance(content, set | frozenset) else ""
 
 
+_GROWING = 600  # filters of a family
+
+
 def warm_up() -> None:
     """Compile every kernel that an index uses, or load it from the cache: seconds the first time, a fraction after.
 
@@ -281,6 +284,7 @@ def warm_up() -> None:
     filters: list[Filter] = [
         parse_attributes("a > 1 and b = 1 and c < 1"),
         parse_attributes("a between 1 and 2 and d = 'x'"),
+        parse_attributes("a < 1 or b > 2"),
         parse_xpath("/a[b]"),
         parse_keywords("a and b or c"),
     ]
@@ -300,4 +304,13 @@ def warm_up() -> None:
         index.covering(filter)
         index.covered(filter)
         index.overlapping(filter)
+    # So many that every table has to grow; and those who have gone make room.
+    many: list[Filter] = [parse_attributes(f"a = {n} and b = 't{n}' and c > {n}") for n in range(_GROWING)]
+    many += [parse_xpath(f"/a/b[c{n}]/d") for n in range(_GROWING)]
+    keys = range(len(filters), len(filters) + len(many))
+    index.add_batch(keys, many)
+    index.match_packed(packed)
+    index.match(events[1])
+    index.remove_batch(keys)
+    index.match_packed(packed)
     index.remove_batch(range(len(filters)))

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covey.matching.jit import Ints, Longs, kernel
+from covey.matching.jit import Ints, Longs, called, kernel
 
 # Fields of a record.
 HANDLE = 0
@@ -49,7 +49,7 @@ META_LENGTH = CHAINS + EXACT_CLASSES + 32
 FILTER_SIZE = 2
 
 
-@kernel
+@called
 def size_class(size: int) -> int:
     """Return the class of blocks of `size`: each small size has its own, large ones one an octave."""
     if size <= EXACT_CLASSES:
@@ -60,13 +60,13 @@ def size_class(size: int) -> int:
     return number
 
 
-@kernel
+@called
 def class_size(number: int) -> int:
     """Return the size of the blocks of a class."""
     return number if number <= EXACT_CLASSES else EXACT_CLASSES << (number - EXACT_CLASSES)
 
 
-@kernel
+@called
 def allocate(memory: Ints, meta: Longs, size: int) -> int:
     """Return a block of at least `size`; the caller has reserved the room."""
     number = size_class(size)
@@ -79,7 +79,7 @@ def allocate(memory: Ints, meta: Longs, size: int) -> int:
     return block
 
 
-@kernel
+@called
 def release(memory: Ints, meta: Longs, block: int, size: int) -> None:
     """Take back a block that was given out for `size`."""
     number = size_class(size)
@@ -87,7 +87,7 @@ def release(memory: Ints, meta: Longs, block: int, size: int) -> None:
     meta[CHAINS + number] = block
 
 
-@kernel
+@called
 def reserve(memory: Ints, meta: Longs, size: int) -> Ints:
     """Return memory, the same or a larger copy, with `size` places free at its top."""
     needed = meta[TOP] + size
@@ -98,7 +98,7 @@ def reserve(memory: Ints, meta: Longs, size: int) -> Ints:
     return larger
 
 
-@kernel
+@called
 def growth(heads: Ints, head: int, width: int) -> int:
     """Return how much memory one more entry of a list may take."""
     capacity = heads[head + 2]
@@ -107,7 +107,7 @@ def growth(heads: Ints, head: int, width: int) -> int:
     )
 
 
-@kernel
+@called
 def append(memory: Ints, meta: Longs, heads: Ints, head: int, width: int) -> int:
     """Make room for an entry at a list's end; return its place."""
     start, length, capacity = heads[head], heads[head + 1], heads[head + 2]
@@ -124,7 +124,7 @@ def append(memory: Ints, meta: Longs, heads: Ints, head: int, width: int) -> int
     return int(start + width * length)
 
 
-@kernel
+@called
 def drop_last(memory: Ints, meta: Longs, heads: Ints, head: int, width: int) -> None:
     """Forget the last entry of a list, and its block when it was the only one."""
     heads[head + 1] -= 1
@@ -133,7 +133,7 @@ def drop_last(memory: Ints, meta: Longs, heads: Ints, head: int, width: int) -> 
         heads[head] = heads[head + 2] = 0
 
 
-@kernel
+@called
 def rarest_first(heads: Ints, words: Ints) -> None:
     """Sort words by the length of their postings."""
     for k in range(1, len(words)):
@@ -146,7 +146,7 @@ def rarest_first(heads: Ints, words: Ints) -> None:
         words[j] = word
 
 
-@kernel
+@called
 def add_record(memory: Ints, meta: Longs, heads: Ints, words: Ints, handle: int, following: int) -> Ints:
     """Store a conjunction; return memory, in which place 0, the null record, points at the new one."""
     rarest_first(heads, words)
@@ -258,7 +258,7 @@ def match(
     return count
 
 
-@kernel
+@called
 def has_rest(memory: Ints, seen: Longs, record: int, query: int) -> bool:
     """Return whether the document has a record's words from the fourth on."""
     for k in range(record + WORDS + 3, record + WORDS + memory[record + LENGTH]):
@@ -283,7 +283,7 @@ def supersets(memory: Ints, heads: Ints, words: Ints) -> Ints:
     return records[:count]
 
 
-@kernel
+@called
 def contains(memory: Ints, record: int, words: Ints) -> bool:
     """Return whether a record has all of `words`, of which it has the first."""
     first = record + WORDS

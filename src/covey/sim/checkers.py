@@ -48,7 +48,7 @@ def mirror(net: Network) -> list[Finding]:
         heard = _facts(_known(net, receiver, tree)(sender))
         told = _facts(net.nodes[sender].router.trees[tree].strategy.told(receiver))
         if heard != told:
-            only = sorted((told - heard).elements()) or sorted((heard - told).elements())
+            only = sorted(map(_text, told - heard)) or sorted(map(_text, heard - told))
             findings.append(
                 f"mirror: {receiver} and {sender} disagree on tree {tree}, for example about {only[0]}"
             )
@@ -90,8 +90,13 @@ def _apply(message: Message, entries: dict[Key, Filter]) -> None:
                 _apply(inner, entries)
 
 
-def _facts(facts: list[Fact]) -> Counter[tuple[str, str, str, tuple[int, ...]]]:
-    return Counter((fact.key, str(fact.filter), fact.owner, fact.counts) for fact in facts)
+def _facts(facts: list[Fact]) -> Counter[tuple[str, Filter, str, tuple[int, ...]]]:
+    return Counter((fact.key, fact.filter, fact.owner, fact.counts) for fact in facts)
+
+
+def _text(fact: tuple[str, Filter, str, tuple[int, ...]]) -> tuple[str, str, str, tuple[int, ...]]:
+    key, filter, owner, counts = fact
+    return key, str(filter), owner, counts
 
 
 def interest_behind(
@@ -147,12 +152,12 @@ def reduction(net: Network) -> list[Finding]:
             due = spec.reduce(interest_behind(net, tree, receiver, sender))
         else:
             due = spec.reduce(_entries_for(net, tree, receiver, sender))
-        expected = Counter(map(str, due))
-        heard = Counter(str(fact.filter) for fact in _known(net, receiver, tree)(sender))
+        expected = Counter(due)
+        heard = Counter(fact.filter for fact in _known(net, receiver, tree)(sender))
         if heard != expected:
             findings.append(
-                f"reduction: {receiver} has from {sender} {sorted(heard.elements())} "
-                f"and not {sorted(expected.elements())}"
+                f"reduction: {receiver} has from {sender} {sorted(map(str, heard.elements()))} "
+                f"and not {sorted(map(str, expected.elements()))}"
             )
     return findings
 

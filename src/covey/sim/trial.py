@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from covey.errors import ConfigError
 from covey.routing.describe import describe
@@ -31,6 +32,7 @@ from covey.sim.topology import line, random_graph, random_tree, star
 from covey.sim.trial_material import Material, material
 
 Check = Callable[[Network], list[str]]
+Happening: TypeAlias = tuple[float, str, Message | str]  # when, to whom, and what
 
 TOPOLOGIES = ("line", "star", "tree", "graph")
 
@@ -71,13 +73,21 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial found; nothing, if all is well. `transcript` says what happened, message by message."""
+    """What a trial found; nothing, if all is well."""
 
     trial: Trial
     findings: tuple[str, ...]
-    transcript: tuple[str, ...]
+    happened: tuple[Happening, ...]
     published: int
     delivered: int
+
+    @cached_property
+    def transcript(self) -> tuple[str, ...]:
+        """What happened, message by message; few want to read it, and writing it takes as long as many a trial."""
+        return tuple(
+            f"{now_s:.6f} {who} " + (what if isinstance(what, str) else describe(what))
+            for now_s, who, what in self.happened
+        )
 
 
 def applies(strategy: str, topology: str) -> bool:
@@ -102,7 +112,7 @@ class _Run:
         self.perfect = registered(trial.strategy).perfect
         self.net.observer = self._observe
         self.net.on_delivery = self._delivered
-        self.transcript: list[str] = []
+        self.happened: list[Happening] = []
         self.findings: list[str] = []
         self.ads: list[Advertisement] = []
         self.settled: set[Subscription] = set()
@@ -140,16 +150,16 @@ class _Run:
         self._rest()
         self._end()
         return Outcome(
-            self.trial, tuple(self.findings), tuple(self.transcript), self.published, self.got.total()
+            self.trial, tuple(self.findings), tuple(self.happened), self.published, self.got.total()
         )
 
     # -- what is noticed -------------------------------------------------------------------------------------
 
     def _observe(self, sender: str, receiver: str, message: Message) -> None:
-        self.transcript.append(f"{self.net.now_s:.6f} {sender} -> {receiver}: {describe(message)}")
+        self.happened.append((self.net.now_s, f"{sender} -> {receiver}:", message))
 
     def _delivered(self, subscription: Subscription, publish: Publish, delay_s: float) -> None:
-        self.transcript.append(f"{self.net.now_s:.6f} {subscription.name} gets {publish.id}")
+        self.happened.append((self.net.now_s, subscription.name, f"gets {publish.id}"))
         self.got[subscription, publish.id] += 1
         if self.got[subscription, publish.id] > 1:
             self.findings.append(f"{subscription} got {publish.id} twice")
