@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
+import threading
 from collections.abc import Iterator
 
 import pytest
 from tests.e2e.helpers.pairs import dialling, is_linked, url
 from tests.e2e.helpers.running import eventually, run
 
+from covey.broker import server
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.credentials import hash_token
 from covey.broker.logs import JSON, LOGFMT, MAX_VALUE, configure, say
@@ -102,3 +105,23 @@ def test_a_brokers_life_in_its_log() -> None:
     assert str(refused["peer"]).startswith("127.0.0.1:")
     text = stream.getvalue()
     assert not any(secret in text for secret in ("hush", "guess", "secret"))
+
+
+def test_a_broker_that_takes_long_to_start_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    configure("info", JSON, stream)
+    waited = threading.Event()
+    monkeypatch.setattr(server, "warm_up", lambda: waited.wait(30))
+    monkeypatch.setattr(server, "SILENCE_S", 0.01)
+
+    async def work() -> None:
+        broker = Broker(BrokerConfig("a", port=0))
+        starting = asyncio.ensure_future(broker.start())
+        await eventually(lambda: "compiling" in stream.getvalue())
+        assert "listening" not in stream.getvalue()
+        waited.set()
+        await starting
+        await broker.stop()
+
+    run(work())
+    assert [row["event"] for row in lines(stream)][:3] == ["start", "compiling", "listening"]

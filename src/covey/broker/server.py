@@ -52,6 +52,7 @@ log = logging.getLogger("covey.broker")
 
 TICKS: Final = 8  # in a lease: how often what has taken too long is looked for
 STOP_S: Final = 2.0
+SILENCE_S: Final = 3.0  # before a starting broker says what it is waiting for
 
 
 class Broker:
@@ -100,7 +101,10 @@ class Broker:
         """Listen, and dial the neighbours; what must be compiled is compiled before."""
         self._loop = asyncio.get_running_loop()
         self.say(logging.INFO, "start", version=__version__)
-        await self._loop.run_in_executor(None, warm_up)
+        warming = self._loop.run_in_executor(None, warm_up)
+        if not (await asyncio.wait({warming}, timeout=SILENCE_S))[0]:
+            self.say(logging.INFO, "compiling", hint="a minute, once; covey compile does it ahead")
+        await warming
         self.tell_time()
         config = self.config
         if config.data_dir:
