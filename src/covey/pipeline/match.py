@@ -15,7 +15,7 @@ to the worker, which finds the index in the first row it sees.
 (0.4 s for 100,000 filters, which take 5 s to compile). A worker keeps the last index, by its digest, for the next
 partitions and jobs.
 
-**Bound.** A row of Spark is smaller than 2 GiB: about 12 million filters.
+**Bound.** A row of Spark is smaller than 2 GiB: about 35 million filters.
 
 Events are judged from their packed form without a Python object for any of them (`matching/attributes/unpacking.py`).
 Most of what that takes is Java's handling of rows and looking up names; `blocks` does both beforehand.
@@ -25,7 +25,6 @@ XPath and keyword events are parsed one by one, which costs more than all of Spa
 from __future__ import annotations
 
 import hashlib
-import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,7 @@ from covey.matching.jit import Ints, Longs
 from covey.pipeline.blocks import by_language, bytes_of
 from covey.pipeline.blocks import decode as decode_block
 from covey.pipeline.ingest import ingested
-from covey.pipeline.packed import first_in_partition
+from covey.pipeline.packed import first_in_partition, squeezed, unsqueezed
 from covey.pipeline.schemas import BLOCKS, FILTERS, MATCHES, check
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def compile_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
             index.add_batch(handles, filters)
         count += len(encoded)
     subscriptions = pa.concat_arrays(names) if names else pa.array([], pa.string())
-    blob = pickle.dumps((index, others, subscriptions), protocol=5)
+    blob = squeezed((index, others, subscriptions))
     digest = hashlib.blake2b(blob, digest_size=16).hexdigest()
     yield pa.RecordBatch.from_arrays(
         [pa.array([0], pa.int32()), pa.array([digest]), pa.array([blob], pa.binary())],
@@ -133,8 +132,7 @@ class Matcher:
     def __init__(self, blob: Any) -> None:
         others: list[tuple[int, bytes]]
         self._attributes: AttributeIndex
-        # What was pickled by `compile_batches`, a task of the same job, as Spark itself sends all that tasks run.
-        self._attributes, others, self._subscriptions = pickle.loads(blob)
+        self._attributes, others, self._subscriptions = unsqueezed(blob)
         self._unpacker = Unpacker(self._attributes)
         self._others = Index()
         self._others.add_batch([row for row, _ in others], [decode(wire) for _, wire in others])

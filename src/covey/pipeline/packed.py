@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 Build = Callable[[dict[str, pa.Table]], Any]
 
+_CODEC = pa.Codec("zstd", compression_level=1)
 _PARTITION_ROWS = 1 << 33  # Spark's row numbers are this times the partition, plus the place in it
 _SCHEMA = "_first int, digest string, packed binary"
 
@@ -82,7 +83,7 @@ def _packed(
         name: pa.Table.from_batches(mine, schema).select(list(columns[name])).combine_chunks()
         for name, mine in parts.items()
     }
-    blob = pickle.dumps(build(tables), protocol=5)
+    blob = squeezed(build(tables))
     yield pa.RecordBatch.from_arrays(
         [
             pa.array([0], pa.int32()),
@@ -93,6 +94,19 @@ def _packed(
     )
 
 
+def squeezed(value: Any) -> bytes:
+    """Return a value as bytes for a row that is broadcast: on its way there Java copies them half a dozen times."""
+    pickled = pickle.dumps(value, protocol=5)
+    small: bytes = _CODEC.compress(pickled, asbytes=True)
+    return len(pickled).to_bytes(8, "little") + small
+
+
+def unsqueezed(data: Any) -> Any:
+    """Return the value of such bytes, which a task of the same job made, as Spark itself sends all that tasks run."""
+    view = memoryview(data)
+    return pickle.loads(_CODEC.decompress(view[8:], int.from_bytes(view[:8], "little")))
+
+
 _kept: dict[str, tuple[str, Any]] = {}  # by the name of what is made: the last one only
 
 
@@ -101,8 +115,7 @@ def unpacked(digest: str, packed: Any, make: Callable[[Any], Made]) -> Made:
     known = _kept.get(make.__qualname__)
     if known is None or known[0] != digest:
         _kept.pop(make.__qualname__, None)
-        # What a task of the same job pickled, as Spark itself sends all that tasks run.
-        known = _kept[make.__qualname__] = digest, make(pickle.loads(packed))
+        known = _kept[make.__qualname__] = digest, make(unsqueezed(packed))
     made: Made = known[1]
     return made
 

@@ -178,32 +178,40 @@ def place_columns(
     `values` have room for three a point.
     """
     found, left, point = 0, 0, 0
+    # As pointers: an index into an array is first looked at for being negative, which takes longer than all the rest.
+    owners, symbols, rows = (
+        ints_at(owner_of.ctypes.data),
+        ints_at(symbol_of.ctypes.data),
+        ints_at(attributes.ctypes.data),
+    )
+    names, kinds, given = ints_at(name.ctypes.data), bytes_at(kind.ctypes.data), floats_at(value.ctypes.data)
+    points, numbers = ints_at(channels.ctypes.data), floats_at(values.ctypes.data)
     for event in range(len(ends)):
         event_starts[event] = found
-        while point < ends[event]:
-            at = point
-            point += 1
-            owner = owner_of[name[at]]
+        end = ends[event]
+        for at in range(point, end):
+            owner = owners[names[at]]
             if owner < 0:
                 continue
-            sort = kind[at]
-            if sort == LARGE or attributes[_COLUMNS * owner + _ATOMS] != 0:
+            sort = kinds[at]
+            if sort == LARGE or rows[_COLUMNS * owner + _ATOMS] != 0:
                 odd[2 * left] = found
                 odd[2 * left + 1] = at
                 left += 1
-                channels[found] = _ODD
+                points[found] = _ODD
                 found += 1
                 continue
-            channel, number = 0, value[at]
+            channel, number = 0, given[at]
             if sort == FLOAT:
-                channel = attributes[_COLUMNS * owner + _NUMBER]
+                channel = rows[_COLUMNS * owner + _NUMBER]
             elif sort == TEXT:
-                symbol = symbol_of[np.int64(number)]
+                symbol = symbols[np.int64(number)]
                 if symbol >= 0:
-                    channel, number = attributes[_COLUMNS * owner + _SYMBOL], float(symbol)
+                    channel, number = rows[_COLUMNS * owner + _SYMBOL], float(symbol)
             elif sort == TRUTH:
-                channel = attributes[_COLUMNS * owner + _SYMBOL]
-            found = _put(channel, number, attributes, owner, channels, values, found)
+                channel = rows[_COLUMNS * owner + _SYMBOL]
+            found = _put(channel, number, rows, owner, points, numbers, found)
+        point = max(point, end)
     event_starts[len(ends)] = found
     return left
 
@@ -265,13 +273,7 @@ class Unpacker:
         """Return events in the form that batches take, under the terms of `encode`."""
         data, firsts, lasts = events.data, events.firsts, events.lasts
         size = int((lasts - firsts).sum())
-        if 2 * size > len(self._room[0]):
-            self._room = (
-                np.empty(2 * size, np.int32),
-                np.empty(2 * size, np.float64),
-                np.empty(_ODD_COLUMNS * size, np.int64),
-            )
-        channels, values, odd = self._room
+        channels, values, odd = self._make_room(2 * size, _ODD_COLUMNS * size)
         starts: Longs = np.zeros(len(firsts) + 1, np.int64)
         left = unpack_events(
             data,
@@ -300,8 +302,14 @@ class Unpacker:
             batch, rows[:, _PLACE], keys, lambda key: self._points(key[0], unpack_value(key[1]))
         )
 
+    def _make_room(self, points: int, odd: int) -> tuple[Ints, Floats, Longs]:
+        """Return room for so many points and numbers about odd ones. It is kept: new memory costs more than its use."""
+        if points > len(self._room[0]) or odd > len(self._room[2]):
+            self._room = np.empty(points, np.int32), np.empty(points, np.float64), np.empty(odd, np.int64)
+        return self._room
+
     def encode_columns(self, columns: Columns) -> Batch:
-        """Return a block of events in the form that batches take."""
+        """Return a block of events in the form that batches take, as a view that is valid until the next call."""
         get = self._owner_of.get
         owner_of: Ints = np.array([get(name, -1) for name in columns.names], np.int32)
         symbol_of: Ints = np.full(len(columns.texts), -1, np.int32)
@@ -312,8 +320,7 @@ class Unpacker:
                 symbol_of[number] = self._channels.attributes[self._owners[owner]].symbols.get(text, -1)
         points = len(columns.name)
         starts: Longs = np.zeros(len(columns) + 1, np.int64)
-        channels, values = np.empty(3 * points, np.int32), np.empty(3 * points)
-        odd: Longs = np.empty(2 * points, np.int64)
+        channels, values, odd = self._make_room(3 * points, 2 * points)
         left = place_columns(
             columns.ends,
             columns.name,
