@@ -188,8 +188,7 @@ def place_columns(
     points, numbers = ints_at(channels.ctypes.data), floats_at(values.ctypes.data)
     for event in range(len(ends)):
         event_starts[event] = found
-        end = ends[event]
-        for at in range(point, end):
+        for at in range(point, ends[event]):
             owner = owners[names[at]]
             if owner < 0:
                 continue
@@ -211,7 +210,7 @@ def place_columns(
             elif sort == TRUTH:
                 channel = rows[_COLUMNS * owner + _SYMBOL]
             found = _put(channel, number, rows, owner, points, numbers, found)
-        point = max(point, end)
+        point = ends[event]
     event_starts[len(ends)] = found
     return left
 
