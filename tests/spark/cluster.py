@@ -15,7 +15,7 @@ import pyspark
 
 from covey.pipeline.session import java_home
 
-STARTING_S = 60.0
+STARTING_S = 180.0
 
 
 @contextmanager

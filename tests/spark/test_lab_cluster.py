@@ -21,7 +21,7 @@ def test_a_figure_is_computed_by_a_standalone_cluster(tmp_path: Path) -> None:
             },
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
             check=False,
         )
     assert done.returncode == 0, done.stderr[-2000:]

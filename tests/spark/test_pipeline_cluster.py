@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 SCRIPT = Path(__file__).parent / "plan_job.py"
 
 
-@pytest.mark.long
 @pytest.mark.skipif(
     MASTER.startswith("connect:"), reason="a cluster of its own is no matter of Spark Connect"
 )
@@ -49,7 +48,7 @@ def run(command: Sequence[str]) -> None:
         | {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
