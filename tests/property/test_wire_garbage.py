@@ -277,4 +277,4 @@ def test_a_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
     for at in range(0, len(data), 1_000):
         frames += splitter.feed(data[at : at + 1_000])
     assert [len(one) for one in frames] == [size]
-    assert time.process_time() - before_s < 3.0
+    assert time.process_time() - before_s < 1.0

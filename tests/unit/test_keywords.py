@@ -152,7 +152,7 @@ def test_hostile_text_is_answered_quickly() -> None:
             parse_keywords(text)
         except FilterError as error:
             assert len(str(error)) < 400
-        assert time.process_time() - start_s < 3.0
+        assert time.process_time() - start_s < 0.5
 
 
 def pack(value: object) -> bytes:
