@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.broker.durable import Durable
-from covey.broker.private_files import shared_with_others
 from covey.broker.durable_subscriptions import Answer
 from covey.broker.peers import Client, Neighbour
+from covey.broker.private_files import shared_with_others
 from covey.broker.store import Store
 from covey.core.filter import Filter
 from covey.errors import CoveyError, ProtocolError
