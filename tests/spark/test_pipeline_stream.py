@@ -15,7 +15,7 @@ import pytest
 from tests.spark.conftest import MASTER
 
 from covey.errors import ConfigError, CoveyError
-from covey.pipeline.stream import LATE, REPEATED, Streams, Windows
+from covey.pipeline.stream import LATE, PAST, REPEATED, Streams, Windows
 from covey.pipeline.stream_state import ailment
 
 if TYPE_CHECKING:
@@ -65,10 +65,12 @@ def test_windows_hold_what_is_there_once_and_slide(spark: SparkSession, tmp_path
         known |= {row[0]: row for row in rows}
         # Some rows of the step before come once more, as when a file was fetched twice.
         again = [row for row in known.values() if row[0].startswith(f"e{step - 1}-")][:7]
-        put(streams, f"a-{step}", [*rows, *again])
+        # And one, where there is no watermark yet, is older than any window that the others can be in.
+        ancient = [event("ancient", -1000.0)] if step == 0 else []
+        put(streams, f"a-{step}", [*rows, *again, *ancient])
         if step == 2:  # another process goes on from the checkpoint
             streams = Streams(spark, tmp_path, WINDOWS)
-        assert streams.advance()["events"] == len(rows) + len(again)
+        assert streams.advance()["events"] == len(rows) + len(again) + len(ancient)
         assert streams.dropped == ({"events": {REPEATED: len(again)}} if again else {})
         newest = max(map(slot_of, known.values()))
         assert streams.newest_slot() == newest
@@ -76,6 +78,7 @@ def test_windows_hold_what_is_there_once_and_slide(spark: SparkSession, tmp_path
         expected = sorted(name for name, row in known.items() if slot_of(row) in slots)
         assert names(streams) == expected
         streams.forget()
+        assert streams.dropped.get("events", {}).get(PAST, 0) == len(ancient)
         assert names(streams) == expected
         for file in (streams.inbox / "events").iterdir():
             file.unlink()

@@ -25,7 +25,6 @@ from covey.coordinator.samples import (
     NO_TEXT,
     NO_TIME,
     NOT_ITS_OWN,
-    PAST,
     Checked,
     Times,
     check,
@@ -33,7 +32,7 @@ from covey.coordinator.samples import (
 from covey.coordinator.settings import Settings, lateness_for
 from covey.errors import ConfigError
 from covey.pipeline.ingest import judge_batches
-from covey.pipeline.stream import Windows
+from covey.pipeline.stream import PAST, Windows
 from covey.pipeline.stream_state import ailment, begin_anew, prepare
 
 NOW_S = 1.8e9

@@ -182,11 +182,11 @@ class Coordinator:
     def _follow(self, streams: Streams, told: Round) -> None:
         present = [file for table in KEYS for file in (streams.inbox / table).glob("*.parquet")]
         told.sampled = streams.advance()
-        told.drop(streams.dropped)
         told.rates = streams.latest_rates()
         for file in present:
             file.unlink()  # the streams have taken it
         streams.forget()
+        told.drop(streams.dropped)
 
     def _obstacle(self, look: Look) -> str:
         """Return why nothing can be planned now, "" if it can."""

@@ -29,6 +29,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from covey.pipeline.schemas import BY_NAME, Table
+from covey.pipeline.stream import PAST
 
 MOST_BYTES: Final = 1 << 29  # of a table's texts, as its footer says and as they are
 MOST_ROWS: Final = 4_000_000
@@ -39,7 +40,6 @@ NO_NAME: Final = "without a name"
 NOT_ITS_OWN: Final = "of another broker"
 NO_TIME: Final = "without a time"
 FUTURE: Final = "from the future"
-PAST: Final = "before the window"
 
 _NAMES: Final = {
     "events": ("event",),

@@ -38,7 +38,7 @@ LONGEST_S: Final = 600.0  # for which a query may run
 MOST_LATENESS_S: Final = 31 * 86_400
 PARTS: Final = 4  # into which a query shuffles: each has a state of its own, which Spark opens at every start
 MOST_RATES: Final = 200  # files of rates that are kept
-LATE, REPEATED = "late", "repeated"  # why rows are dropped
+LATE, REPEATED, PAST = "late", "repeated", "before the window"  # why rows are dropped
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ class Windows:
 class Streams:
     """The queries over one inbox, and their store; a directory each, with the checkpoints, in `directory`.
 
-    `dropped` has the rows that the last `advance` left out, by table and reason.
+    `dropped` has the rows that the last `advance` left out, and those of it that the `forget` after it removed, so that
+    no window ever had them; by table and reason.
     """
 
     def __init__(self, spark: SparkSession, directory: Path, windows: Windows) -> None:
@@ -85,6 +86,7 @@ class Streams:
         self.inbox = directory / "inbox"
         self.store = directory / "store"
         self.dropped: dict[str, dict[str, int]] = {}
+        self._earlier: set[Path] = set()  # batches that were there before the last `advance`
         self._checkpoints = directory / "checkpoints"
         prepare(directory, windows.slide_s)
         for table in KEYS:
@@ -94,6 +96,7 @@ class Streams:
         """Take all that is in the inbox; return how many rows each query has seen. CoveyError if Spark cannot."""
         found = {}
         self.dropped = {}
+        self._earlier = set(self.store.glob("*/batch=*"))
         for table in KEYS:
             # Before there is anything, there is nothing to look at for a long time.
             if any((self.inbox / table).glob("*.parquet")):
@@ -149,6 +152,9 @@ class Streams:
         gone = 0
         for path, slot in list(slots_in(self.store)):
             if slot is None or slot < first:
+                if path.parent not in self._earlier:
+                    mine = self.dropped.setdefault(path.parts[-3], {})
+                    mine[PAST] = mine.get(PAST, 0) + _rows_in(path)
                 shutil.rmtree(path)
                 gone += 1
         for batch in self.store.glob("*/batch=*"):
@@ -212,6 +218,12 @@ class Streams:
             raise CoveyError(f"the stream of {name} failed: {first_line(error)}") from None
         finally:
             self._spark.conf.set(parts, before)
+
+
+def _rows_in(slot: Path) -> int:
+    import pyarrow.parquet as parquet
+
+    return sum(parquet.read_metadata(file).num_rows for file in slot.glob("*.parquet"))
 
 
 def _dropped(progress: list[StreamingQueryProgress]) -> dict[str, int]:
