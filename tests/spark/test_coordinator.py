@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from tests.e2e.helpers.network import Live
@@ -30,6 +31,7 @@ from covey.client.client import Client
 from covey.coordinator import coordinator as module
 from covey.coordinator.coordinator import Coordinator
 from covey.coordinator.rounds import FILE, Round
+from covey.coordinator.samples import FUTURE, NO_NAME, NO_TIME, NOT_ITS_OWN
 from covey.coordinator.settings import Settings
 from covey.errors import ConfigError, CoveyError
 from covey.pipeline.jobs import Outcome
@@ -186,18 +188,57 @@ def until(coordinator: Coordinator, is_so: Callable[[Round], bool], most: int = 
     raise AssertionError("\n".join(one.line() for one in rounds))
 
 
+HOSTILE: list[tuple[Any, ...]] = [  # event, broker, how far its time is from now, language, content
+    ("next year", "a", 366 * 86_400, "attributes", '{"n": 1, "k": "far"}'),
+    ("never", "a", None, "attributes", '{"n": 1, "k": "far"}'),
+    (None, "a", 0, "attributes", '{"n": 1, "k": "far"}'),
+    ("other", "f", 0, "attributes", '{"n": 1, "k": "far"}'),
+    ("half a character", "a", 0, "keywords", '["\\ud800"]'),
+    ("no object", "a", 0, "attributes", "[1]"),
+    ("no json", "a", 0, "attributes", "{"),
+    ("no language", "a", 0, "klingon", "{}"),
+    ("no text", "a", 0, None, None),
+]
+
+
+def write_hostile(samples: Path) -> None:
+    """Write files beside those of the broker a, with every kind of row that cannot be used."""
+    now_us = round(time.time() * 1e6)
+    names, brokers, offsets, languages, contents = zip(*HOSTILE, strict=True)
+    at = pa.array([None if one is None else now_us + one * 1_000_000 for one in offsets], pa.int64())
+    texts = {
+        "event": names,
+        "publisher": names,
+        "broker": brokers,
+        "language": languages,
+        "content": contents,
+    }
+    columns = {name: pa.array(values, pa.string()) for name, values in texts.items()}
+    (samples / "events").mkdir(parents=True, exist_ok=True)
+    parquet.write_table(
+        pa.table({**columns, "at": at.cast(pa.timestamp("us", tz="UTC"))}),
+        samples / "events" / "hostile.parquet",
+    )
+    (samples / "events" / "garbage.parquet").write_bytes(b"PAR1 and no more")
+
+
 def test_the_loop_is_closed(
     spark: SparkSession, scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "coordinator"
     with Coordinator(scene.settings(directory)) as coordinator:
+        write_hostile(tmp_path / "brokers" / "a" / "samples")
         first = coordinator.round()
         assert first.action == "wait"
         assert "fewer than 550 events" in first.reason
         assert first.subscriptions == 2
+        assert set(first.skew_s) == set("abcdef")
+        assert first.dropped == {"events": dict.fromkeys([FUTURE, NO_TIME, NO_NAME, NOT_ITS_OWN], 1)}
+        assert "garbage.parquet is left out" in first.problems[0]
         scene.publish(600)
         told = until(coordinator, lambda one: one.action != "wait")
     assert told.action == "install", told.line()
+    assert sum(told.quarantined["events"].values()) == 5
     # Far events crossed five links of the chain and near ones one; each pair of brokers has a link of its own.
     before = on_the_chain(directory)
     assert (told.planned, told.installed) == (pytest.approx(1.0), pytest.approx(before))

@@ -15,7 +15,8 @@ import pytest
 from tests.spark.conftest import MASTER
 
 from covey.errors import ConfigError, CoveyError
-from covey.pipeline.stream import Streams, Windows
+from covey.pipeline.stream import LATE, PAST, REPEATED, Streams, Windows
+from covey.pipeline.stream_state import ailment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,16 +65,20 @@ def test_windows_hold_what_is_there_once_and_slide(spark: SparkSession, tmp_path
         known |= {row[0]: row for row in rows}
         # Some rows of the step before come once more, as when a file was fetched twice.
         again = [row for row in known.values() if row[0].startswith(f"e{step - 1}-")][:7]
-        put(streams, f"a-{step}", [*rows, *again])
+        # And one, where there is no watermark yet, is older than any window that the others can be in.
+        ancient = [event("ancient", -1000.0)] if step == 0 else []
+        put(streams, f"a-{step}", [*rows, *again, *ancient])
         if step == 2:  # another process goes on from the checkpoint
             streams = Streams(spark, tmp_path, WINDOWS)
-        assert streams.advance()["events"] == len(rows) + len(again)
+        assert streams.advance()["events"] == len(rows) + len(again) + len(ancient)
+        assert streams.dropped == ({"events": {REPEATED: len(again)}} if again else {})
         newest = max(map(slot_of, known.values()))
         assert streams.newest_slot() == newest
         slots = WINDOWS.slots(newest)
         expected = sorted(name for name, row in known.items() if slot_of(row) in slots)
         assert names(streams) == expected
         streams.forget()
+        assert streams.dropped.get("events", {}).get(PAST, 0) == len(ancient)
         assert names(streams) == expected
         for file in (streams.inbox / "events").iterdir():
             file.unlink()
@@ -86,13 +91,23 @@ def test_what_is_too_late_is_left_out_and_rates_are_of_whole_windows(
 ) -> None:
     streams = Streams(spark, tmp_path, WINDOWS)
     early = [event(f"early{n}", 5 + n, "ab"[n % 2]) for n in range(10)]
-    put(streams, "1", early)
+    put(streams, "1", [*early, *early[:3]])
     streams.advance()
-    put(streams, "2", [event("late by little", 35.0), event("now", 200.0)])
+    # Some come once more, one by way of another broker: each is counted once.
+    put(
+        streams,
+        "2",
+        [*early[:4], event("early5", 10.0, "c"), event("late by little", 35.0), event("now", 200.0)],
+    )
     streams.advance()
-    put(streams, "3", [event("too late", 100.0), event("in time", 190.0)])
+    assert streams.dropped == {"events": {REPEATED: 5}}
+    put(streams, "3", [event("too late", 100.0), event("in time", 190.0), event("now", 200.0)])
     streams.advance()
+    assert streams.dropped == {"events": {LATE: 1, REPEATED: 1}}
     assert names(streams) == ["in time", "now"]
+    # The state on disk tells how far it is, as Spark has written it.
+    assert ailment(tmp_path, 20, BEGIN.timestamp() + 200) == ""
+    assert ailment(tmp_path, 20, BEGIN.timestamp() + 150) == "its watermark is 20 s ahead of the clock"
     everything = spark.read.parquet(str(streams.store / "events"))
     assert "too late" not in {row["event"] for row in everything.collect()}
     rates = streams.rates()

@@ -14,11 +14,12 @@ import pytest
 
 from covey.advisor.rounds import rounds_page
 from covey.client.pages import Pages
-from covey.coordinator.gathering import gather, problem_of
+from covey.coordinator.gathering import gather
 from covey.coordinator.judging import Costs, Probation, judge, propose
 from covey.coordinator.looking import BrokerLook, Look, Traffic, counts_of, traffic_between
 from covey.coordinator.memory import Memory
 from covey.coordinator.rounds import Round, read_rounds
+from covey.coordinator.samples import Times, check
 from covey.coordinator.settings import Settings
 from covey.errors import ConfigError, CoveyError, PlanError
 from covey.planning.plan import Plan, PlannedTree
@@ -316,14 +317,18 @@ def test_names_that_are_none_are_passed_over(tmp_path: Path, listing: Any) -> No
 
 def test_what_is_no_table_of_its_kind_is_left_out_and_said(tmp_path: Path) -> None:
     good = table_bytes({"subscription": ["s1", "s2"], **SUBSCRIPTIONS})
-    assert problem_of(good, "subscriptions") == ""
-    assert "no Parquet" in problem_of(b"PAR1 nothing PAR1", "subscriptions")
-    assert "no column" in problem_of(table_bytes(SUBSCRIPTIONS), "subscriptions")
+
+    def problem_of(data: bytes) -> str:
+        return check(data, "subscriptions", "a", Times(0.0)).problem
+
+    assert problem_of(good) == ""
+    assert "no Parquet" in problem_of(b"PAR1 nothing PAR1")
+    assert "no column" in problem_of(table_bytes(SUBSCRIPTIONS))
     wrong = table_bytes({"subscription": [1, 2], **SUBSCRIPTIONS}, {"subscription": pa.int64()})
-    assert "and not string" in problem_of(wrong, "subscriptions")
+    assert "and not string" in problem_of(wrong)
     middle = len(good) // 3
     damaged = good[:middle] + bytes(64) + good[middle + 64 :]
-    assert problem_of(damaged, "subscriptions") != ""
+    assert problem_of(damaged) != ""
     varz, planz = pages_of("a", [], [])
     listing = {"rows": [row("subscriptions", "a.parquet")]}
     files = {("subscriptions", "a.parquet"): damaged}
@@ -349,15 +354,17 @@ def test_rounds_are_shown_and_reasons_are_only_texts(tmp_path: Path) -> None:
             Round(2, 10.0, "install", "x", measured=3.0, planned=1.0, installed=3.0, predicted_saving=0.667)
         ),
         vars(Round(3, 20.0, "take back", "y", measured=5.0, measured_saving=-0.5)),
+        vars(Round(4, 30.0, dropped={"events": {"late": 7000}}, quarantined={"events": {"why": 77}})),
     ]
     page = rounds_page(rounds)
     assert "<script" not in page
-    assert "3 rounds: 1 plans were installed, 1 of them were taken back." in page
+    assert "7,077" in page
+    assert "4 rounds: 1 plans were installed, 1 of them were taken back." in page
     assert "66.7%" in page
     assert "-50.0%" in page
     assert rounds_page([]).count("<tr>") == 1
     text = "".join(f"{json.dumps(one)}\n" for one in rounds)
-    (tmp_path / "rounds.jsonl").write_text(text + '{"number": 4, "at')
+    (tmp_path / "rounds.jsonl").write_text(text + '{"number": 5, "at')
     assert read_rounds(tmp_path) == rounds
 
 

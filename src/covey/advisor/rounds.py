@@ -73,6 +73,7 @@ def _table(rounds: Rounds) -> str:
         "at",
         "done",
         "events",
+        "left out",
         "subscriptions",
         "links an event",
         "predicted",
@@ -83,12 +84,19 @@ def _table(rounds: Rounds) -> str:
     for one in reversed(rounds[-MOST_ROWS:]):
         at = datetime.fromtimestamp(one["at_s"], UTC).strftime("%Y-%m-%d %H:%M:%S")
         savings = [_share(one.get(key)) for key in ("predicted_saving", "measured_saving")]
-        numbers = [number(one.get(key)) for key in ("events", "subscriptions", "measured")]
+        numbers = [number(one.get("events")), number(_left_out(one))]
+        numbers += [number(one.get(key)) for key in ("subscriptions", "measured")]
         done = [number(one["number"]), escape(at), escape(str(one["action"]))]
         rows.append([*done, *numbers, *savings, escape(str(one["reason"]))])
     return table(
         heads, rows, ["chosen" if one["action"] in CHANGES else "" for one in reversed(rounds[-MOST_ROWS:])]
     )
+
+
+def _left_out(one: Mapping[str, Any]) -> int:
+    """Return how many rows of samples a round has left out, for any reason."""
+    every = (one.get(key, {}) for key in ("dropped", "quarantined"))
+    return sum(sum(reasons.values()) for tables in every for reasons in tables.values())
 
 
 def _share(value: float | None) -> str:

@@ -154,6 +154,7 @@ class Sight:
             "tls": self.broker.security.contexts is not None,
             "credentials": self.broker.security.has_credentials,
             "uptime_s": round(self.uptime_s(), 3),
+            "time_s": round(time.time(), 3),
             **self.ready(),
             "clients": len(self.broker.exchange.clients),
             "neighbours": [name for name, _, _ in self.neighbours()],

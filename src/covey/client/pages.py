@@ -96,5 +96,5 @@ class Pages:
     def _read(self, data: bytes) -> Any:
         try:
             return msgspec.json.decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             raise CoveyError(f"{self.url} does not answer with JSON: is it a broker's admin port?") from None

@@ -31,7 +31,16 @@ def coordinator(
     every: Annotated[float, typer.Option(help="Seconds between the beginnings of two rounds.")] = 300.0,
     window: Annotated[int, typer.Option(help="Seconds of traffic that are planned for.")] = 3600,
     slide: Annotated[int, typer.Option(help="Seconds by which windows slide.")] = 300,
-    lateness: Annotated[int, typer.Option(help="Seconds that samples may be late (the watermark).")] = 60,
+    lateness: Annotated[
+        int | None,
+        typer.Option(
+            help="Seconds that samples may be late (the watermark); by default two rounds and a minute.",
+            show_default=False,
+        ),
+    ] = None,
+    max_skew: Annotated[
+        float, typer.Option(help="Seconds that a broker's clock may be off before its times are corrected.")
+    ] = 30.0,
     threshold: Annotated[
         float, typer.Option(help="The share of links crossed that a plan must save to be installed.")
     ] = 0.05,
@@ -64,7 +73,7 @@ def coordinator(
     from covey.advisor.rounds import rounds_page
     from covey.coordinator.coordinator import Coordinator
     from covey.coordinator.rounds import read_rounds
-    from covey.coordinator.settings import Settings
+    from covey.coordinator.settings import Settings, lateness_for
     from covey.pipeline.jobs import Progress
     from covey.pipeline.stream import Windows
 
@@ -74,8 +83,9 @@ def coordinator(
         token=token,
         authority=authority,
         master=master,
-        windows=Windows(window, slide, lateness),
+        windows=Windows(window, slide, lateness_for(every) if lateness is None else lateness),
         every_s=every,
+        max_skew_s=max_skew,
         threshold=threshold,
         tolerance=tolerance,
         least_events=least_events,

@@ -8,11 +8,13 @@
 
 While a broker is away, links of the overlay's own tree are down, or somebody else is installing something, nothing is
 planned: the next round will see. Whatever fails ends the round and not the coordinator. Everything it knows is on disk
-after each round, so that another process goes on where one was ended.
+after each round, so that another process goes on where one was ended. If the streams cannot go on from what is on disk,
+the window begins anew, from the samples that brokers still have.
 """
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from collections.abc import Callable
@@ -34,6 +36,7 @@ from covey.errors import ConfigError, CoveyError
 from covey.pipeline.jobs import Outcome, Progress, Request
 from covey.pipeline.jobs import plan as compute
 from covey.pipeline.stream import KEYS, Streams
+from covey.pipeline.stream_state import ailment, begin_anew
 from covey.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ IN_USE: Final = (
     "installed.json"  # the plan in use, and the one before it, as files; absent: the overlay's own tree
 )
 EARLIER: Final = "before.json"
+
+log = logging.getLogger("covey.coordinator")
 
 
 class Coordinator:
@@ -98,6 +103,10 @@ class Coordinator:
             self._round(told)
         except CoveyError as error:
             told.action, told.reason = "failed", str(error)
+        except Exception as error:  # whatever it is: nothing that a broker says may end the loop
+            log.exception("round %d failed", memory.rounds)
+            said = " ".join(str(error).split())
+            told.action, told.reason = "failed", f"{type(error).__name__}: {said:.200}"
         told.seconds = round(time.monotonic() - started_s, 3)
         memory.save(self._directory)
         keep_round(self._directory, told)
@@ -106,7 +115,15 @@ class Coordinator:
     # -- the steps -------------------------------------------------------------------------------------------
 
     def _round(self, told: Round) -> None:
-        found = gather(self._pages, self._directory, self.memory)
+        settings = self.settings
+        self._heal(told)
+        found = gather(
+            self._pages,
+            self._directory,
+            self.memory,
+            max_skew_s=settings.max_skew_s,
+            span_s=settings.windows.span_s,
+        )
         look = found.look
         self._note(found, told)
         streams = Streams(self._spark(), self._directory, self.settings.windows)
@@ -125,17 +142,35 @@ class Coordinator:
             return
         self._write_input(streams, look)
         outcome = self._plan(look)
+        told.quarantine(outcome.quarantined)
         costs = Costs.of(outcome.plan)
         told.method, told.trees = outcome.plan.method, len(outcome.plan.trees)
         told.planned, told.installed, told.floor = costs.planned, costs.installed, costs.floor
         self._decide(told, outcome, costs, look)
+
+    def _heal(self, told: Round) -> None:
+        """Let the window begin anew if the streams cannot go on from what is on disk."""
+        slide_s = self.settings.windows.slide_s
+        # Twice, as this clock may have been set back by as much as is nothing to speak of.
+        reason = ailment(self._directory, slide_s, time.time() + 2 * self.settings.max_skew_s)
+        if reason:
+            log.warning("the window begins anew: %s", reason)
+            told.problems.append(f"the window begins anew: {reason}")
+            self.memory.fetched = {}  # brokers have most of it still
+            self.memory.save(self._directory)
+            shutil.rmtree(self._directory / "tables", ignore_errors=True)
+            begin_anew(self._directory, slide_s)
 
     def _note(self, found: Gathered, told: Round) -> None:
         look, memory = found.look, self.memory
         told.brokers = len(look.brokers)
         told.away = dict(look.away)
         told.joined, told.left = found.joined, found.left
-        told.problems = found.problems
+        told.problems += found.problems
+        told.drop(found.dropped)
+        told.skew_s = {
+            name: round(one.skew_s, 3) for name, one in look.brokers.items() if one.skew_s is not None
+        }
         told.subscriptions = sum(one.subscriptions for one in look.brokers.values())
         told.entries = sum(one.entries for one in look.brokers.values())
         counts = counts_of(look)
@@ -151,6 +186,7 @@ class Coordinator:
         for file in present:
             file.unlink()  # the streams have taken it
         streams.forget()
+        told.drop(streams.dropped)
 
     def _obstacle(self, look: Look) -> str:
         """Return why nothing can be planned now, "" if it can."""

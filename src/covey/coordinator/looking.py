@@ -5,12 +5,16 @@ Counters of brokers only grow, but for a broker that was started again and count
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from covey.errors import PlanError
 from covey.planning.plan import Plan, PlannedTree
+
+MOST_NAME: Final = 255  # characters of a broker's name
+LATEST_S: Final = 1e11  # that a clock can show: the year 5138
 
 
 @dataclass(frozen=True)
@@ -29,14 +33,27 @@ class BrokerLook:
     epoch: int
     version: int
     step: str = "done"  # of what was installed last at this broker
+    skew_s: float | None = None  # how far its clock is ahead of ours, at least; None if that is not known
 
     @classmethod
-    def of(cls, url: str, varz: Mapping[str, Any], planz: Mapping[str, Any]) -> BrokerLook:
-        """Return what the pages `/varz` and `/planz` say; KeyError, TypeError or ValueError if they are others."""
+    def of(
+        cls,
+        url: str,
+        varz: Mapping[str, Any],
+        planz: Mapping[str, Any],
+        asked_s: tuple[float, float] | None = None,
+    ) -> BrokerLook:
+        """Return what the pages `/varz` and `/planz` say; KeyError, TypeError or ValueError if they are others.
+
+        `asked_s` is when, by our clock, `/varz` was asked for and had come.
+        """
+        name = str(varz["broker"])
+        if not (0 < len(name) <= MOST_NAME and name.isprintable()):
+            raise ValueError(f"{name!r:.40} is no name of a broker")
         own = [one for one in planz["epochs"] if not one["planned"]]
         installation = planz["installation"] or {}
         return cls(
-            broker=str(varz["broker"]),
+            broker=name,
             url=url,
             published=int(varz["totals"]["events_published"]),
             forwarded=int(varz["totals"]["events_forwarded"]),
@@ -48,7 +65,20 @@ class BrokerLook:
             epoch=next(int(one["epoch"]) for one in planz["epochs"] if one["current"]),
             version=int(planz["version"]),
             step=str(installation.get("step", "done")),
+            skew_s=None if asked_s is None else skew_of(varz.get("time_s"), *asked_s),
         )
+
+
+def skew_of(clock_s: Any, asked_s: float, answered_s: float) -> float | None:
+    """Return how far a clock is ahead of ours (behind: below 0) that was read between two moments of ours.
+
+    It is the least that it can be, 0 if the clock showed a time in between; None for what is no time.
+    """
+    if isinstance(clock_s, bool) or not isinstance(clock_s, int | float):
+        return None
+    if not math.isfinite(clock_s) or abs(clock_s) > LATEST_S:
+        return None
+    return clock_s - min(max(clock_s, asked_s), answered_s)
 
 
 @dataclass(frozen=True)

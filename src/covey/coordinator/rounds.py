@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 FILE: Final = "rounds.jsonl"
 MOST: Final = 2_000  # that are read again
+MOST_REASONS: Final = 10  # of a table, as they have texts of strangers
 
 
 @dataclass
@@ -30,6 +32,9 @@ class Round:
     sampled: dict[str, int] = field(default_factory=dict)
     rates: dict[str, int] = field(default_factory=dict)  # events of each broker in the last whole window
     events: int = 0  # in the window
+    dropped: dict[str, dict[str, int]] = field(default_factory=dict)  # rows left out, by table and reason
+    quarantined: dict[str, dict[str, int]] = field(default_factory=dict)  # of the window, by the planner
+    skew_s: dict[str, float] = field(default_factory=dict)  # how far each broker's clock is ahead of ours
     measured: float | None = None  # links that an event crossed since the last look
     planned: float | None = (
         None  # is predicted to cross under the new plan, under what is in use, and at best
@@ -43,6 +48,21 @@ class Round:
     problems: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
+    def drop(self, dropped: Mapping[str, Mapping[str, int]]) -> None:
+        """Note rows that were left out."""
+        for table, reasons in dropped.items():
+            mine = self.dropped.setdefault(table, {})
+            for reason, count in reasons.items():
+                mine[reason] = mine.get(reason, 0) + count
+
+    def quarantine(self, quarantined: Mapping[str, Mapping[str, int]]) -> None:
+        """Note rows that the planner has set aside: the most frequent reasons, and the others as one."""
+        for table, reasons in quarantined.items():
+            often = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
+            self.quarantined[table] = {reason: reasons[reason] for reason in often[:MOST_REASONS]}
+            if len(often) > MOST_REASONS:
+                self.quarantined[table]["other reasons"] = sum(map(reasons.__getitem__, often[MOST_REASONS:]))
+
     def line(self) -> str:
         """Return it in one line for people."""
         parts = [f"round {self.number}: {self.action}"]
@@ -51,6 +71,13 @@ class Round:
         parts.append(f"{self.events:,} events in the window, {self.subscriptions:,} subscriptions")
         if self.joined or self.left:
             parts.append(f"{self.joined:,} came and {self.left:,} went")
+        left_out = Counter[str]()
+        for reasons in self.dropped.values():
+            left_out.update(reasons)
+        left_out["quarantined"] = sum(sum(reasons.values()) for reasons in self.quarantined.values())
+        if left_out.total():
+            told = (f"{count:,} {reason}" for reason, count in left_out.most_common() if count)
+            parts.append(f"rows left out: {', '.join(told)}")
         if self.measured is not None:
             parts.append(f"an event crosses {self.measured:.2f} links")
         if self.measured_saving is not None and self.predicted_saving is not None:

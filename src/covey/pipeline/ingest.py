@@ -195,7 +195,10 @@ def encode_keywords(content: str) -> bytes:
         raise EventError("the content is not a JSON list of words")
     if len(words) > MAX_WORDS:
         raise EventError(f"the content has {len(words)} words; at most {MAX_WORDS} are read")
-    return msgspec.msgpack.encode(sorted(set(words)))
+    try:
+        return msgspec.msgpack.encode(sorted(set(words)))
+    except UnicodeEncodeError:  # an escape in JSON can be half a character, which no text has
+        raise EventError("a word holds an unpaired surrogate") from None
 
 
 def encode_xml(content: str) -> bytes:
