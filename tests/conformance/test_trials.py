@@ -6,12 +6,15 @@ A strategy is here because it is registered, and for no other reason. A failure 
 from __future__ import annotations
 
 import os
+import shlex
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 from tests.hashing import said_under_hash_seeds
 
 import covey
+from covey import cli
+from covey.sim.channel import Channel
 from covey.sim.trial import TOPOLOGIES, Trial, applies
 
 SEEDS = 300
@@ -51,6 +54,35 @@ def test_promises_hold_on_random_networks(strategy: str, advertisements: bool, s
 def test_promises_hold_after_faults_have_healed(strategy: str, advertisements: bool) -> None:
     broken = check(strategy, advertisements, range(FAULT_SEEDS), faults=True)
     assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("faults", [False, True])
+@pytest.mark.parametrize("strategy", covey.strategies())
+def test_every_strategy_is_tried_with_every_service_model(strategy: str, faults: bool) -> None:
+    drawn = [trial.service_times().kind for trial in trials(strategy, True, range(FAULT_SEEDS), faults)]
+    assert set(drawn) == {"zero", "table-ii", "linear", "any"}
+    assert 0.3 < drawn.count("zero") / len(drawn) < 0.7
+
+
+@pytest.mark.parametrize("kind", ["zero", "table-ii", "linear", "any"])
+def test_the_command_of_a_trial_repeats_it(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    trial = next(t for t in trials("covering", False, range(100), True) if t.service_times().kind == kind)
+    assert cli.run([*shlex.split(trial.command)[1:], "--transcript"]) == 0
+    *said, summary = capsys.readouterr().out.splitlines()
+    assert tuple(said) == trial.run().transcript
+    assert summary.startswith("covering: 1 runs, 0 broken")
+
+
+def test_the_command_that_is_printed_repeats_a_broken_trial(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = Channel.send
+    monkeypatch.setattr(Channel, "send", lambda self, message, known: right(self, message, self.incarnation))
+    assert cli.run(["trial", "covering", "--count", "20", "--faults"]) == 1
+    finding, command = capsys.readouterr().err.splitlines()[:2]
+    assert finding.startswith("refused: broker ")
+    assert cli.run(shlex.split(command.partition("repeat it: covey ")[2])) == 1
+    assert capsys.readouterr().err.splitlines() == [finding, command]
 
 
 def check_mixed(strategy: str, seeds: range) -> list[str]:

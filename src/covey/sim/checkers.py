@@ -62,9 +62,13 @@ def mirror_under_way(net: Network) -> list[Finding]:
     """
     findings = []
     for tree, receiver, sender in _up(net):
-        under_way = net.channels[sender, receiver].under_way
+        under_way = net.under_way(sender, receiver)
         open_there = receiver in net.nodes[sender].router.trees[tree].neighbours()
-        if not open_there or any(isinstance(message, Greet | Sync) for message in under_way):
+        if (
+            under_way is None
+            or not open_there
+            or any(isinstance(message, Greet | Sync) for message in under_way)
+        ):
             continue  # the link is just coming up
         entries = {fact.key: fact.filter for fact in _known(net, receiver, tree)(sender)}
         for message in under_way:

@@ -193,11 +193,13 @@ class Network:
                 self.clients.echoed(broker, output.link, output.message.id)
 
     def _send(self, sender: str, receiver: str, message: Message) -> None:
+        incarnation = self._nodes[sender].incarnations[receiver]
+        if not self._channels[sender, receiver].send(message, incarnation):
+            return  # the link has gone down, and the router does not know yet
         if isinstance(message, Publish):
             self.counters["forwarded_events"] += 1
             if self._ledger.is_false_positive(message, sender, receiver):
                 self.counters["false_positives"] += 1
-        self._channels[sender, receiver].send(message)
 
     def _arrive(self, sender: str, receiver: str, message: Message) -> None:
         node = self._nodes[receiver]
@@ -235,7 +237,7 @@ class Network:
     # -- faults ----------------------------------------------------------------------------------------------
 
     def link_down(self, a: str, b: str) -> None:
-        """Cut the link between two brokers; what is under way on it is lost."""
+        """Cut the link between two brokers; what is under way on it, or still being served for it, is lost."""
         self._down.add(self._link(a, b))
         self._cut(a, b)
 
@@ -258,7 +260,7 @@ class Network:
             for pair in ((a, b), (b, a)):
                 self._channels[pair].up()
             for broker, other in ((a, b), (b, a)):
-                self._nodes[broker].arrive(LinkUp(), other)
+                self._nodes[broker].arrive(LinkUp(), other, self._channels[broker, other].incarnation)
 
     def _link(self, a: str, b: str) -> frozenset[str]:
         if (a, b) not in self._channels:
@@ -321,6 +323,18 @@ class Network:
     def is_link_up(self, a: str, b: str) -> bool:
         """Return whether the link between two brokers is up."""
         return self._channels[a, b].is_up
+
+    def under_way(self, sender: str, receiver: str) -> list[Message] | None:
+        """Return what the receiver's router is yet to handle of what the sender's router has said to it, in order.
+
+        None while the link is down, or one of the routers does not know yet that it is up again.
+        """
+        channel = self._channels[sender, receiver]
+        here, there = self._nodes[sender], self._nodes[receiver]
+        known = (here.incarnations.get(receiver), there.incarnations.get(sender))
+        if not channel.is_up or known != (channel.incarnation, channel.incarnation):
+            return None
+        return [*there.waiting_from(sender), *channel.under_way, *here.leaving_for(receiver)]
 
     def tree_of(self, subscription: Subscription) -> Tree:
         """Return the tree on which a live subscription is told."""

@@ -2,6 +2,11 @@
 
 The router handles a message when its service begins; what it puts out leaves when the service ends. Without service
 times both are the moment of arrival.
+
+Links come and go while inputs wait, so the router knows of them later than the network does. What it sends over a link
+belongs to the incarnation that it knows (see `channel`), which may have ended. What has arrived over a link is handled
+before the link's end, however the link is by then: a live broker also handles what it has read from a connection before
+it takes note that the connection is gone.
 """
 
 from __future__ import annotations
@@ -10,8 +15,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from covey.routing.messages import Congestion, Link, Message
-from covey.routing.outputs import Output
+from covey.routing.messages import Congestion, Link, LinkDown, LinkUp, Message
+from covey.routing.outputs import Output, Send
 from covey.routing.router import Router
 from covey.sim.engine import Engine
 from covey.sim.service import Service
@@ -38,13 +43,15 @@ class Node:
         self.router = router
         self.is_up = True
         self.generation = 0  # grows with every crash and restart
+        self.incarnations: dict[Link, int] = {}  # of the links that the router knows to be up
         self.longest_queue = 0
         self.busy_s = 0.0
         self._engine = engine
         self._service = service
         self._carry_out = carry_out
-        self._queue: deque[tuple[Message, Link]] = deque()
+        self._queue: deque[tuple[Message, Link, int]] = deque()
         self._working = False
+        self._leaving: list[Output] = []  # what leaves when the present service ends
         self._congested_at, self._calm_at = congestion
         self._congested = False
 
@@ -53,34 +60,50 @@ class Node:
         """How many inputs wait, the one in service included."""
         return len(self._queue) + self._working
 
-    def arrive(self, message: Message, source: Link) -> None:
-        """Take an input: handle it at once, or queue it."""
+    def waiting_from(self, source: Link) -> list[Message]:
+        """Return what has arrived from a source and is not handled yet, in order."""
+        return [message for message, link, _ in self._queue if link == source]
+
+    def leaving_for(self, link: Link) -> list[Message]:
+        """Return what the router has said to a link in the present service, in order."""
+        return [one.message for one in self._leaving if isinstance(one, Send) and one.link == link]
+
+    def arrive(self, message: Message, source: Link, incarnation: int = 0) -> None:
+        """Take an input: handle it at once, or queue it. With a neighbour's LinkUp comes its link's incarnation."""
         if self._service.is_zero:
-            self._carry_out(self.name, self.router.handle(message, source, self._engine.now_s))
+            self._carry_out(self.name, self._handle(message, source, incarnation))
             return
-        self._queue.append((message, source))
+        self._queue.append((message, source, incarnation))
         self.longest_queue = max(self.longest_queue, self.queue_length)
         if not self._working:
             self._serve()
 
+    def _handle(self, message: Message, source: Link, incarnation: int) -> list[Output]:
+        if isinstance(message, LinkUp):
+            self.incarnations[source] = incarnation
+        elif isinstance(message, LinkDown):
+            self.incarnations.pop(source, None)
+        return self.router.handle(message, source, self._engine.now_s)
+
     def _serve(self) -> None:
         self._note_congestion()
-        message, source = self._queue.popleft()
+        message, source, incarnation = self._queue.popleft()
         self._working = True
         began = time.perf_counter() if self._service.measured else 0.0
         entries = self.router.size() if self._service.grows else 0  # of the table that the message meets
-        outputs = self.router.handle(message, source, self._engine.now_s)
+        self._leaving = self._handle(message, source, incarnation)
         if self._service.measured:
             took_s = time.perf_counter() - began
         else:
             took_s = self._service.time_s(message, entries)
         self.busy_s += took_s
-        self._engine.at(self._engine.now_s + took_s, self._served, outputs, self.generation)
+        self._engine.at(self._engine.now_s + took_s, self._served, self.generation)
 
-    def _served(self, outputs: list[Output], generation: int) -> None:
+    def _served(self, generation: int) -> None:
         if generation != self.generation:
             return  # crashed meanwhile
         self._working = False
+        outputs, self._leaving = self._leaving, []
         self._carry_out(self.name, outputs)
         if self._queue:
             self._serve()
@@ -99,6 +122,8 @@ class Node:
         self.is_up = False
         self.generation += 1
         self._queue.clear()
+        self._leaving.clear()
+        self.incarnations.clear()
         self._working = self._congested = False
 
     def restart(self, router: Router) -> None:

@@ -10,6 +10,10 @@ network comes to rest and is checked (`checkers`). The promises about deliveries
     at the end    when everybody has left, nobody knows anything
 
 With faults, links and brokers fail and come back; the promises then hold once all has healed.
+
+In half of the trials brokers take time over messages, so that inputs wait while links come and go: which half, and how
+long, is drawn from the seed too (`Trial.service_times`). A broker that refuses what another one says is a
+broken promise like any other.
 """
 
 from __future__ import annotations
@@ -21,15 +25,16 @@ from functools import cached_property
 from random import Random
 from typing import Any, TypeAlias
 
-from covey.errors import ConfigError
+from covey.errors import ConfigError, ProtocolError
 from covey.routing.describe import describe
 from covey.routing.messages import Message, Publish
 from covey.routing.strategy import registered
 from covey.sim import checkers
 from covey.sim.handles import Advertisement, Subscription
 from covey.sim.network import Network
+from covey.sim.service import Service
 from covey.sim.topology import line, random_graph, random_tree, star
-from covey.sim.trial_material import Material, material
+from covey.sim.trial_material import Material, draw_service_times, material
 
 Check = Callable[[Network], list[str]]
 Happening: TypeAlias = tuple[float, str, Message | str]  # when, to whom, and what
@@ -65,6 +70,12 @@ class Trial:
         parts = ["covey trial", self.strategy, f"--topology {self.topology}", f"--seed {self.seed}"]
         parts.append("--advertisements" if self.advertisements else "--no-advertisements")
         return " ".join([*parts, *(["--faults"] if self.faults else [])])
+
+    def service_times(self) -> Service:
+        """Return how long brokers work in this trial, as its seed says; a model is used for one run."""
+        # From a generator of its own: what clients do is the same with every model.
+        random = Random(f"service times {self.topology} {self.seed}")
+        return draw_service_times(random, registered(self.strategy).name)
 
     def run(self, check: Check | None = None) -> Outcome:
         """Run it and return what was found, also by a check that is made after every single arrival."""
@@ -108,6 +119,7 @@ class _Run:
             advertisements=trial.advertisements,
             seed=trial.seed,
             delay="exponential",
+            service_times=trial.service_times(),
         )
         self.perfect = registered(trial.strategy).perfect
         self.net.observer = self._observe
@@ -139,6 +151,17 @@ class _Run:
 
     def run(self) -> Outcome:
         """Do things at random, then let everyone leave."""
+        try:
+            self._do_things()
+            self._rest()
+            self._end()
+        except ProtocolError as error:
+            self.findings.append(f"refused: {error}")
+        return Outcome(
+            self.trial, tuple(self.findings), tuple(self.happened), self.published, self.got.total()
+        )
+
+    def _do_things(self) -> None:
         weights = WEIGHTS | (FAULT_WEIGHTS if self.trial.faults else {})
         for _ in range(self.random.randint(20, 60)):
             [name] = self.random.choices(list(weights), list(weights.values()))
@@ -147,11 +170,6 @@ class _Run:
                 self.net.engine.step()
             if self.findings:
                 break
-        self._rest()
-        self._end()
-        return Outcome(
-            self.trial, tuple(self.findings), tuple(self.happened), self.published, self.got.total()
-        )
 
     # -- what is noticed -------------------------------------------------------------------------------------
 

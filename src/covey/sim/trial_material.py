@@ -1,4 +1,8 @@
-"""Filters, announcements and events for trials: so few and so close that they often cover, overlap and match."""
+"""What trials are made of: filters, announcements and events, and how long brokers work.
+
+Filters and events are so few and so close that they often cover, overlap and match. Brokers work about as long on a
+message as a link takes to carry it, so that whatever can come in between does.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,9 @@ from typing import Any, NamedTuple
 
 from covey.core.families import parse
 from covey.core.filter import Filter
+from covey.routing.messages import Message
+from covey.sim import service
+from covey.sim.delays import DEFAULT_MS
 
 VALUES = 12
 WORDS = ("ash", "birch", "cedar", "elm")
@@ -34,6 +41,32 @@ def material(random: Random) -> Material:
         return lambda: getattr(random.choice((first, second)), name)()
 
     return Material(either("filter"), either("announcement"), either("event"))
+
+
+class AnyTime(service.Service):
+    """Every message takes a time of its own, whatever it says: also those that no other model lets take any."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__("any", service.Times(DEFAULT_MS, DEFAULT_MS, DEFAULT_MS))
+        self._random = random
+
+    def time_s(self, message: Message, entries: int = 1) -> float:
+        """Return a time drawn at random; often none."""
+        return self._random.choice((0.0, self._random.expovariate(1000.0 / DEFAULT_MS)))
+
+
+SLOW_SCAN = 1000.0  # small tables take milliseconds, with this factor
+
+
+def draw_service_times(random: Random, strategy: str) -> service.Service:
+    """Return a model of how long brokers work; no time at all, in half of the draws."""
+    match random.choice(("zero", "zero", "zero", "table-ii", "linear", "any")):
+        case "any":
+            return AnyTime(random)
+        case "linear":
+            return service.build("linear", strategy, factor=SLOW_SCAN)
+        case kind:
+            return service.build(kind, strategy)
 
 
 @lru_cache(maxsize=100_000)
