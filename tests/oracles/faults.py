@@ -294,7 +294,7 @@ class Line:
         """Let one frame arrive, one timer ring or one disk commit; return whether there was any."""
         awake = {name: node for name, node in self.nodes.items() if not node.is_hung}
         steps: list[Callable[[], None]] = [
-            lambda ends=ends: self._arrive(*ends)  # type: ignore[misc]
+            lambda ends=ends: self.arrive(*ends)  # type: ignore[misc]
             for ends, wire in self.wires.items()
             if wire.frames and ends[1] in awake
         ]
@@ -311,7 +311,8 @@ class Line:
             self.confirmed.update(client.taken())
         return True
 
-    def _arrive(self, sender: str, receiver: str) -> None:
+    def arrive(self, sender: str, receiver: str) -> None:
+        """Let the next frame of a wire arrive."""
         one = self.wires[sender, receiver].frames.popleft()
         node, peer = self.nodes[receiver], self.peers[receiver, sender]
         if one[0] == Kind.OVERLAY:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from tests.oracles.faults import Line
 
+from covey.broker import durable_outboxes
 from covey.broker.durable_completeness import Interest
 
 TOPICS = 3
@@ -143,3 +144,31 @@ def test_nothing_is_flooded_for_a_neighbour_that_has_answered(answered: str) -> 
     confirm(line, publisher, 1)
     assert a.durable.flooded + b.durable.flooded == flooded
     assert len(line.queue("d")) == 2
+
+
+def test_an_event_that_waits_while_its_publisher_advertises_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable_outboxes, "WINDOW", 1)
+    line = Line("abd", 1)
+    subscribed(line, {"d": 1})
+    publisher = line.client("a")
+    publisher.advertise(1)
+    line.settle()
+    confirm(line, publisher)  # from now on by the table
+    line.nodes["b"].is_hung = True
+    for _ in range(3):
+        publisher.publish(1)  # one is under way to b, the others wait for it
+    publisher.unadvertise()
+    publisher.advertise(1)
+    line.settle()
+    line.go_on("b")
+    for name in "ad":  # b hears of the new advertisement, and a not yet that the first event was taken
+        line.nodes[name].is_hung = True
+    line.settle()
+    while not line.wires["d", "b"].frames:  # d withdraws its subscription, and hears of nothing else
+        line.arrive("b", "d")
+    line.settle()
+    line.go_on("a")
+    line.settle()
+    line.heal()
+    assert len(line.confirmed) == 4
+    assert line.confirmed == line.queue("d")
