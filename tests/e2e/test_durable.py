@@ -236,7 +236,9 @@ def test_in_quiet_times_confirmed_events_go_only_where_they_are_wanted(tmp_path:
                 async with reader.subscribe("n > 0", durable="mine") as events:
                     await reader.flush()
                     durables = {name: net.brokers[name].exchange.durable for name in "abcd"}
-                    await eventually(lambda: all(one and one.sure.is_sure for one in durables.values()))
+                    await eventually(
+                        lambda: all(one and one.completeness.is_complete for one in durables.values())
+                    )
                     await publisher.publish(
                         {"n": 1}, confirm=True
                     )  # asks whether all know what is advertised

@@ -101,11 +101,12 @@ def test_a_running_broker_takes_other_credentials(tmp_path: Path) -> None:
     async def work() -> None:
         async with (
             Broker(BrokerConfig("a", port=0, security=guarded("one"))) as broker,
-            connect(url(broker), token="one") as stays,
+            connect(url(broker), token="one") as old,
         ):
             new = replace(broker.config, security=guarded("two"))
             assert lifecycle.reconfigure(broker, new) == []
-            await stays.flush()
+            with pytest.raises(CoveyError, match="not those of anybody"):
+                await old.flush()
             async with connect(url(broker), token="two"):
                 pass
             with pytest.raises(CoveyError, match="not those of anybody"):

@@ -76,7 +76,7 @@ class Durable:
         limits = limits or QueueLimits()
         self.subscriptions = DurableSubscriptions(store, site.drive, limits, self._next_owner)
         self.outboxes = Outboxes(site, store, self._next_owner, incarnation)
-        self.sure = self.outboxes.sure
+        self.completeness = self.outboxes.completeness
         self._senders = Senders(site)
         self._names: dict[Name, _Arrived | None] = {}  # with what is not on disk yet
         self._rooms: dict[
@@ -159,7 +159,7 @@ class Durable:
     def _route(self, arrived: _Arrived, publish: Publish) -> None:
         """Find out for whom an event is."""
         router, source, now_s = self._site.epochs.router, arrived.source, self._site.now_s
-        if self.outboxes.is_sure(publish, source):
+        if self.outboxes.is_complete(publish, source):
             for output in router.handle(publish, source, now_s):
                 self._sort(arrived, output)
             return
@@ -280,11 +280,6 @@ class Durable:
         self._senders.gone(link)
         self.outboxes.disconnected(link)
 
-    def advertised(self, client: Link) -> None:
-        """A client advertises something new."""
-        self.sure.advertised(client)
-        self.outboxes.stale()
-
     def acknowledge(self, client: Client, body: bytes) -> None:
         """A client is done with deliveries."""
         self.subscriptions.acknowledge(client, decode_acknowledge(body), self._site.now_s)
@@ -292,7 +287,6 @@ class Durable:
     def client_gone(self, client: Client) -> None:
         """A client is gone; its durable subscriptions stay."""
         self.subscriptions.leave_all(client)
-        self.sure.advertised(client.link)
         self._pending.pop(client.link, None)
         self._senders.gone(client.link)
 
@@ -304,8 +298,7 @@ class Durable:
         try:
             self._retry()
             self.subscriptions.tick(now_s)
-            for feed in self.outboxes.all():
-                feed.pump(now_s)
+            self.outboxes.tick()
             if now_s >= self._expire_s:
                 self._expire_s = now_s + EXPIRE_EVERY_S
                 self.subscriptions.expire(now_s, self._wall_s())
@@ -322,7 +315,7 @@ class Durable:
             "events_kept_total": store.kept,
             "commits_total": store.commits,
             "pending": store.pending,
-            "is_sure": float(self.sure.is_sure),
+            "is_sure": float(self.completeness.is_complete),
             "flooded_total": self.flooded,
             "duplicates_total": self.duplicates,
             "refused_total": self._senders.refused,

@@ -1,9 +1,9 @@
 """Outboxes: what neighbours have not taken yet, and to which of them a confirmed event goes.
 
-An event goes by the routing table where there is one tree, the overlay itself, and the table is sure to know everybody
-(`durable_sure`). Otherwise it goes to every neighbour, which is always right, and each broker takes it once:
+An event goes by the routing table where there is one tree, the overlay itself, and the table is complete
+(`durable_completeness`). Otherwise it goes to every neighbour, which is always right, and each broker takes it once:
 
-    the table is not sure                    to all that are expected on the tree, there or not
+    the table is not complete                to all that are expected on the tree, there or not
     several trees, plans, redundant links    to all neighbours: the event's way may change while it is under way
 
 A neighbour is sent what is in its outbox in order, a window at a time, once it has said what it wants; when its link
@@ -16,13 +16,13 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from covey.broker.durable_completeness import Completeness
 from covey.broker.durable_feed import Feed
 from covey.broker.durable_site import SURE, Site
-from covey.broker.durable_sure import Sure
 from covey.broker.store import Store
 from covey.broker.store_operations import Forget, Owner
 from covey.errors import ProtocolError
-from covey.routing.messages import ADVERTISEMENTS, Advertise, Link, Message, Probe, Publish, Sync
+from covey.routing.messages import SUBSCRIPTIONS, Link, Message, Probe, Publish, Sync
 from covey.wire.confirming import Name, decode_taken
 from covey.wire.events import envelope_of
 from covey.wire.frames import Kind
@@ -41,7 +41,8 @@ class Outboxes:
         self._site = site
         self._store = store
         self._next_owner = next_owner
-        self.sure = Sure((), self._tell_whole, self._ask, f"~{site.epochs.router.broker}!{incarnation:x}.")
+        prefix = f"~{site.epochs.router.broker}!{incarnation:x}."
+        self.completeness = Completeness((), self._tell_whole, self._ask, prefix)
         self._feeds: dict[Link, Feed] = {}
         self._under_way: dict[Link, dict[Name, int]] = {}  # to a neighbour: positions by name
         self._neighbours: tuple[Link, ...] = ()  # that there should be
@@ -78,20 +79,24 @@ class Outboxes:
 
     # -- where events go -------------------------------------------------------------------------------------
 
-    def is_sure(self, publish: Publish, source: Link) -> bool:
-        """Return whether the table knows all for whom an event from that link is."""
-        if publish.flooded or not self._is_plain or not self.sure.is_sure:
+    def is_complete(self, publish: Publish, source: Link) -> bool:
+        """Return whether the table knows all for whom an event from that link is; if not, have it completed."""
+        if publish.flooded or not self._is_plain or not self.completeness.is_complete:
             return False
-        if source in self._site.clients:
-            return self.sure.proved(source)
         if publish.destinations is not None:
             return True  # its way is written on it
+        if not self.completeness.is_answered(publish.event):
+            if source in self._site.clients:
+                self.completeness.have_answered()
+            return False
         parts = self._site.epochs.router.trees.values()
-        return any(part.is_advertised(source, publish.event) for part in parts)
+        return source in self._site.clients or any(
+            part.is_advertised(source, publish.event) for part in parts
+        )
 
     def everyone(self) -> Sequence[Link]:
         """Return to whom an event goes when the table is not asked."""
-        return sorted(self.sure.expected) if self._is_plain else self._neighbours
+        return sorted(self.completeness.expected) if self._is_plain else self._neighbours
 
     @property
     def _is_plain(self) -> bool:
@@ -99,7 +104,7 @@ class Outboxes:
         epochs = self._site.epochs
         if self._plans is not epochs.state:
             self._plans = epochs.state
-            self.sure.doubt()
+            self.completeness.doubt()
             for link in self._feeds:
                 self._go_on(link)
         return (
@@ -115,7 +120,7 @@ class Outboxes:
         """Say which neighbours there should be, over which of them events are routed, and whether there are detours."""
         self._neighbours = tuple(sorted(neighbours))
         self._is_redundant = is_redundant
-        self.sure.expect(routed)
+        self.completeness.expect(routed)
         for link in list(self._feeds):
             if link in self._neighbours:
                 self._go_on(link)
@@ -142,34 +147,32 @@ class Outboxes:
 
     def withdrawn(self, link: Link) -> None:
         """The routers are about to forget what a neighbour wants, or to learn it."""
-        self.sure.link_up(link)
+        self.completeness.link_up(link)
         if not self._may_send(link):
             self._stop(link)
 
     def routed(self, message: Message, link: Link, epoch: int) -> None:
         """A router of the overlay has heard something from a neighbour."""
-        if isinstance(message, Advertise):
-            self.stale()
-        elif isinstance(message, Sync):
-            if message.what == ADVERTISEMENTS:
-                self.stale()
-                return
+        if isinstance(message, Sync) and message.what == SUBSCRIPTIONS:
             parts = self._site.epochs.routers[epoch].trees
-            self.sure.synchronised(
+            self.completeness.synchronised(
                 link, message.tree, {tree for tree, part in parts.items() if link in part.links_up()}
             )
             self._go_on(link)
 
-    def stale(self) -> None:
-        """Something new is advertised: what those want of it that are away is not known."""
-        self.sure.stale([link for link in self.sure.expected if link not in self._site.attached])
+    def tick(self) -> None:
+        """Send on, and have what is new answered; about once a second."""
+        for feed in self._feeds.values():
+            feed.pump(self._site.now_s)
+        if self._is_plain:
+            self.completeness.tick()
 
     # -- sending ---------------------------------------------------------------------------------------------
 
     def _may_send(self, link: Link) -> bool:
         if not self._is_plain:
             return link in self._site.neighbours
-        return link in self._site.attached and self.sure.has_synchronised(link)
+        return link in self._site.attached and self.completeness.has_synchronised(link)
 
     def _go_on(self, link: Link) -> None:
         if link in self._feeds and not self._feeds[link].is_attached and self._may_send(link):
@@ -205,7 +208,7 @@ class Outboxes:
         elif len(one) != 2:
             raise ProtocolError("what a neighbour knows cannot be read")
         elif link in self._site.attached:
-            self.sure.said(link, one[1] != 0)
+            self.completeness.said(link, one[1] != 0)
 
     def _tell_whole(self, link: Link, whole: bool) -> None:
         neighbour = self._site.neighbours.get(link)

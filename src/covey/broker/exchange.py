@@ -246,7 +246,7 @@ class Exchange:
                 self.plans.echoed(output.message.id)
             elif output.link == SURE and self.durable is not None:
                 assert isinstance(output.message, Echo), "nor does what is durable"
-                self.durable.sure.echoed(output.message.id)
+                self.durable.completeness.echoed(output.message.id)
             else:
                 self.links.send(output, epoch, one, envelope)
 

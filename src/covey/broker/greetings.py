@@ -146,9 +146,13 @@ class Greetings:
     async def _prove(self, connection: Connection, said: Hello) -> None:
         broker = self._broker
         try:
-            permissions = await broker.security.prove(
-                user=said.user, password=said.password, address=connection.host, now_s=broker.now_s
-            )
+            while True:
+                security = broker.security
+                permissions = await security.prove(
+                    user=said.user, password=said.password, address=connection.host, now_s=broker.now_s
+                )
+                if security is broker.security:  # users may have changed while the password was checked
+                    break
         except AccessError as error:
             self._checking.pop(connection, None)
             self._refuse(connection, error)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from covey.broker.config import BrokerConfig, changed
 from covey.broker.peers import Client, Neighbour
 from covey.broker.requests import Limits
+from covey.broker.revocation import revoke
 from covey.wire.connection import Connection
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
     """Let a running broker take what it can of another configuration; return a line for each setting it cannot."""
     old = broker.config
     security = broker.security.renewed(new.security, old.host)  # which raises, if anything is wrong with it
-    broker.security = security
+    before, broker.security = broker.security, security
     taken, refused = changed(old, new)
     config = broker.config = replace(old, **{name: getattr(new, name) for name in taken})
     exchange = broker.exchange
@@ -99,6 +100,7 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
         _change_links(broker)
     for connection, peer in broker.peers.items():
         _bound(connection, peer, config)
+    revoke(broker, before)
     if taken:
         broker.say(logging.INFO, "settings taken", settings=", ".join(taken))
     return [f"{name} cannot change while the broker runs: restart it for that" for name in refused]

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, get_args
 
+from covey.broker.durable_completeness import Completeness
 from covey.broker.peers import Neighbour
-from covey.routing.messages import Echo, Link, LinkDown, LinkUp, Probe, Publish, Sync, Unadvertise
+from covey.routing.messages import Advertise, Echo, Link, LinkDown, LinkUp, Probe, Publish, Sync, Unadvertise
 from covey.routing.outputs import Send
 from covey.wire.events import Envelope, forwarded
 from covey.wire.frames import Kind, framed
@@ -55,8 +56,9 @@ class NeighbourLinks:
         self._exchange = exchange
         self.neighbours: dict[Link, Neighbour] = {}  # to which there is a connection
         self.attached: dict[Link, None] = {}  # neighbours whose links are on the overlay's tree, in order
-        # What neighbours have yet to echo, by epoch; and echoes of probes for neighbours that are away.
-        self._probing: dict[tuple[Link, int], dict[Echo, None]] = {}
+        # What neighbours have yet to echo, by epoch, with what that answers (`durable_completeness`); and echoes of
+        # probes for neighbours that are away.
+        self._probing: dict[tuple[Link, int], dict[Echo, int]] = {}
         self._echoes: list[tuple[Link, int, Echo]] = []
 
     # -- coming and going ------------------------------------------------------------------------------------
@@ -108,6 +110,8 @@ class NeighbourLinks:
     def away(self, link: Link) -> None:
         """The link to a neighbour on the tree is gone, but not what it asked for; nobody waits for its echoes."""
         del self.attached[link]
+        if self._exchange.durable is not None:
+            self._exchange.durable.completeness.link_lost(link)  # first: an echo in its place proves nothing
         self._give_up_echoes(link, [epoch for epoch, _ in self._exchange.epochs.of_overlay()])
 
     def is_open(self, link: Link) -> bool:
@@ -138,7 +142,7 @@ class NeighbourLinks:
             )
             return
         if isinstance(message, Echo):
-            self._probing.get((neighbour.link, epoch), {}).pop(message, None)
+            self._echoed(neighbour.link, epoch, message)
         outputs = exchange.epochs.routers[epoch].handle(message, neighbour.link, exchange.now_s)
         exchange.carry_out_all([(epoch, outputs)])
         if isinstance(message, Sync):
@@ -151,12 +155,8 @@ class NeighbourLinks:
         neighbour = self.neighbours.get(output.link)
         message = output.message
         is_used = neighbour is not None and self.is_used(neighbour, epoch)
-        if isinstance(message, Probe):
-            echo = Echo(message.id, message.tree)
-            if is_used:
-                self._probing.setdefault((output.link, epoch), {})[echo] = None
-            else:
-                self._echoes.append((output.link, epoch, echo))
+        if isinstance(message, (Probe, Advertise, Unadvertise)):
+            self._note(message, output.link, epoch, is_used)
         if neighbour is None or not is_used:
             return
         if isinstance(message, Publish):
@@ -167,6 +167,39 @@ class NeighbourLinks:
             barrier = isinstance(message, _BEHIND_EVENTS)
             self._exchange.counters[_OUT[type(message)]] += 1
             neighbour.outlet.send(Kind.ROUTE, encode_routed(message, epoch), barrier=barrier)
+
+    # -- what neighbours have heard --------------------------------------------------------------------------
+
+    def _completeness(self, epoch: int) -> Completeness | None:
+        """Return who must know whether tables of that epoch are complete: only for the overlay's own, with a store."""
+        exchange = self._exchange
+        if exchange.durable is None or exchange.epochs.is_planned(epoch):
+            return None
+        return exchange.durable.completeness
+
+    def _note(self, message: Probe | Advertise | Unadvertise, link: Link, epoch: int, reached: bool) -> None:
+        """Note what a neighbour is to answer, or must be answered in its place."""
+        completeness = self._completeness(epoch)
+        if isinstance(message, Probe):
+            echo = Echo(message.id, message.tree)
+            if reached:
+                answers = 0 if completeness is None else completeness.probed(link)
+                self._probing.setdefault((link, epoch), {})[echo] = answers
+            else:
+                self._echoes.append((link, epoch, echo))
+        elif completeness is None:
+            return
+        elif isinstance(message, Advertise):
+            completeness.advertised(link, message.key, message.filter, reached)
+        else:
+            completeness.unadvertised(link, message.key)
+
+    def _echoed(self, link: Link, epoch: int, echo: Echo) -> None:
+        """A neighbour itself has echoed a probe."""
+        answers = self._probing.get((link, epoch), {}).pop(echo, None)
+        completeness = self._completeness(epoch)
+        if completeness is not None and answers is not None:
+            completeness.answered(link, answers)
 
     # -- echoes in place of neighbours that are away ---------------------------------------------------------
 

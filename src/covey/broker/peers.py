@@ -21,6 +21,9 @@ class Outlet(Protocol):
     def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
         """Send `count` whole frames with events."""
 
+    def end(self, reason: str) -> None:
+        """End the link; the peer is told why, and may come back."""
+
 
 @dataclass
 class Client:

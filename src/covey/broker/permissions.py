@@ -50,6 +50,12 @@ class Allowed:
         """Return whether the event is allowed."""
         return any(one.matches(event) for one in self.filters)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Allowed) and self.filters == other.filters
+
+    def __hash__(self) -> int:
+        return hash(self.filters)
+
     def __str__(self) -> str:
         return "; ".join(f"{one.family}: {one}" for one in self.filters)
 

@@ -127,7 +127,7 @@ class Requests:
         key = client.advertised[request.aid] = f"{client.link}!{request.aid:x}"
         self._exchange.drive(Advertise(key, filter), client.link)
         if self._exchange.durable is not None:
-            self._exchange.durable.advertised(client.link)
+            self._exchange.durable.completeness.client_advertised()
         _reply(client, request.request)
 
     def _unadvertise(self, client: Client, request: UnadvertiseRequest) -> None:

@@ -41,6 +41,7 @@ from covey.errors import AccessError, ConfigError
 
 CHECKS: Final = 2  # passwords that are checked at a time
 MAX_CHECKS: Final = 200  # that are checked or wait to be
+ANONYMOUS: Final = "somebody anonymous"  # the name of the permissions of whoever shows nothing
 REMEMBERED: Final = 1_000  # passwords that were right need not be derived again
 
 
@@ -128,9 +129,12 @@ class Security:
         self._neighbours = config.neighbours
         self._anonymous = _anonymous(config.anonymous, self._open)
         self._tokens = [read_token_hash(one.hash) for one in config.tokens]
-        self._token_permissions = [_permissions(one, f"the token {one.name}") for one in config.tokens]
+        self._token_permissions = [_permissions(one, _token_name(one)) for one in config.tokens]
         self._passwords = {one.name: read_password_hash(one.password) for one in config.users}
         self._users = {one.name: _permissions(one, one.name) for one in config.users}
+        self._named = {one.name: one for one in (*self._users.values(), *self._token_permissions)}
+        self._secrets = {one.name: one.password for one in config.users}
+        self._secrets |= {_token_name(one): one.hash for one in config.tokens}
         for kind, listed in (("users", config.users), ("tokens", config.tokens)):
             if len({one.name for one in listed}) < len(listed):
                 raise ConfigError(f"{kind}: two have the same name")
@@ -178,6 +182,21 @@ class Security:
             self.refused += 1
             raise AccessError("this broker wants a token, or a user's name and password")
         return self._anonymous
+
+    def permissions_of(self, name: str) -> Permissions | None:
+        """Return what somebody may do now who came in before, by the name of its permissions; None if nothing.
+
+        Where everybody may do everything, so may those who had a name before.
+        """
+        if name in self._named:
+            return self._named[name]
+        if self._open and self._anonymous == EVERYTHING:
+            return EVERYTHING
+        return self._anonymous if name in (EVERYTHING.name, ANONYMOUS) else None
+
+    def secret_of(self, name: str) -> str:
+        """Return the hash of what somebody has to show, by the name of its permissions; empty for nothing."""
+        return self._secrets.get(name, "")
 
     async def prove(self, *, user: str, password: str, address: str, now_s: float) -> Permissions:
         """Return the permissions of a user whose password is right; AccessError if it is not."""
@@ -255,6 +274,10 @@ class Security:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
 
+def _token_name(one: TokenConfig) -> str:
+    return f"the token {one.name}"
+
+
 def _permissions(one: UserConfig | TokenConfig | AnonymousConfig, name: str) -> Permissions:
     return Permissions(
         name,
@@ -266,4 +289,4 @@ def _permissions(one: UserConfig | TokenConfig | AnonymousConfig, name: str) -> 
 def _anonymous(config: AnonymousConfig | None, is_open: bool) -> Permissions | None:
     if config is None:
         return EVERYTHING if is_open else None
-    return _permissions(config, "somebody anonymous") if config.allow else None
+    return _permissions(config, ANONYMOUS) if config.allow else None

@@ -32,6 +32,7 @@ from covey.broker.overlay import Overlay
 from covey.broker.peers import Client, Neighbour
 from covey.broker.pressure import Pressure
 from covey.broker.requests import Limits
+from covey.broker.revocation import revoke_durable
 from covey.broker.samples import Samples
 from covey.broker.security import Security
 from covey.broker.sight import Sight
@@ -108,6 +109,7 @@ class Broker:
         config = self.config
         if config.data_dir:
             self.exchange.durable = open_durable(self.exchange, config, self.incarnation)
+            revoke_durable(self)  # permissions may have been cut while the broker was down
         self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
         try:
             contexts = self.security.contexts

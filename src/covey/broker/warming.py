@@ -45,6 +45,9 @@ class _Nowhere:
         """Send nothing."""
         return Verdict.TAKEN
 
+    def end(self, reason: str) -> None:
+        """End nothing."""
+
 
 def warm_up() -> None:
     """Compile what a broker uses, or load it from the cache: one to two minutes the first time, seconds after.

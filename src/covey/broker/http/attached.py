@@ -34,10 +34,17 @@ class Hub(Protocol):
 class Attached:
     """A client of the broker in this process; an `Outlet`, as the exchange sees it."""
 
-    def __init__(self, hub: Hub, permissions: Permissions, take: Take | None = None) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        permissions: Permissions,
+        take: Take | None = None,
+        ended: Callable[[str], None] = lambda reason: None,
+    ) -> None:
         self._exchange = hub.exchange
         self._loop = asyncio.get_running_loop()
         self._take = take
+        self._ended = ended
         self._splitter = Splitter(_LARGEST)
         self._answers: dict[int, asyncio.Future[None]] = {}
         self._unconfirmed: dict[int, asyncio.Future[None]] = {}
@@ -49,6 +56,15 @@ class Attached:
         self._client = Client(link_of(number), number, self, permissions)
         self._exchange.now_s = self._loop.time()
         self._exchange.client_up(self._client)
+
+    def serves(self, permissions: Permissions) -> bool:
+        """Return whether it may still do this, and nothing else."""
+        return self._is_open and self._client.permissions == permissions
+
+    def end(self, reason: str) -> None:
+        """The broker ends it; whoever listens is told why."""
+        self.close()
+        self._ended(reason)
 
     def close(self) -> None:
         """End everything that it has asked for."""

@@ -63,13 +63,16 @@ def authorise_by(guarded: Guarded) -> Authorise:
     async def authorise(request: web.Request) -> Permissions:
         shown = credentials_of(request.headers.get("Authorization", ""))
         address, now_s = request.remote or "", asyncio.get_running_loop().time()
-        security = guarded.security
-        known = security.known(
-            user=shown.user, password=shown.password, token=shown.token, address=address, now_s=now_s
-        )
-        if known is not None:
-            return known
-        return await security.prove(user=shown.user, password=shown.password, address=address, now_s=now_s)
+        while True:
+            security = guarded.security
+            found = security.known(
+                user=shown.user, password=shown.password, token=shown.token, address=address, now_s=now_s
+            )
+            if found is None:
+                user, password = shown.user, shown.password
+                found = await security.prove(user=user, password=password, address=address, now_s=now_s)
+            if security is guarded.security:  # users may have changed while the password was checked
+                return found
 
     return authorise
 

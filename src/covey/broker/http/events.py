@@ -93,9 +93,10 @@ class Gateway:
     # -- posting ---------------------------------------------------------------------------------------------
 
     async def _post(self, request: web.Request) -> web.StreamResponse:
-        permissions = await self._permissions(request)
+        await self._permissions(request)  # nobody else's body is read
         confirm = _flag(request, "confirm")
         events = self._read(request, await self._body(request))
+        permissions = await self._permissions(request)  # as they are now that the body is here
         confirmed = self._publisher(permissions).publish(events, self._max_frame, confirm=confirm)
         if confirmed:
             _, late = await asyncio.wait(confirmed, timeout=self._limits.confirm_s)
@@ -133,7 +134,9 @@ class Gateway:
     def _publisher(self, permissions: Permissions) -> Attached:
         """Return a client with these permissions; what one posts after another keeps its order."""
         known = self._publishers.get(permissions)
-        if known is None:
+        if known is None or not known.serves(permissions):
+            if known is not None:
+                known.close()
             known = self._publishers[permissions] = Attached(self._hub, permissions)
             known.ask(lambda number: AdvertiseRequest(number, 1, ADVERTISED.encode()))
             if len(self._publishers) > MAX_PUBLISHERS:
@@ -153,7 +156,7 @@ class Gateway:
             raise _Problem(503, f"{len(self._streams):,} listen already")
         stream = Stream(self._limits)
         self._streams.add(stream)
-        attached = Attached(self._hub, permissions, stream.take)
+        attached = Attached(self._hub, permissions, stream.take, stream.end)
         try:
             await attached.ask(lambda number: SubscribeRequest(number, 1, filter.encode()))
             # A Last-Event-ID is of no use here: what was missed is not kept.

@@ -1,0 +1,174 @@
+"""Confirmed events over whole brokers without sockets: hangs, lost links and kills in any order lose nothing.
+
+The checker knows the promise only: once all is well again, every durable subscription that was in force when an event
+was published has it, if the event was confirmed and matches. Beside it, how much is flooded for that.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.oracles.faults import Line
+
+from covey.broker import durable_outboxes
+from covey.broker.durable_completeness import Interest
+
+TOPICS = 3
+
+
+def subscribed(line: Line, topics: dict[str, int]) -> None:
+    """Make a durable subscription to one topic at each of some brokers; it is in force when this returns."""
+    for broker, topic in topics.items():
+        client = line.client(broker, "reader")
+        client.subscribe(f"topic = {topic}")
+        line.settle()
+        line.clients.remove(client)
+        client.node.exchange.client_down(client.client.link)
+    line.settle()
+
+
+def play(line: Line, topics: dict[str, int], operations: int) -> dict[tuple[int, int], int]:
+    """Let clients and faults come in any order; return what was published, with its topic."""
+    random, published = line.random, {}
+    for _ in range(operations):
+        name, link = random.choice(line.names), random.choice(line.pairs)
+        node = line.nodes.get(name)
+        lot = random.choices(range(9), (4, 4, 3, 2, 2, 3, 12, 2, 2))[0]
+        if lot == 0 and node is not None and not node.is_hung:
+            node.is_hung = True
+        elif lot == 1 and node is not None and node.is_hung:
+            line.go_on(name)
+        elif lot == 2 and link in line.wires:
+            line.lose(link)
+        elif lot == 3 and node is not None:
+            line.kill(name)
+        elif lot == 4:
+            if node is None:
+                line.start(name)
+            line.connect(link)
+        elif lot == 5 and node is not None and not node.is_hung:
+            line.client(name).advertise(random.randrange(TOPICS))
+        elif lot in (6, 7, 8):
+            client = random.choice(line.clients) if line.clients else None
+            if client is None or client.node.is_hung:
+                continue
+            if lot == 6:
+                for _ in range(random.randrange(1, 3)):
+                    topic = random.choice([*client.topics.values(), random.randrange(TOPICS)])
+                    published[client.publish(topic)] = topic
+            elif lot == 7 and client.topics:
+                client.unadvertise()
+            else:
+                client.advertise(random.randrange(TOPICS))
+        if random.random() < 0.2 and line.nodes:
+            line.nodes[random.choice(sorted(line.nodes))].durable.tick()
+        for _ in range(random.choice((0, 1, 3, 10, 40))):
+            line.step()
+    line.heal()
+    return published
+
+
+@pytest.mark.parametrize("names", ["ad", "abd", "abcd"])
+@pytest.mark.parametrize("seeds", [range(60), range(60, 120)], ids=str)
+def test_nothing_confirmed_is_lost(names: str, seeds: range) -> None:
+    for seed in seeds:
+        line = Line(names, f"{names}-{seed}")
+        topics = {
+            name: line.random.randrange(TOPICS) for name in names if name == "d" or line.random.random() < 0.4
+        }
+        subscribed(line, topics)
+        published = play(line, topics, 60)
+        for broker, topic in topics.items():
+            wanted = {one for one in line.confirmed if published[one] == topic}
+            assert wanted <= line.queue(broker), f"seed {names}-{seed}: lost at {broker}"
+        assert all(node.durable.completeness.is_complete for node in line.nodes.values()), (
+            f"seed {names}-{seed}"
+        )
+
+
+def confirm(line: Line, client: object, topic: int = 1) -> None:
+    client.publish(topic)  # type: ignore[attr-defined]
+    line.settle()
+
+
+@pytest.mark.parametrize("names", ["ad", "abd"])
+@pytest.mark.parametrize("is_probed", [False, True])
+def test_a_neighbour_that_is_lost_before_it_has_answered(names: str, is_probed: bool) -> None:
+    line = Line(names, 1)
+    subscribed(line, {"d": 1})
+    near, link = line.nodes[line.pairs[-1][0]], line.pairs[-1]
+    publisher = line.client("a")
+    line.nodes["d"].is_hung = True
+    publisher.advertise(1)
+    if is_probed:
+        publisher.publish(1)
+    line.settle()
+    line.lose(link)
+    line.settle()
+    assert near.durable.completeness.interest("d") is Interest.STALE
+    for _ in range(5):
+        confirm(line, publisher)
+    line.heal()
+    assert line.confirmed == line.queue("d")
+    assert len(line.confirmed) == 5 + is_probed
+    assert near.durable.completeness.interest("d") is Interest.WHOLE
+
+
+@pytest.mark.parametrize("answered", ["by a confirmed event", "by a tick"])
+def test_nothing_is_flooded_for_a_neighbour_that_has_answered(answered: str) -> None:
+    line = Line("abd", 1)
+    subscribed(line, {"d": 1})
+    a, b = line.nodes["a"], line.nodes["b"]
+    publisher = line.client("a")
+    publisher.advertise(2)
+    line.settle()
+    if answered == "by a tick":
+        a.durable.tick()
+        line.settle()
+    else:
+        confirm(line, publisher, 2)
+    flooded = a.durable.flooded + b.durable.flooded
+    line.lose(("b", "d"))
+    line.settle()
+    assert b.durable.completeness.interest("d") is Interest.WHOLE
+    for topic in (2, 2, 2):
+        confirm(line, publisher, topic)
+    assert a.durable.flooded + b.durable.flooded == flooded
+    publisher.advertise(1)  # of this nobody knows what d wants
+    line.settle()
+    assert b.durable.completeness.interest("d") is Interest.STALE
+    confirm(line, publisher, 1)
+    assert a.durable.flooded + b.durable.flooded == flooded + 2
+    line.heal()
+    assert len(line.queue("d")) == 1
+    flooded = a.durable.flooded + b.durable.flooded
+    confirm(line, publisher, 1)
+    assert a.durable.flooded + b.durable.flooded == flooded
+    assert len(line.queue("d")) == 2
+
+
+def test_an_event_that_waits_while_its_publisher_advertises_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable_outboxes, "WINDOW", 1)
+    line = Line("abd", 1)
+    subscribed(line, {"d": 1})
+    publisher = line.client("a")
+    publisher.advertise(1)
+    line.settle()
+    confirm(line, publisher)  # from now on by the table
+    line.nodes["b"].is_hung = True
+    for _ in range(3):
+        publisher.publish(1)  # one is under way to b, the others wait for it
+    publisher.unadvertise()
+    publisher.advertise(1)
+    line.settle()
+    line.go_on("b")
+    for name in "ad":  # b hears of the new advertisement, and a not yet that the first event was taken
+        line.nodes[name].is_hung = True
+    line.settle()
+    while not line.wires["d", "b"].frames:  # d withdraws its subscription, and hears of nothing else
+        line.arrive("b", "d")
+    line.settle()
+    line.go_on("a")
+    line.settle()
+    line.heal()
+    assert len(line.confirmed) == 4
+    assert line.confirmed == line.queue("d")
