@@ -100,7 +100,8 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
         _change_links(broker)
     for connection, peer in broker.peers.items():
         _bound(connection, peer, config)
-    revoke(broker, before)
+    broker.tell_time()
+    revoke(broker.exchange, before, broker.security, broker.say)
     if taken:
         broker.say(logging.INFO, "settings taken", settings=", ".join(taken))
     return [f"{name} cannot change while the broker runs: restart it for that" for name in refused]

@@ -16,34 +16,33 @@ A client whose subscriptions and advertisements are all still allowed stays conn
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from covey.broker.exchange import Exchange
+from covey.broker.peers import Client
 from covey.broker.permissions import Allowed, Permissions
+from covey.broker.security import Security
 from covey.core.filter import Filter
 from covey.routing.messages import Key, Unadvertise, Unsubscribe
 
-if TYPE_CHECKING:
-    from covey.broker.peers import Client
-    from covey.broker.security import Security
-    from covey.broker.server import Broker
+Say = Callable[..., None]  # a level, what happened, and its fields: a line of the log
 
 
-def revoke(broker: Broker, before: Security) -> None:
-    """Judge what clients and durable subscriptions have by the broker's security, which has replaced another one."""
-    broker.tell_time()
-    for client in list(broker.exchange.clients.values()):
-        _judge_client(broker, client, before)
-    revoke_durable(broker)
+def revoke(exchange: Exchange, before: Security, security: Security, say: Say) -> None:
+    """Judge what clients and durable subscriptions have by a security that has replaced another one."""
+    for client in list(exchange.clients.values()):
+        _judge_client(exchange, client, before, security, say)
+    revoke_durable(exchange, security, say)
 
 
-def revoke_durable(broker: Broker) -> None:
+def revoke_durable(exchange: Exchange, security: Security, say: Say) -> None:
     """End the durable subscriptions that are not allowed, and remove their queues."""
-    durable = broker.exchange.durable
+    durable = exchange.durable
     if durable is None:
         return
     for one in durable.subscriptions.all():
         owner = one.owner
-        permissions = broker.security.permissions_of(owner.user)
+        permissions = security.permissions_of(owner.user)
         if permissions is None:
             reason = "its user does not exist any longer"
         elif not _allows(permissions.subscribe, one.filter):
@@ -51,7 +50,7 @@ def revoke_durable(broker: Broker) -> None:
         else:
             continue
         events, _ = durable.store.waiting(owner.id)
-        broker.say(
+        say(
             logging.WARNING,
             "durable subscription removed",
             user=owner.user,
@@ -66,8 +65,8 @@ def revoke_durable(broker: Broker) -> None:
             client.outlet.end(f"the durable subscription {owner.name} is removed: {reason}")
 
 
-def _judge_client(broker: Broker, client: Client, before: Security) -> None:
-    name, security = client.permissions.name, broker.security
+def _judge_client(exchange: Exchange, client: Client, before: Security, security: Security, say: Say) -> None:
+    name = client.permissions.name
     permissions = security.permissions_of(name)
     if permissions is not None and security.secret_of(name) == before.secret_of(name):
         if permissions == client.permissions:
@@ -77,21 +76,21 @@ def _judge_client(broker: Broker, client: Client, before: Security) -> None:
     else:
         reason = f"the credentials of {name or 'this client'} are not valid any longer"
         client.permissions, is_known = Permissions(name, Allowed(()), Allowed(())), False
-    subscriptions, advertisements = _forbidden(broker, client)
+    subscriptions, advertisements = _forbidden(exchange, client)
     if is_known and not subscriptions and not advertisements:
         return
     # At once, and not when the connection has ended: a client that does not read can delay that.
     for sid in subscriptions:
-        broker.exchange.drive(Unsubscribe(client.keys.pop(sid)), client.link)
+        exchange.drive(Unsubscribe(client.keys.pop(sid)), client.link)
     for aid in advertisements:
-        broker.exchange.drive(Unadvertise(client.advertised.pop(aid)), client.link)
-    broker.say(logging.WARNING, "permissions cut", link=client.link, user=name, reason=reason)
+        exchange.drive(Unadvertise(client.advertised.pop(aid)), client.link)
+    say(logging.WARNING, "permissions cut", link=client.link, user=name, reason=reason)
     client.outlet.end(reason)
 
 
-def _forbidden(broker: Broker, client: Client) -> tuple[list[int], list[int]]:
+def _forbidden(exchange: Exchange, client: Client) -> tuple[list[int], list[int]]:
     """Return which subscriptions and advertisements of a client its permissions do not allow."""
-    router, permissions = broker.exchange.router, client.permissions
+    router, permissions = exchange.router, client.permissions
     known: dict[Filter, bool] = {}  # many subscriptions may have one filter
 
     def may(filter: Filter) -> bool:

@@ -109,7 +109,8 @@ class Broker:
         config = self.config
         if config.data_dir:
             self.exchange.durable = open_durable(self.exchange, config, self.incarnation)
-            revoke_durable(self)  # permissions may have been cut while the broker was down
+            # Permissions may have been cut while the broker was down.
+            revoke_durable(self.exchange, self.security, self.say)
         self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
         try:
             contexts = self.security.contexts
