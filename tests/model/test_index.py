@@ -27,11 +27,17 @@ PATHS = [covey.parse(text, language="xpath") for text in ("/a", "//b", "/a/b[c]"
 DOCUMENTS = ("<a/>", "<a><b/></a>", "<a><b><c/></b></a>", "<a><d id='1'/></a>", "<b/>")
 LINKS = [None, "north", "south", *(f"client {n}" for n in range(3))]
 
-FILTERS = st.one_of(attribute_filters(), attribute_filters(), st.sampled_from(KEYWORDS + PATHS))
+FILTERS = st.one_of(
+    attribute_filters(),
+    attribute_filters(),
+    st.sampled_from(special_values.filters()),
+    st.sampled_from(KEYWORDS + PATHS),
+)
 EVENTS = st.one_of(
     attribute_events(),
     attribute_events(),
     attribute_events().map(lambda content: covey.Event(content, b"payload")),
+    st.sampled_from(special_values.events()),
     st.sampled_from(DOCUMENTS),
     st.frozensets(st.sampled_from("abc")),
 )
