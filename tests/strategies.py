@@ -15,6 +15,7 @@ from covey.core.attributes import constraint as conditions
 from covey.core.attributes.constraint import Constraint
 from covey.core.attributes.filter import FALSE, TRUE, AttributeFilter
 from covey.errors import FilterError
+from tests import special_values
 
 NAMES = ("a", "b", "c", "quote.price")
 NUMBERS: tuple[int | float, ...] = (0, 1, 2, 3, 2.5)
@@ -50,6 +51,7 @@ def constants() -> st.SearchStrategy[Any]:
         st.sampled_from(NUMBERS),
         st.sampled_from(RARE_NUMBERS),
         st.sampled_from(RARE_STRINGS),
+        special_values.constants(),
     )
 
 
@@ -114,6 +116,7 @@ def attribute_values() -> st.SearchStrategy[Any]:
         st.sampled_from(EVENT_NUMBERS),
         st.sampled_from(EVENT_STRINGS),
         st.sampled_from(EVENT_OTHERS),
+        special_values.values(),
         st.floats(),
         st.integers(),
     )

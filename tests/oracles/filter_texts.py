@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
+from tests import special_values
 
 from covey.core.attributes.syntax import (
     And,
@@ -52,7 +53,7 @@ STRINGS = (
     "line\nend",
 )
 
-numbers = st.sampled_from(NUMBERS)
+numbers = st.one_of(st.sampled_from(NUMBERS), st.sampled_from(special_values.NUMBERS))
 strings = st.sampled_from(STRINGS)
 names = st.sampled_from(NAMES)
 literals: st.SearchStrategy[Literal] = st.one_of(numbers, strings, st.booleans())
@@ -95,6 +96,7 @@ one_attribute_trees = st.recursive(
 )
 
 values = st.one_of(
+    special_values.values(),
     numbers,
     strings,
     st.booleans(),
@@ -194,8 +196,8 @@ class _Speller:
         if isinstance(value, str):
             return "'" + value.replace("'", "''") + "'"
         spellings = [repr(value)]
-        if abs(value) <= 2**53:
+        if abs(value) <= 2**53 and "e" not in spellings[0]:
             spellings.append(f"{value!r}e0" if isinstance(value, float) else f"{value}.0")
-        if value >= 0:
+        if not spellings[0].startswith("-"):
             spellings.append(f"+{value!r}")
         return str(self.choose(spellings))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import special_values
 from tests.oracles.filter_texts import events_for, texts, trees
 
 from covey.core.attributes.filter import AttributeFilter
@@ -81,7 +82,8 @@ def test_packed_events_match_what_dictionaries_match(data: st.DataObject) -> Non
             assert "conjunctions" in error.problem
             continue
         events.extend(data.draw(st.lists(events_for(tree), max_size=4)))
-    events = [event for event in events if is_encodable(event)]
+    filters += data.draw(st.lists(st.sampled_from(special_values.filters()), max_size=8))
+    events = [event for event in events if is_encodable(event)] + special_values.events()
     index = index_of(filters)
     expected = [[k for k, filter in enumerate(filters) if filter.matches(event)] for event in events]
     packed = [pack(event) for event in events]

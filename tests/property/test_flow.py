@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import special_values
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import flow as flow_module
@@ -22,7 +23,17 @@ from covey.errors import ProtocolError
 from covey.routing.plan import ONE_TREE, OneCopy, TreePlan
 from covey.routing.router import Router
 from covey.routing.strategy import Strategy, names, registered
-from covey.wire.events import ATTRIBUTES, KEPT, KEYWORDS, XPATH, encode_content, encode_event, link_of
+from covey.wire.events import (
+    ATTRIBUTES,
+    KEPT,
+    KEYWORDS,
+    XPATH,
+    delivery_of,
+    encode_content,
+    encode_event,
+    envelope_of,
+    link_of,
+)
 from covey.wire.frames import Kind, Splitter, frame, framed
 from covey.wire.lanes import Verdict
 from covey.wire.messages import AdvertiseRequest, SubscribeRequest, encode
@@ -43,9 +54,15 @@ FILTERS = [
     "s in ('x', 'z') or n = 7",
     "n is not null",
     "big > 2e19",
+    "n = 0",
+    "n in (0, '') and s = 'x'",
+    "n between -0.0 and 0",
+    "n = 9007199254740993 or n < -9007199254740992",
+    "n = true or n = ''",
 ]
 CONTENTS: list[Any] = [
     *({"n": n, "s": s} for n in (1, 2, 4, 7) for s in "xyz"),
+    *({"n": value, "s": "x"} for value in special_values.VALUES),
     {"m": True},
     {},
     {"s": "é"},
@@ -201,6 +218,28 @@ def test_batches_do_what_is_done_one_by_one(strategy: str, plan: Any, published:
         for network in (fast, slow):
             network.say(publisher, data)
         assert fast.heard() == slow.heard()
+
+
+@pytest.mark.parametrize("splitter", [FastSplitter, Splitter])
+def test_special_values_are_delivered_to_whom_they_match(splitter: type[Splitter]) -> None:
+    """One by one or in batches, at the broker of the publisher and at others."""
+    filters = [filter for filter in special_values.filters() if filter.conjunctions]
+    events = special_values.events()
+    network = prepared("covering", splitter, [("advertise", 1, "true")])
+    for subscriber in (2, 3):
+        for sid, filter in enumerate(filters, 1):
+            network.say(subscriber, request(SubscribeRequest, sid, filter.encode()))
+        network.clients[subscriber][2].take()
+    network.say(1, b"".join(event(content, 1, number) for number, content in enumerate(events)))
+    expected = {
+        (number, sid)
+        for number, content in enumerate(events)
+        for sid, filter in enumerate(filters, 1)
+        if filter.matches(content)
+    }
+    for subscriber in (2, 3):
+        found = [delivery_of(one) for one in Splitter(LIMIT).feed(network.clients[subscriber][2].take())]
+        assert {(envelope_of(one.event).number, sid) for one in found for sid in one.sids} == expected
 
 
 @pytest.mark.parametrize("strategy", ["covering", "trees"])

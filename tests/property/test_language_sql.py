@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests import special_values
 from tests.oracles.filter_texts import NAMES, NUMBERS, STRINGS, one_attribute_trees, texts, trees
 from tests.oracles.spark_sql import judge_spark
 
@@ -15,7 +16,9 @@ from covey.core.attributes.sql import to_spark_sql, write_spark_literal
 from covey.errors import FilterError
 
 INTEGERS = (0, 1, 2, -1, 3, 2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2, 2**63 - 1, 2**63 - 513, -(2**63))
-DOUBLES = (*map(float, NUMBERS), math.nan, math.inf, -math.inf, 2.0**63, 2.0**53 + 2, -0.0)
+DOUBLES = (
+    *map(float, (*NUMBERS, *special_values.NUMBERS)), math.nan, math.inf, -math.inf, 2.0**63, 2.0**53 + 2,
+)  # fmt: skip
 COLUMNS = {
     "bigint": st.sampled_from([None, *INTEGERS]),
     "double": st.sampled_from([None, *DOUBLES]),

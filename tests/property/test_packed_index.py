@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import special_values
 from tests.oracles.filter_texts import events_for, texts, trees
 
 from covey.core.attributes.parser import parse_attributes
+from covey.core.filter import Filter
 from covey.core.packing import pack, unpack
 from covey.errors import EventError, FilterError
 from covey.matching.attributes import channels as channels_module
@@ -49,10 +51,12 @@ def linked(index: Index, events: PackedEvents) -> list[set[Any]]:
     ]
 
 
-def check(index: Index, events: list[dict[str, Any]], gap: bytes) -> None:
+def check(index: Index, there: dict[int, Filter], events: list[dict[str, Any]], gap: bytes) -> None:
+    """Ask an index that has the filters `there` about events, packed and plain."""
     batch = packed([pack(event) for event in events], gap)
     plain = [unpack(pack(event)) for event in events]
     found = matched(index, batch)
+    assert found == [{key for key, filter in there.items() if filter.matches(event)} for event in events]
     assert found == [set(index.match(event)) for event in plain]
     assert [len(keys) for keys in found] == np.diff([0, *index.match_packed(batch)[1].tolist()]).tolist()
     assert linked(index, batch) == [index.links(event) for event in plain]
@@ -75,36 +79,40 @@ def test_a_changing_index_answers_packed_events(kind: type[Index], data: st.Data
                 continue
             events.append(event)
     filters += [parse_attributes(f"s = '{letter}' and n > {k}") for k, letter in enumerate("abc")]
-    events += [{"s": "a", "n": 1.5}, {"s": "c", "n": 7, "é": "ü"}]
-    there: list[int] = []
+    events += [{"s": "a", "n": 1.5}, {"s": "c", "n": 7, "é": "ü"}, *special_values.events()]
+    there: dict[int, Filter] = {}
     for _ in range(data.draw(st.integers(1, 12))):
         if there and data.draw(st.booleans()):
-            index.remove(there.pop(data.draw(st.integers(0, len(there) - 1))))
+            gone = data.draw(st.sampled_from(list(there)))
+            index.remove(gone)
+            del there[gone]
         else:
             link = data.draw(st.sampled_from([None, "x", "y", "z"]))
-            index.add(key, data.draw(st.sampled_from(filters)), link)
-            there.append(key)
+            there[key] = data.draw(
+                st.one_of(st.sampled_from(filters), st.sampled_from(special_values.filters()))
+            )
+            index.add(key, there[key], link)
             key += 1
         if data.draw(st.booleans()):
-            check(index, events, data.draw(st.sampled_from([b"", b"\0\xffgap"])))
-    check(index, events, b"gap")
+            check(index, there, events, data.draw(st.sampled_from([b"", b"\0\xffgap"])))
+    check(index, there, events, b"gap")
 
 
 def test_many_texts_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channels_module, "LONGEST_JOURNAL", 700)
     index, rng = Index(), np.random.default_rng(6)
     events = [{"s": f"text{n}", f"name{n % 90}": n} for n in range(0, 400, 7)]
-    there: set[int] = set()
+    there: dict[int, Filter] = {}
     for turn in range(60):
         # Now and then so many that the journal is given up.
         for key in rng.integers(0, 400, 900 if turn % 20 == 19 else 40).tolist():
             if key in there:
                 index.remove(key)
-                there.remove(key)
+                del there[key]
             else:
-                index.add(key, parse_attributes(f"s = 'text{key}' and name{key % 90} >= {key}"), key % 70)
-                there.add(key)
-        check(index, events, b"-")
+                there[key] = parse_attributes(f"s = 'text{key}' and name{key % 90} >= {key}")
+                index.add(key, there[key], key % 70)
+        check(index, there, events, b"-")
     assert any(there)
 
 

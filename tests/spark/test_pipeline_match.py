@@ -7,6 +7,8 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from tests import special_values
 
 import covey
 from covey import pipeline
@@ -102,6 +104,27 @@ def test_events_in_blocks_match_as_rows_do(spark: SparkSession) -> None:
     assert max(row.events for row in blocks.collect()) == 3
     assert found(pipeline.match(blocks, subscriptions)) == scanned(EVENTS, FILTERS)
     assert found(pipeline.match(blocks.limit(0), subscriptions)) == set()
+
+
+def test_special_values_match_as_the_scan_does(spark: SparkSession) -> None:
+    """As rows, in blocks, and as Spark SQL."""
+    filters = [("attributes", str(filter)) for filter in special_values.filters()]
+    events: list[tuple[str, Any]] = [("attributes", event) for event in special_values.events()]
+    # One partition: a signed zero and its neighbours are in one block.
+    frame = event_frame(spark, events).coalesce(1)
+    compiled = pipeline.compile_filters(subscription_frame(spark, filters)).persist()
+    expected = scanned(events, filters)
+    assert found(pipeline.match(frame, compiled)) == expected
+    assert found(pipeline.match(pipeline.blocks(frame), compiled)) == expected
+    # Each condition as SQL takes Spark long to compile: these are those on zeros, the whole of what SQL could mistake.
+    asked = [
+        covey.parse(text)
+        for text in ("a = 0", "a <> 0", "a < 0", "a in (0, 7)", "a between 0 and 0", "a > 9007199254740992")
+    ] + [covey.conjunction([("a", "in", range(30))])]
+    typed = spark.createDataFrame([(float(number),) for number in special_values.NUMBERS], "a double")
+    columns = [F.expr(to_spark_sql(filter, {"a": "double"})) for filter in asked]  # type: ignore[arg-type]
+    for number, *said in typed.select("a", *columns).collect():
+        assert said == [filter.matches({"a": number}) for filter in asked], number
 
 
 def test_nothing_matches_nothing(spark: SparkSession) -> None:

@@ -32,6 +32,10 @@ class ScanIndex:
         del self._filters[key]
         del self._links[key]
 
+    def filter(self, key: Hashable) -> Filter:
+        """Return the filter of a key; KeyError if it is not there."""
+        return self._filters[key]
+
     def match(self, event: object) -> set[Hashable]:
         """Return the keys of filters that match the event."""
         return {key for key, filter in self._filters.items() if filter.matches(event)}

@@ -222,7 +222,7 @@ class Channels:
             if (kind is int or kind is float) and -EXACT < value < EXACT:
                 if attribute.number:
                     add_name(attribute.number)
-                    add_value(value)
+                    add_value(value + 0.0)  # -0.0 is 0
             elif kind is str:
                 number = attribute.symbols.get(value)
                 if number is not None:
@@ -410,13 +410,17 @@ def number_interval(constraint: Constraint) -> tuple[float, float] | None:
 
 
 def closed_low(value: float, side: int) -> float:
-    """Return the first float64 behind a cut."""
-    return math.nextafter(value, _INFINITY) if side else float(value)
+    """Return the first float64 behind a cut, which may stand at an integer that no float64 is."""
+    nearest = float(value)
+    behind = nearest > value or (nearest == value and not side)
+    return (nearest if behind else math.nextafter(nearest, _INFINITY)) + 0.0  # -0.0 is 0
 
 
 def closed_high(value: float, side: int) -> float:
-    """Return the last float64 before a cut."""
-    return float(value) if side else math.nextafter(value, -_INFINITY)
+    """Return the last float64 before a cut, which may stand at an integer that no float64 is."""
+    nearest = float(value)
+    before = nearest < value or (nearest == value and bool(side))
+    return (nearest if before else math.nextafter(nearest, -_INFINITY)) + 0.0
 
 
 def symbol_value(constraint: Constraint) -> tuple[bool, Any]:
@@ -434,6 +438,6 @@ def symbol_value(constraint: Constraint) -> tuple[bool, Any]:
 def nearest_float(number: float) -> float:
     """Return the float64 nearest to a number of any size."""
     try:
-        return float(number)
+        return float(number) + 0.0  # -0.0 is 0
     except OverflowError:
         return _INFINITY if number > 0 else -_INFINITY

@@ -28,11 +28,11 @@ CONSTRAINT_WORDS = 4
 
 @part
 def hash_of(channel: int, low: float, high: float) -> int:
-    """Return a hash of the constraint."""
-    mixed = np.uint64(float_bits(low)) * np.uint64(0x9E3779B97F4A7C15)
+    """Return a hash of the constraint: one for 0.0 and -0.0, which are equal and have different bits."""
+    mixed = np.uint64(float_bits(low + 0.0)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= np.uint64(channel) * np.uint64(0xC2B2AE3D27D4EB4F)
     if low != high:
-        mixed ^= np.uint64(float_bits(high)) * np.uint64(0xD6E8FEB86659FD93)
+        mixed ^= np.uint64(float_bits(high + 0.0)) * np.uint64(0xD6E8FEB86659FD93)
     mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(0xD6E8FEB86659FD93)
     return np.int64(mixed >> np.uint64(33))  # type: ignore[return-value]

@@ -119,7 +119,7 @@ def value_at(data: Bytes, at: int, end: int) -> tuple[int, float, int]:
     if head == 0xCB:
         if at + 9 > end:
             return WRONG, 0.0, at
-        number = bits_float(_signed(_big_endian(data, at + 1, 8)))
+        number = bits_float(_signed(_big_endian(data, at + 1, 8))) + 0.0  # -0.0 is 0
         if number != number:
             return OTHER, 0.0, at + 9
         return (FLOAT if -_EXACT < number < _EXACT else LARGE), number, at + 9

@@ -200,7 +200,7 @@ def place_columns(
                 points[found] = _ODD
                 found += 1
                 continue
-            channel, number = 0, given[at]
+            channel, number = 0, given[at] + 0.0  # -0.0 is 0, in blocks that were written before too
             if sort == FLOAT:
                 channel = rows[_COLUMNS * owner + _NUMBER]
             elif sort == TEXT:
