@@ -21,6 +21,8 @@ from covey.matching.counting import CountingIndex
 from covey.matching.index import Index
 from covey.pipeline.blocks import decode as decode_block
 from covey.pipeline.blocks import encode as encode_block
+from covey.pipeline.tables.boxes import CoverOrder
+from covey.strategies.merging.maximal import MaximalFilters, item_of
 
 FILTERS = special_values.filters()
 EVENTS = special_values.events()
@@ -184,3 +186,19 @@ def test_covering_is_not_misled_by_rounding(wide: str, narrow: str) -> None:
     index.add("narrow", covered)
     assert set(index.covering(covered)) == {"narrow"}
     assert set(index.covered(coverer)) == {"wide"}
+
+
+@pytest.mark.parametrize(
+    "neighbours", [("a < 1.5", "a <= 1.4999999999999998"), ("a > -1.5", "a >= -1.4999999999999998")]
+)
+def test_of_filters_with_neighbouring_ends_one_is_maximal(neighbours: tuple[str, str]) -> None:
+    """Each covers the other as far as events go, and neither must be left out for the other's sake."""
+    # Among so many an index is asked who covers whom.
+    filters = [covey.parse(f"b > {n} and c > {-n}") for n in range(30)]
+    filters += [covey.parse(text) for text in (*neighbours, "a in (1, 'x') and d = 1")]
+    known = MaximalFilters()
+    known.change([], [item_of(filter) for filter in filters])
+    assert sum(str(item.filter).startswith(("a <", "a >")) for item in known.items()) == 1
+    order = CoverOrder(pa.array([filter.encode() for filter in filters], pa.binary()))
+    kept = np.flatnonzero(order.maximal(np.arange(len(filters)))).tolist()
+    assert sum(str(order.filter(rank)).startswith(("a <", "a >")) for rank in kept) == 1

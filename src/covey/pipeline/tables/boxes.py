@@ -150,7 +150,8 @@ class CoverOrder:
         covered = np.zeros(len(filters), bool)
         for place, filter in enumerate(filters):
             for other in index.covering(filter):
-                if other == place:
+                # Filters judge both ways, as in `strategies.merging.maximal`: an index may know more than they do.
+                if other == place or not filters[other].covers(filter):
                     continue
                 equal = filter.covers(filters[other])
                 if not equal or filters[other].encode() < filter.encode():

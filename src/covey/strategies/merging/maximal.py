@@ -77,9 +77,14 @@ class MaximalFilters:
 
     def _is_dominated(self, item: Item) -> bool:
         """Return whether another filter covers this one; of those that cover each other one dominates the others."""
-        for label in self._filters.covering(item.filter):
+        mine = item.filter
+        for label in self._filters.covering(mine):
+            # The filters judge both ways: an index knows that `a < 1.5` lies in `a <= 1.4999999999999998`, as no number
+            # is between the two, and filters do not. With an answer from each, either would dominate the other.
             other = self._filters[label]
-            if label != item.key and (not item.filter.covers(other) or other.encode() < item.filter.encode()):
+            if label == item.key or not other.covers(mine):
+                continue
+            if not mine.covers(other) or other.encode() < mine.encode():
                 return True
         return False
 
