@@ -125,8 +125,15 @@ METRICS: Final = (
         "covey_events_refused_total",
         COUNTER,
         (),
-        "wishes and events that permissions did not allow",
+        "wishes that were not granted and events that were not taken",
         _total("events_refused"),
+    ),
+    Metric(
+        "covey_events_unreadable_total",
+        COUNTER,
+        (),
+        "from neighbours, and dropped because they are no events",
+        _total("events_unreadable"),
     ),
     Metric("covey_events_dropped_total", COUNTER, (), "because a queue was full", _total("events_dropped")),
     Metric(
