@@ -133,6 +133,11 @@ def test_of_many_confirmed_events_the_others_are_confirmed(tmp_path: Path) -> No
                 await client.publish_many([{"x": x} for x in (11, 5, 12, 6, 13)], confirm=True)
             assert set(caught.value.refusals) == {2, 4}
             assert [(await events.next(5))["x"] for _ in range(3)] == [11, 12, 13]
+            await client.publish_many([{"x": 21}], confirm=True)
+            with pytest.raises(covey.EventError, match="'x'"):
+                await client.publish_many([{"x": 22}, {"x": []}, {"x": 23}], confirm=True)
+            assert a.exchange.durable is not None
+            assert a.exchange.durable.store.kept == 5  # what came before the last mistake is confirmed, too
             # A batch is done when the last event was added, not whenever those so far are confirmed.
             batch = Batch()
             client._outgoing.put({"x": 14}, b"", batch)
@@ -243,7 +248,7 @@ def test_the_command_names_what_cannot_be_carried(ask: Ask, address: str) -> Non
     done = ask(address, "-", given=lines)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("covey: line 4 of standard input: the attribute 'x' is of the type list")
-    assert done.err.endswith("(what comes before it is published: 2 events)\n")
+    assert done.err.endswith("(published before it: 2 events)\n")
     assert "not well-formed" in ask(address, "-", "--json", given=b'{"content": "<order>"}').err
     done = ask(address, "-", "--json", "-l", "keywords", given=b'{"content": ["a", 1]}')
     assert (done.code, done.out) == (2, "")

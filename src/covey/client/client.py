@@ -28,7 +28,7 @@ from covey.client.session import Session
 from covey.client.subscription import Callback, Subscription
 from covey.core.families import DEFAULT_LANGUAGE
 from covey.core.filter import Filter
-from covey.errors import ConfigError, LinkError, TimedOutError
+from covey.errors import ConfigError, EventError, LinkError, TimedOutError
 from covey.wire.messages import MAX_NAME, FlushRequest
 
 MOST_UNCONFIRMED: Final = 10_000  # events of one `publish_many` that wait for the broker's disk at a time
@@ -134,8 +134,8 @@ class Client:
     ) -> int:
         """Publish events, each content, (content, data) or a covey.Event; return how many. As `publish`, but faster.
 
-        The first that is no event ends it; those before it are published. RefusedError says which were refused
-        (`refusals`), once all others are confirmed.
+        The first that is no event ends it; those before it are published, and confirmed where that is asked for.
+        RefusedError says which were refused (`refusals`), once all others are confirmed.
         """
         if not confirm:
             count = _Counter(events)
@@ -152,17 +152,23 @@ class Client:
 
     async def _confirmed(self, events: list[Any], timeout_s: float | None) -> int:
         batch = Batch()
+        problem: EventError | None = None
         limit_s = self._session.options.timeout_s if timeout_s is None else timeout_s
         try:
             async with asyncio.timeout(limit_s):
-                for _ in self._outgoing.put_all(events, batch):
-                    await self._outgoing.room()
+                try:
+                    for _ in self._outgoing.put_all(events, batch):
+                        await self._outgoing.room()
+                except EventError as error:
+                    problem = error  # those before it are on their way
                 batch.complete()
                 await batch.done
         except TimeoutError:
             raise TimedOutError(f"{batch.left:,} events are not confirmed within {limit_s:g} s") from None
         finally:
             self._outgoing.forget(batch)
+        if problem is not None:
+            raise problem
         batch.raise_refusals(len(events))
         return len(events)
 

@@ -85,16 +85,15 @@ def pub(
             published(client, events, fate, confirm)
         except EventError as error:
             client.flush(near=True)
-            if fate.taken:
-                raise EventError(
-                    f"{error} (what comes before it is published: {amount(fate.taken)})"
-                ) from None
-            raise
+            fate.say()
+            before = f"{'at least ' if confirm else ''}{amount(fate.taken)}"
+            raise EventError(
+                f"{error} (published before it: {before})" if fate.taken else str(error)
+            ) from None
         if not confirm:
             client.flush(near=True)  # what the broker has against an event is said before the answer
             fate.check()
-    for line in fate.lines():
-        typer.echo(f"covey: {line}", err=True)
+    fate.say()
     typer.echo(f"published {amount(fate.taken)}{', confirmed' if confirm else ''}")
     raise typer.Exit(1 if fate.refused else 0)
 
@@ -151,12 +150,12 @@ class Fate:
                 f"some of {amount(self.total)} may be lost, as the link broke: {self._broken} (hint: --confirm)"
             )
 
-    def lines(self) -> Iterator[str]:
-        """Return what to say of refused events, a line each, and of how many nothing is said."""
+    def say(self) -> None:
+        """Print a line for each refused event whose reason is remembered, and how many others there are."""
         for number, reason in sorted(self._reasons.items()):
-            yield f"event {number:,} is refused: {' '.join(reason.split())}"
+            typer.echo(f"covey: event {number:,} is refused: {' '.join(reason.split())}", err=True)
         if self.refused > len(self._reasons):
-            yield f"{self.refused - len(self._reasons):,} more are refused"
+            typer.echo(f"covey: {self.refused - len(self._reasons):,} more are refused", err=True)
 
 
 def amount(events: int) -> str:
