@@ -33,11 +33,12 @@ test-long: setup ## run all tests, the long ones too, with many more random exam
 demo: setup ## see a network of real brokers at work and planned anew, in less than three minutes
 	$(BIN)/covey demo
 
-check: setup ## formatting, lint, types and layers
+check: setup ## formatting, lint, types, layers and import cycles
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict src
+	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
+	$(BIN)/python checks/import_cycles.py
 
 format: setup ## rewrite the sources in our format
 	$(BIN)/ruff format .

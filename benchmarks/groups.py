@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ def main() -> int:
     arguments = parser.parse_args()
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
     methods = tuple(arguments.methods.split(",")) if arguments.methods else None
-    parts = {
+    parts: dict[str, Callable[[], Iterator[Row]]] = {
         "quality": lambda: (row for seed in seeds for row in quality(seed, methods or QUALITY)),
         "plan": lambda: plan(seeds[0], methods or PLANNED),
         "large": lambda: large(seeds[0], methods or PLANNED),

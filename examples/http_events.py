@@ -43,7 +43,7 @@ def post(url: str, number: str, total: int) -> int:
     }
     headers = {"Content-Type": "application/cloudevents+json"}
     with urlopen(Request(url, json.dumps(event).encode(), headers), timeout=10) as answer:
-        return answer.status
+        return int(answer.status)
 
 
 asyncio.run(main())

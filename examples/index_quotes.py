@@ -10,8 +10,8 @@ index.add("dee", covey.parse("nokia or motorola", language="keywords"), link="lo
 index.add("eva", covey.parse("//item[title]", language="xpath"), link="oslo")
 
 quote = {"symbol": "IBM", "price": 12}
-print("subscribers:", sorted(index.match(quote)))
-print("links:", sorted(index.links(quote)))
+print("subscribers:", sorted(map(str, index.match(quote))))
+print("links:", sorted(map(str, index.links(quote))))
 print("by keywords:", sorted(index.match({"nokia", "phone"})))
 print("by XML:", sorted(index.match(covey.Document.parse("<item><title/></item>"))))
 

@@ -5,13 +5,15 @@ import logging
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pyspark.sql import SparkSession
+
 import covey
 from covey.broker.config import BrokerConfig
 from covey.broker.server import Broker
 from covey.pipeline.session import session
 
 
-def run_once(spark, url: str, folder: Path) -> None:
+def run_once(spark: SparkSession, url: str, folder: Path) -> None:
     """Publish an alarm for each trade above 100 since the last run, and end."""
     trades = (
         spark.readStream.format("covey")
@@ -29,7 +31,7 @@ def run_once(spark, url: str, folder: Path) -> None:
     query.awaitTermination()
 
 
-def work(spark, url: str, folder: Path) -> None:
+def work(spark: SparkSession, url: str, folder: Path) -> None:
     """Let the stream run twice, and publish trades in between; print the alarms."""
     with covey.connect_sync(url) as client, client.subscribe("kind = 'alarm'") as alarms:
         run_once(spark, url, folder)  # from now on the broker keeps what the stream wants

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from covey.extras import require
+
 if TYPE_CHECKING:
     from covey.client.client import Client as Client
     from covey.client.client import connect as connect
@@ -64,11 +66,14 @@ _HOMES = {
     "parse": "covey.core.families",
 }
 
+_NEED_BROKER = ("covey.matching.index",)
+
 __all__ = ["__version__", "strategies", *_HOMES]
 
 
 def strategies() -> list[str]:
     """Return the names of all routing strategies."""
+    require("broker", "covey.strategies")
     package: Any = import_module("covey.strategies")  # which from now on has this name, and can be called
     return list(package())
 
@@ -77,6 +82,8 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'covey' has no attribute {name!r}")
+    if home in _NEED_BROKER:
+        require("broker", f"covey.{name}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -6,6 +6,7 @@
     ├── ProtocolError    a peer sent what the protocol does not allow
     ├── AccessError      somebody may not do what they ask for, or has not proved who they are
     ├── ConfigError      a setting, file or command line is wrong
+    │   └── MissingExtraError    a part of the package is used that is not installed (also an ImportError)
     ├── PlanError        a plan cannot be used
     ├── LinkError        no broker can be reached, or the link to it is gone
     ├── RefusedError     a broker understood a wish and does not grant it
@@ -78,6 +79,10 @@ class AccessError(CoveyError):
 
 class ConfigError(CoveyError):
     """A setting, a file or a command line is wrong."""
+
+
+class MissingExtraError(ConfigError, ImportError):
+    """A part of the package is used whose extra is not installed."""
 
 
 class PlanError(CoveyError):

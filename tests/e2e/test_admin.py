@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -117,7 +118,8 @@ def test_pages_show_what_is_there() -> None:
                 lambda: a.is_ready and b.is_ready
             )  # one of its neighbours is waited for, in vain
             assert await at_a.good("/readyz") == {"ready": True, "broker": "a", "links_missing": ["gone"]}
-            assert (await at_a.get("/readyz", links="1"))[0] == 503
+            status, without_links = await at_a.get("/readyz", links="1")
+            assert (status, without_links["ready"]) == (503, False)
             assert (await at_b.get("/readyz", links="1"))[0] == 200
 
             varz = await at_a.good("/varz")
@@ -161,7 +163,6 @@ def test_metrics_agree_with_what_happened() -> None:
     async def work() -> None:
         async with AsyncExitStack() as stack:
             a, b = await stack.enter_async_context(pair())
-            a.reports["store"] = lambda: {"bytes": 12.0}
             session = await stack.enter_async_context(aiohttp.ClientSession())
             two = await stack.enter_async_context(connect(url(b)))
             (events,) = await subscribed(stack, two, "price > 10")
@@ -190,9 +191,31 @@ def test_metrics_agree_with_what_happened() -> None:
             assert at_b['covey_requests_total{kind="subscribe"}'] == 1
             assert at_a['covey_control_messages_received_total{kind="greet"}'] == 1
             assert at_a['covey_control_messages_sent_total{kind="sync"}'] == 2
-            assert at_a['covey_component{component="store",what="bytes"}'] == 12
             assert at_a['covey_link_bytes_sent_total{link="b"}'] > 100
             assert {name.partition("{")[0] for name in at_a} <= {metric.name for metric in METRICS}
+
+    run(work())
+
+
+def test_metrics_of_the_store_have_their_own_names_and_kinds(tmp_path: Path) -> None:
+    async def work() -> None:
+        config = BrokerConfig("a", port=0, data_dir=str(tmp_path / "data"), admin=AdminConfig(port=0))
+        async with (
+            Broker(config) as a,
+            aiohttp.ClientSession() as session,
+            connect(url(a), name="worker") as client,
+        ):
+            await client.subscribe("price > 10", durable="orders")
+            await client.publish({"price": 15}, confirm=True)
+            assert a.exchange.durable is not None
+            text = await Pages(session, a).text("/metrics")
+            found = read_metrics(text)
+            assert found["covey_store_events_kept_total"] == 1
+            assert found["covey_store_subscriptions"] == 1
+            reported = {f"covey_store_{name}" for name in a.exchange.durable.report()}
+            assert reported == {name for name in found if name.startswith("covey_store_")}
+            assert "# TYPE covey_store_events_kept_total counter" in text
+            assert "# TYPE covey_store_used_bytes gauge" in text
 
     run(work())
 
@@ -260,6 +283,8 @@ def test_a_token_protects_the_pages() -> None:
                     good = 400 if (ask, endpoint.path) == ("post", "/planz") else 200  # it is no plan
                     assert status == (good if allowed or open_to_all else 401), (endpoint.path, token)
             assert (await Pages(session, a).get("/metrics"))[0] == 401
+            async with session.get(admin_url(a) + "/varz") as answer:
+                assert answer.headers["WWW-Authenticate"] == 'Bearer realm="covey admin"'
             reader, writer = await asyncio.open_connection("127.0.0.1", a.admin.port)
             writer.write(b"GET /varz HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
             assert (await reader.readline()).split()[1] == b"401"

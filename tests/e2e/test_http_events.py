@@ -16,6 +16,7 @@ from tests.e2e.helpers.running import eventually, run
 from tests.e2e.helpers.scripted import broker, url
 
 import covey
+from covey.broker.config import BrokerConfig
 from covey.broker.credentials import hash_password, hash_token
 from covey.broker.http.config import AdminConfig
 from covey.broker.http.events import Gateway
@@ -157,7 +158,8 @@ def test_permissions_are_those_of_the_credentials() -> None:
         ):
             async with session.post(events_url, json=BASE, headers=STRUCTURED) as answer:
                 assert answer.status == 401
-                assert answer.headers["WWW-Authenticate"] == "Bearer"
+                assert answer.headers["WWW-Authenticate"].startswith("Bearer realm=")
+                assert "Basic realm=" in answer.headers["WWW-Authenticate"]
             known = {"Authorization": "Bearer secret"}
             async with session.post(events_url, json=BASE, headers=STRUCTURED | known) as answer:
                 assert answer.status == 202
@@ -264,5 +266,24 @@ def test_events_are_not_served_to_the_world_by_accident() -> None:
         with pytest.raises(covey.ConfigError, match="neither users nor tokens"):
             await one.start()
         await one.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("value", [b"Bearer \xff", b"Basic \xff", b"Bearer \xc3", b"\xff"])
+def test_credentials_that_are_not_utf_8_are_refused_and_not_a_failure(value: bytes) -> None:
+    async def main() -> None:
+        security = read_security(
+            {"tokens": [{"name": "ann", "hash": hash_token("secret"), "publish": "true"}]}
+        )
+        config = BrokerConfig("a", port=0, security=security, admin=AdminConfig(port=0, events=True))
+        async with Broker(config) as a:
+            assert a.admin is not None
+            reader, writer = await asyncio.open_connection("127.0.0.1", a.admin.port)
+            writer.write(b"GET /events?filter=x HTTP/1.0\r\nAuthorization: " + value + b"\r\n\r\n")
+            answer = (await reader.read()).decode()
+            writer.close()
+            assert answer.split()[1] == "401"
+            assert "\nWWW-Authenticate: Bearer realm=" in answer.replace("\r", "")
 
     run(main())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import numpy as np
 import pytest
 
@@ -203,7 +205,8 @@ def test_the_forwarder_carries_all_events_over_hops_and_to_many() -> None:
         for hops, subscribers in ((1, 1), (3, 1), (1, 3))
         for system in ("covey", "forwarder")
     ]
-    found = network.compared(rows, 10)
+    assert all(row["server_us"] >= 0 for row in rows)
+    found = [one for one in network.compared(rows, 10) if "alone" not in one.work]
     assert [(one.axis, one.size, one.baseline, one.equal) for one in found] == [
         ("hops", 1, "forwarder", True),
         ("hops", 3, "forwarder", True),
@@ -215,7 +218,14 @@ def test_the_forwarder_carries_all_events_over_hops_and_to_many() -> None:
 
 def test_what_we_lose_is_a_wrong_answer_and_what_peers_lose_is_said() -> None:
     def measured(system: str, lost: int) -> dict[str, object]:
-        return {"system": system, "hops": 1, "subscribers": 2, "events_s": 1_000, "lost": lost}
+        return {
+            "system": system,
+            "hops": 1,
+            "subscribers": 2,
+            "events_s": 1_000,
+            "lost": lost,
+            "server_us": 0.0,
+        }
 
     (one,) = network.compared([measured("covey", 1), measured("forwarder", 0)], 10)
     assert one.equal is False
@@ -225,6 +235,18 @@ def test_what_we_lose_is_a_wrong_answer_and_what_peers_lose_is_said() -> None:
     assert (one.ours, one.equal, one.note) == (None, None, "it lost 1,200 events")
     (one,) = network.compared([measured("covey", 0), measured("mosquitto", 0)], 10)
     assert (one.ours, one.ratio, one.equal) == (1_000.0, 1.0, True)
+
+
+def test_the_servers_own_cpu_time_stands_beside_what_clients_see() -> None:
+    def measured(system: str, server_us: float) -> dict[str, object]:
+        row = {"system": system, "hops": 1, "subscribers": 1, "events_s": 100_000, "lost": 0}
+        return row | {"server_us": server_us}
+
+    seen, own = network.compared([measured("covey", 1.2), measured("nats", 0.6)], 10)
+    assert "clients in Python" in seen.work
+    assert ("servers alone" in own.work, own.ours, own.theirs, own.ratio) == (True, 1.2, 0.6, 0.5)
+    (seen,) = network.compared([measured("covey", 1.2), measured("rabbitmq headers", nan)], 10)
+    assert "clients in Python" in seen.work
 
 
 def test_a_peer_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

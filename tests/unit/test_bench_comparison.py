@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations, pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
+import matplotlib as mpl
 import msgspec
 import pytest
 
-from covey.bench import parts
+from covey.bench import parts, picture
 from covey.bench.comparison import Comparison, Run, largest, load, save
 from covey.bench.document import BEGIN, END, PICTURE, block, replaced, write_block
 from covey.bench.growth import fitted, growths
@@ -262,3 +264,38 @@ def test_every_part_has_three_sizes_or_more_of_what_grows() -> None:
             ]
             assert all(len(set(value)) >= 3 for value in grown)
             assert len(sizes.get("subscribers", (0, 0))) >= 2  # and one subscriber
+
+
+def test_panels_are_large_and_nothing_is_printed_over_anything_else() -> None:
+    long_name = "a work whose name is as long as names of works become when they say all that they do"
+    comparisons = [
+        Comparison(
+            part=part, work=f"{long_name}, {number}", unit="µs", axis="filters", size=size, ours=2.0 * size,
+            baseline=baseline, theirs=3.0 * size * number, equal=True,
+        )
+        for part in ("matching", "covering", "routing")
+        for number in range(1, 7)
+        for size in (10_000, 50_000, 100_000, 250_000, 1_000_000)
+        for baseline in ("the scan of all filters", "the counting index", "another way to do the same")
+    ]  # fmt: skip
+    with mpl.rc_context(picture.STYLE):
+        sheet = picture.sheet_of(comparisons)
+        sheet.canvas.draw()
+        pixels = sheet.canvas.get_renderer()
+        seen = sheet.bbox
+        panels = []
+        for axes in sheet.axes:
+            inside = axes.get_window_extent(pixels)
+            assert inside.width >= 4 * sheet.dpi
+            assert inside.height >= 2 * sheet.dpi
+            numbers = [label.get_window_extent(pixels) for label in axes.get_xticklabels()]
+            assert not any(
+                one.overlaps(two) for one, two in pairwise(sorted(numbers, key=lambda box: box.x0))
+            )
+            panels.append(axes.get_tightbbox(pixels))
+        assert not any(one.overlaps(two) for one, two in combinations(panels, 2))
+        for box in panels:
+            assert seen.x0 <= box.x0
+            assert box.x1 <= seen.x1
+            assert seen.y0 <= box.y0
+            assert box.y1 <= seen.y1

@@ -36,6 +36,11 @@ def test_names_of_metrics_keep_prometheus_rules() -> None:
         assert (metric.kind == "counter") == metric.name.endswith("_total"), metric.name
 
 
+def test_help_texts_are_sentences() -> None:
+    for metric in METRICS:
+        assert re.fullmatch(r"[A-Z1].{10,}\.", metric.meaning), metric
+
+
 def test_log_events() -> None:
     table = TEXT.partition("| event | level | when |")[2].partition("\n\n")[0]
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")]

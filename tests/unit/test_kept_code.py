@@ -14,6 +14,7 @@ import numba
 import numpy as np
 import pytest
 
+from covey.matching.jit import _cache_directory
 from covey.matching.kept_code import KeptCode
 
 LONGS = np.array([1, 2, 4], np.int64)
@@ -53,6 +54,40 @@ def test_another_process_finds_code_for_each_of_its_types(tmp_path: Path) -> Non
     assert len(list(tmp_path.iterdir())) == 2
     second = dispatcher(tmp_path)
     assert (second(FLOATS), second(LONGS), hits(second)) == (8.75, 7, 2)
+
+
+@pytest.mark.parametrize("others", [0o020, 0o002])
+def test_files_that_others_could_have_written_are_not_loaded(tmp_path: Path, others: int) -> None:
+    first = dispatcher(tmp_path)
+    assert first(LONGS) == 7
+    (file,) = tmp_path.iterdir()
+    file.chmod(0o600 | others)
+    second = dispatcher(tmp_path)
+    assert (second(LONGS), hits(second)) == (7, 0)
+    third = dispatcher(tmp_path)  # the second has put a file of its own in that one's place
+    assert (third(LONGS), hits(third)) == (7, 1)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_files_of_another_user_are_not_loaded(tmp_path: Path) -> None:
+    assert dispatcher(tmp_path)(LONGS) == 7
+    (file,) = tmp_path.iterdir()
+    os.chown(file, 12345, 12345)
+    second = dispatcher(tmp_path)
+    assert (second(LONGS), hits(second)) == (7, 0)
+
+
+def test_a_directory_that_others_can_write_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    directory = _cache_directory.__wrapped__(package)
+    assert directory is not None
+    directory.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="can be written by others"):
+        assert _cache_directory.__wrapped__(package) is None
 
 
 class TakingTurns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Coroutine
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any, TypeVar
 import pytest
 
 from covey.broker import store_writing
+from covey.broker.config import BrokerConfig
+from covey.broker.server import Broker
 from covey.broker.store import Store
 from covey.broker.store_operations import Entry, Forget, Keep, Operation, Owner, Release
 from covey.errors import ConfigError, CoveyError, StoreError
@@ -38,6 +41,47 @@ def keep(store: Store, number: int, owners: tuple[int, ...] = (1,), size: int = 
 
 
 OUTBOX = Owner(1, "outbox", "", "", "B")
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_nobody_else_can_read_what_is_stored(tmp_path: Path) -> None:
+    data = tmp_path / "a" / "data"
+
+    async def write() -> None:
+        store = Store(data / "store.db", "A")
+        store.start()
+        await done(store, OUTBOX)
+        files = list(data.iterdir())
+        assert {file.name for file in files} >= {"store.db", "store.db-wal", "store.db.lock"}
+        assert {file.name: mode(file) for file in files} == {file.name: 0o600 for file in files}
+        await store.close()
+
+    before = os.umask(0)
+    try:
+        run(write())
+        assert (mode(data), mode(data.parent)) == (0o700, 0o700)
+        for file in data.iterdir():
+            file.chmod(0o644)  # as earlier versions left them
+        run(write())
+    finally:
+        os.umask(before)
+
+
+def test_a_directory_that_others_can_enter_is_left_alone_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.chmod(0o755)
+
+    async def main() -> None:
+        async with Broker(BrokerConfig("A", port=0, data_dir=str(tmp_path))):
+            pass
+
+    run(main())
+    assert f"chmod 700 {tmp_path}" in caplog.text
+    assert mode(tmp_path) == 0o755
 
 
 def test_what_is_reported_is_there_after_the_process_ends(tmp_path: Path) -> None:

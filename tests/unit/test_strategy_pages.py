@@ -60,6 +60,20 @@ def test_every_strategy_has_one_page_and_the_index_leads_there() -> None:
             assert f"[`{name}`]({page.name})" in text
 
 
+def test_the_page_on_trees_quotes_the_figures_of_the_papers() -> None:
+    papers = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    figure = papers.partition("### M Ours 1:")[2].partition("\n### ")[0]
+    cells = [
+        (float(mean), float(worst))
+        for mean, worst in re.findall(r"\|[^|]+\|[^|]+\| ([\d.]+) \(([\d.]+)\) \|", figure)
+    ]
+    assert len(cells) > 10
+    means, worsts = zip(*cells, strict=True)
+    text = " ".join((FOLDER / "trees.md").read_text(encoding="utf-8").split())
+    assert f"between {min(means)} and {max(means)} of what they cost on one planned tree" in text
+    assert f"and {max(worsts)} at worst" in text
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_has_the_sections_in_order(page: Path) -> None:
     assert re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE) == SECTIONS

@@ -10,7 +10,11 @@ RabbitMQ's headers exchange, with as many bindings as brokers have filters, only
     published_s                 events a second that are published meanwhile
     p50_ms, p99_ms, max_ms      from publishing to the subscriber's program, at half of that load
     lost                        events that did not arrive
-    publisher_us, subscriber_us CPU time of the programs, for each event
+    server_us                   CPU time of the brokers or the server, all hops together, for each event delivered
+    publisher_us, subscriber_us CPU time of the programs, for each event published and for each delivered
+
+How many events a second go through is limited by the programs at both ends, and these use client libraries in Python:
+nats-py takes events one by one. What a server itself costs is `server_us`.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from covey.bench.comparison import Comparison
 from covey.bench.network_ends import CoveyEnd, End
 from covey.bench.network_floor import NAME, FloorEnd, forwarders
 from covey.bench.network_peers import PEERS, Peer
-from covey.bench.network_programs import Program, others, publisher, subscriber
+from covey.bench.network_programs import Program, Served, others, publisher, subscriber
 from covey.bench.timing import Row, rounded
 from covey.broker.config import BrokerConfig, LinkConfig, Queue
 from covey.broker.forking import Family, listen
@@ -61,12 +65,12 @@ def run(
     rows: list[Row] = []
     for count, connections in [*((count, 1) for count in hops), *((1, many) for many in subscribers)]:
         progress(_said("brokers", count, connections))
-        with _brokers(count) as (first, last), Program(others, last, filters):
-            rows.append(_measured("covey", CoveyEnd, (first, last), count, connections, events, half_load_s))
+        with _brokers(count) as served, Program(others, served.ports[1], filters):
+            rows.append(_measured("covey", CoveyEnd, served, count, connections, events, half_load_s))
         if floor:
             progress(_said(NAME, count, connections))
-            with forwarders(count) as ports:
-                rows.append(_measured(NAME, FloorEnd, ports, count, connections, events, half_load_s))
+            with forwarders(count) as served:
+                rows.append(_measured(NAME, FloorEnd, served, count, connections, events, half_load_s))
     for peer in PEERS if peers else ():
         if peer.is_installed():
             rows += _peer(peer, progress, events, filters, (1, *subscribers), half_load_s)
@@ -85,9 +89,9 @@ def _peer(
     for connections in subscribers if not peer.is_slow else (1,):
         progress(_said(peer.name, 1, connections))
         count = min(events, SLOW_EVENTS) if peer.is_slow else events
-        with peer.server() as port:
+        with peer.server() as served:
             make = partial(peer.end, filters)
-            rows.append(_measured(peer.name, make, (port, port), 1, connections, count, half_load_s))
+            rows.append(_measured(peer.name, make, served, 1, connections, count, half_load_s))
     return rows
 
 
@@ -149,19 +153,28 @@ def compared(rows: Sequence[Row], filters: int) -> list[Comparison]:
         axes = ["hops"] * (row["subscribers"] == 1 and row["system"] == NAME) + ["subscribers"] * (
             row["hops"] == 1
         )
+        costs = {
+            f"an event delivered, {filters:,} filters of others, with clients in Python": (
+                1e6 / mine["events_s"],
+                1e6 / row["events_s"],
+            ),
+            "the same, CPU time of the servers alone": (mine["server_us"], row["server_us"]),
+        }
         result += [
             Comparison(
                 part="network",
-                work=f"an event delivered, {filters:,} filters of others",
+                work=work,
                 unit="µs",
                 axis=axis,
                 size=row[axis],
-                ours=1e6 / mine["events_s"],
+                ours=ours_us,
                 baseline=row["system"],
-                theirs=1e6 / row["events_s"],
+                theirs=theirs_us,
                 equal=not mine["lost"] and not row["lost"],
             )
             for axis in axes
+            for work, (ours_us, theirs_us) in costs.items()
+            if ours_us > 0 and theirs_us > 0  # more than the clock can tell, of processes that are known
         ]
     return sorted(result, key=lambda one: one.axis)
 
@@ -169,7 +182,7 @@ def compared(rows: Sequence[Row], filters: int) -> list[Comparison]:
 def _measured(
     system: str,
     make: Callable[[], End],
-    ports: tuple[int, int],
+    served: Served,
     hops: int,
     connections: int,
     events: int,
@@ -178,11 +191,13 @@ def _measured(
     """Measure how much goes through, and how long events take at half of that."""
     count = max(100, events // connections)
     with (
-        Program(subscriber, make, ports[1], connections) as receiving,
-        Program(publisher, make, ports[0]) as publishing,
+        Program(subscriber, make, served.ports[1], connections) as receiving,
+        Program(publisher, make, served.ports[0]) as publishing,
     ):
         used_s = _once(publishing, receiving, max(10, count // 10), connections)[4:]  # so that all is warm
+        served_s = served.cpu_s()
         start_s, end_s, last_s, seen, *cpu_s = _once(publishing, receiving, count, connections)
+        served_s = served.cpu_s() - served_s
         sent_s, took_s = count / (end_s - start_s), max(last_s, end_s) - start_s
         load = count / took_s / 2
         paced = max(10, int(load * half_load_s))
@@ -202,6 +217,7 @@ def _measured(
         "p99_ms": float(np.percentile(delays_ms, 99)),
         "max_ms": float(delays_ms.max()),
         "lost": count * connections - seen + paced * connections - received.events,
+        "server_us": served_s / max(seen, 1) * 1e6,
         "publisher_us": (cpu_s[0] - used_s[0]) / count * 1e6,
         "subscriber_us": (cpu_s[1] - used_s[1]) / (count * connections) * 1e6,
     }
@@ -222,8 +238,8 @@ def _once(publishing: Program, receiving: Program, count: int, connections: int)
 
 
 @contextlib.contextmanager
-def _brokers(hops: int) -> Iterator[tuple[int, int]]:
-    """Run brokers in a row; yield the ports of the first and the last."""
+def _brokers(hops: int) -> Iterator[Served]:
+    """Run brokers in a row."""
     names = [f"b{number}" for number in range(1, hops + 1)]
     sockets = {name: listen("127.0.0.1", 0) for name in names}
     ports = {name: int(one.getsockname()[1]) for name, one in sockets.items()}
@@ -244,6 +260,7 @@ def _brokers(hops: int) -> Iterator[tuple[int, int]]:
     try:
         family.start(configs, sockets)
         family.wait("ready", 60.0)
-        yield ports[names[0]], ports[names[-1]]
+        pids = tuple(child.pid for child in family.children)
+        yield Served((ports[names[0]], ports[names[-1]]), pids)
     finally:
         family.stop(10.0)

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from covey.bench.network_ends import OnPayload, content_of, payload_rest
-from covey.bench.network_programs import Program
+from covey.bench.network_programs import Program, Served
 from covey.broker.forking import listen
 
 NAME: Final = "forwarder"
@@ -89,17 +89,18 @@ async def forwarder(pipe: Connection, own: Any, onward_port: int | None) -> None
 
 
 @contextlib.contextmanager
-def forwarders(hops: int) -> Iterator[tuple[int, int]]:
-    """Run servers in a row; yield the ports of the first and the last."""
+def forwarders(hops: int) -> Iterator[Served]:
+    """Run servers in a row."""
     sockets = [listen("127.0.0.1", 0) for _ in range(hops)]
     ports = [int(one.getsockname()[1]) for one in sockets]
     with contextlib.ExitStack() as stack:
+        pids = []
         for number in reversed(range(hops)):
             onward = ports[number + 1] if number + 1 < hops else None
-            stack.enter_context(Program(forwarder, sockets[number], onward))
+            pids.append(stack.enter_context(Program(forwarder, sockets[number], onward)).pid)
         for one in sockets:
             one.close()
-        yield ports[0], ports[-1]
+        yield Served((ports[0], ports[-1]), tuple(pids))
 
 
 class FloorEnd(asyncio.Protocol):

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from covey.bench.network_ends import WANTED, End, OnPayload, payload_of_now
+from covey.bench.network_programs import Served
 from covey.errors import CoveyError
 
 START_S: Final = 60.0
@@ -188,8 +189,8 @@ class RabbitEnd:
 
 
 @contextlib.contextmanager
-def _running(command: list[str], port: int, environment: dict[str, str] | None = None) -> Iterator[int]:
-    """Run a server in a process group of its own until its port answers; end the group."""
+def _running(command: list[str], port: int, environment: dict[str, str] | None = None) -> Iterator[Served]:
+    """Run a server in a process group of its own, give it when its port answers, and end the group."""
     server = subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
@@ -205,7 +206,7 @@ def _running(command: list[str], port: int, environment: dict[str, str] | None =
             time.sleep(0.05)
         else:
             raise CoveyError(f"{command[0]} does not answer")
-        yield port
+        yield Served((port, port), (server.pid,))
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGTERM)
@@ -222,29 +223,29 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def nats() -> Iterator[int]:
-    """Run nats-server; yield its port."""
+def nats() -> Iterator[Served]:
+    """Run nats-server."""
     port = _free_port()
-    with _running(["nats-server", "-a", "127.0.0.1", "-p", str(port)], port):
-        yield port
+    with _running(["nats-server", "-a", "127.0.0.1", "-p", str(port)], port) as served:
+        yield served
 
 
 @contextlib.contextmanager
-def mosquitto() -> Iterator[int]:
-    """Run mosquitto; yield its port."""
+def mosquitto() -> Iterator[Served]:
+    """Run mosquitto."""
     port = _free_port()
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory, "mosquitto.conf")
         config.write_text(
             f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n", encoding="utf-8"
         )
-        with _running(["mosquitto", "-c", str(config)], port):
-            yield port
+        with _running(["mosquitto", "-c", str(config)], port) as served:
+            yield served
 
 
 @contextlib.contextmanager
-def rabbitmq() -> Iterator[int]:
-    """Run RabbitMQ, with everything it writes in a directory that goes away; yield its port."""
+def rabbitmq() -> Iterator[Served]:
+    """Run RabbitMQ, with everything it writes in a directory that goes away."""
     port, names = _free_port(), str(_free_port())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         os.chmod(directory, 0o777)  # its script runs the server as another user
@@ -261,8 +262,8 @@ def rabbitmq() -> Iterator[int]:
             "ERL_EPMD_PORT": names,
         }
         try:
-            with _running(["rabbitmq-server"], port, environment):
-                yield port
+            with _running(["rabbitmq-server"], port, environment) as served:
+                yield served._replace(pids=())  # a script, which starts the server as another user
         finally:
             # The server and its daemon for names belong to no group of ours.
             with contextlib.suppress(OSError, ValueError):
@@ -278,7 +279,7 @@ class Peer:
     name: str
     program: str
     package: str
-    server: Callable[[], AbstractContextManager[int]]
+    server: Callable[[], AbstractContextManager[Served]]
     end: Callable[[int], End]
     is_slow: bool = False
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import multiprocessing
+import os
 import time
 from collections.abc import Awaitable, Callable
+from math import nan
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from covey.bench.network_ends import CoveyEnd, End, published_ns
@@ -21,6 +24,25 @@ PACE_S: Final = 0.001  # between two batches of a paced publisher
 PATIENCE_S: Final = 60.0
 
 _fork = multiprocessing.get_context("fork")
+
+
+class Served(NamedTuple):
+    """Servers that run: where to publish and where to subscribe, and the processes that do the work."""
+
+    ports: tuple[int, int]
+    pids: tuple[int, ...] = ()  # none, where they cannot be told
+
+    def cpu_s(self) -> float:
+        """Return the CPU time that the servers have used so far; not a number where that cannot be known."""
+        try:
+            return sum(map(_cpu_s, self.pids)) if self.pids else nan
+        except OSError:  # no /proc on this system
+            return nan
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # in user and in system mode
 
 
 class Program:
@@ -35,6 +57,12 @@ class Program:
         self._process.start()
         there.close()
         self.expect("ready")
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process.pid is not None
+        return self._process.pid
 
     def say(self, what: Any) -> None:
         """Tell the program something."""

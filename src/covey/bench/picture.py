@@ -1,7 +1,8 @@
 """The picture of a run: how costs grow, a panel for each part, its unit and what grows, both axes logarithmic.
 
-A work has one colour; ours is a line with dots, others are broken. matplotlib is loaded when a picture is drawn, and
-draws without a screen. The same run gives the same bytes.
+A work has one colour; ours is a line with dots, others are broken. Each panel has its own legend below it, an entry a
+line, in room that is reserved for it, so that panels have one size whatever their legends say. matplotlib is loaded
+when a picture is drawn, and draws without a screen. The same run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Final
 
 from covey.bench.comparison import Comparison
@@ -18,21 +20,24 @@ from covey.bench.growth import LEAST_SIZES
 from covey.errors import ConfigError
 
 SUFFIXES: Final = (".svg", ".png")
-COLUMNS: Final = 3
-PANEL_INCHES: Final = (4.2, 3.4)
-WORKS_IN_COLUMN: Final = 3
+COLUMNS: Final = 2
+PANEL_INCHES: Final = (4.7, 2.5)  # the axes alone
+LEFT, RIGHT, ABOVE, BELOW = 0.85, 0.25, 0.45, 0.55  # inches around the axes: numbers, title
+LINE_INCHES: Final = 0.165  # of a legend
+CHARACTERS: Final = 74  # of a line of a legend
+APART: Final = 0.09  # the least distance of two marks on an axis, as a share of its length
 LOOKS: Final = {"--": "dashed", ":": "dotted", "-.": "dash-dotted"}
 STYLE: Final[Any] = {  # its keys are a long list of literals in the hints of matplotlib
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "font.sans-serif": ["DejaVu Sans"],  # every text of an SVG names all of them
-    "font.size": 8,
+    "font.size": 9,
     "grid.alpha": 0.3,
-    "legend.fontsize": 6,
+    "legend.fontsize": 8,
     "legend.frameon": False,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4,
     "svg.fonttype": "none",  # texts stay texts
     "svg.hashsalt": "covey",
     "text.parse_math": False,
@@ -68,27 +73,39 @@ def panels(comparisons: Sequence[Comparison]) -> dict[str, Panel]:
 def drawn(comparisons: Sequence[Comparison], suffix: str) -> bytes:
     """Return the picture as the content of an SVG or PNG file; ConfigError if nothing was done at enough sizes."""
     import matplotlib as mpl
+
+    content = io.BytesIO()
+    kind = suffix.lower().lstrip(".")
+    with mpl.rc_context(STYLE):
+        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        sheet_of(comparisons).savefig(content, format=kind, dpi=110, metadata=metadata)
+    return content.getvalue()
+
+
+def sheet_of(comparisons: Sequence[Comparison]) -> Any:
+    """Return the picture as a figure of matplotlib; ConfigError if nothing was done at enough sizes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Sheet
 
     shown = panels(comparisons)
     if not shown:
         raise ConfigError(f"nothing to draw: no work was done at {LEAST_SIZES} sizes")
-    content = io.BytesIO()
-    kind = suffix.lower().lstrip(".")
-    rows = math.ceil(len(shown) / COLUMNS)
-    with mpl.rc_context(STYLE):
-        size = COLUMNS * PANEL_INCHES[0], rows * PANEL_INCHES[1]
-        sheet = Sheet(figsize=size, layout="constrained")
-        FigureCanvasAgg(sheet)
-        places = list(sheet.subplots(rows, COLUMNS, squeeze=False).flat)
-        for place, (title, works) in zip(places, shown.items(), strict=False):
-            _draw(place, title, works)
-        for place in places[len(shown) :]:
-            place.remove()
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        sheet.savefig(content, format=kind, dpi=110, metadata=metadata)
-    return content.getvalue()
+    rows = [list(shown.items())[start : start + COLUMNS] for start in range(0, len(shown), COLUMNS)]
+    # Of each row of panels: how many lines the longest of its legends has.
+    lines = [max(sum(map(len, entries(works).values())) for _, works in row) for row in rows]
+    width = COLUMNS * (LEFT + PANEL_INCHES[0] + RIGHT)
+    height = sum(ABOVE + PANEL_INCHES[1] + BELOW + LINE_INCHES * count for count in lines)
+    sheet = Sheet(figsize=(width, height))
+    FigureCanvasAgg(sheet)
+    top = height
+    for row, count in zip(rows, lines, strict=True):
+        for column, (title, works) in enumerate(row):
+            left = column * (LEFT + PANEL_INCHES[0] + RIGHT) + LEFT
+            bottom = top - ABOVE - PANEL_INCHES[1]
+            room = (left / width, bottom / height, PANEL_INCHES[0] / width, PANEL_INCHES[1] / height)
+            _draw(sheet.add_axes(room), title, works)
+        top -= ABOVE + PANEL_INCHES[1] + BELOW + LINE_INCHES * count
+    return sheet
 
 
 def write_picture(comparisons: Sequence[Comparison], path: Path) -> None:
@@ -101,34 +118,64 @@ def write_picture(comparisons: Sequence[Comparison], path: Path) -> None:
         raise ConfigError(f"cannot write {str(path)!r:.80}: {error.strerror or error}") from None
 
 
+def entries(works: Panel) -> dict[str, list[str]]:
+    """Return what the legend says of each work, in lines that fit below a panel: its name, and how others look."""
+    found: dict[str, list[str]] = {}
+    for work, rows in works.items():
+        baselines = dict.fromkeys(
+            row.baseline for row in sorted(rows, key=lambda row: row.size) if row.theirs
+        )
+        others = ", ".join(
+            f"{baseline} {look}" for baseline, look in zip(baselines, cycle(LOOKS.values()), strict=False)
+        )
+        found[work] = wrap(f"{work} ({others})" if others else work, CHARACTERS)
+    return found
+
+
+def marks(sizes: Sequence[float]) -> list[float]:
+    """Return the sizes at which an axis is marked: those whose numbers do not run into each other."""
+    length = math.log(sizes[-1] / sizes[0]) or 1.0
+    kept = [sizes[0]]
+    for size in sizes[1:-1]:
+        if min(math.log(size / kept[-1]), math.log(sizes[-1] / size)) >= APART * length:
+            kept.append(size)
+    return [*kept, *sizes[1:][-1:]]
+
+
+def number_text(value: float, _: object = None) -> str:
+    """Return a number as an axis has it: short, and without powers of ten."""
+    for least, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= least:
+            return f"{value / least:g}{unit}"
+    return f"{value:g}"
+
+
 def _draw(axes: Any, title: str, works: Panel) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator
 
+    labels = entries(works)
     for number, (work, rows) in enumerate(works.items()):
         colour = f"C{number % 10}"
         baselines: dict[str, list[Comparison]] = {}
         for row in sorted(rows, key=lambda row: row.size):
-            baselines.setdefault(row.baseline, []).append(row)
-        others: list[str] = []
-        for (style, look), (baseline, mine) in zip(cycle(LOOKS.items()), baselines.items(), strict=False):
-            points = [(row.size, row.theirs) for row in mine if row.theirs]
-            if points:
-                axes.plot(*zip(*points, strict=True), style, color=colour)
-                others.append(f"{baseline} {look}")
+            if row.theirs:
+                baselines.setdefault(row.baseline, []).append(row)
+        for style, mine in zip(cycle(LOOKS), baselines.values(), strict=False):
+            points = [(row.size, row.theirs) for row in mine]
+            axes.plot(*zip(*points, strict=True), style, color=colour)
         ours = sorted({row.size: row.ours for row in rows}.items())
-        label = work + (f"\n({', '.join(others)})" if others else "")
-        axes.plot(*zip(*ours, strict=True), "o-", color=colour, label=label)
-    sizes = sorted({row.size for rows in works.values() for row in rows})
+        axes.plot(*zip(*ours, strict=True), "o-", color=colour, label="\n".join(labels[work]))
+    sizes = sorted({float(row.size) for rows in works.values() for row in rows})
     axes.set_xscale("log")
     axes.set_yscale("log")
     # Many small marks say little and take most of the file.
-    axes.xaxis.set_major_locator(FixedLocator(sizes))
+    axes.xaxis.set_major_locator(FixedLocator(marks(sizes)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter("{x:,g}")
-    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.xaxis.set_major_formatter(number_text)
+    axes.yaxis.set_major_formatter(number_text)
     low, high = axes.get_ylim()
     if high < 10 * low:  # perhaps without a power of ten
         axes.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
-    axes.set_title(title, fontsize=9, loc="left")
-    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.1), ncols=2 if len(works) > WORKS_IN_COLUMN else 1)
+    axes.set_title(title, fontsize=11, loc="left")
+    axes.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.1), borderaxespad=0.0, labelspacing=0.3)

@@ -330,5 +330,5 @@ class Durable:
             "outbox_events": sum(store.waiting(feed.owner)[0] for feed in self.outboxes.all()),
             "subscriptions": len(subscriptions),
             "queued_events": sum(store.waiting(one.owner.id)[0] for one in subscriptions),
-            "dropped_total": sum(one.dropped for one in subscriptions),
+            "dropped_total": self.subscriptions.dropped,
         }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from covey.broker.durable import Durable
 from covey.broker.durable_subscriptions import Answer
 from covey.broker.peers import Client, Neighbour
+from covey.broker.private_files import shared_with_others
 from covey.broker.store import Store
 from covey.core.filter import Filter
 from covey.errors import CoveyError, ProtocolError
@@ -68,6 +69,8 @@ def unsubscribe(durable: Durable, client: Client, request: UnsubscribeRequest, a
 def open_durable(exchange: Exchange, config: BrokerConfig, incarnation: int) -> Durable:
     """Open the store and take up what is in it; ConfigError if it cannot be used."""
     store = Store(Path(config.data_dir) / "store.db", config.name, config.max_store_bytes)
+    if shared := shared_with_others(Path(config.data_dir)):
+        log.warning("%s", shared)
     if store.warning:
         log.error("%s", store.warning)
     durable = Durable(exchange, store, time.time, incarnation, config.durable)

@@ -77,6 +77,7 @@ class DurableSubscriptions:
         self._by_name: dict[tuple[str, str, str], DurableSubscription] = {}
         self._by_key: dict[Key, DurableSubscription] = {}
         self._known: dict[Link, dict[int, DurableSubscription]] = {}  # what clients have attached, or had
+        self.dropped = 0  # events of all subscriptions, also of those that have ended
 
     def load(self, owners: Iterable[Owner]) -> None:
         """Put what is stored into the router; before any link is up."""
@@ -257,6 +258,7 @@ class DurableSubscriptions:
         if not positions:
             return
         one.dropped += len(positions)
+        self.dropped += len(positions)
         if now_s - one.said_s >= SAY_EVERY_S:
             one.said_s = now_s
             log.warning(

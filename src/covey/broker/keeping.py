@@ -12,6 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from covey.broker.private_files import opener
 from covey.errors import ConfigError, ProtocolError
 from covey.wire.plans import BARE, PlanState, decode_plan, encode_plan
 
@@ -47,7 +48,7 @@ def keep_state(directory: Path, state: PlanState) -> None:
     """Keep a state in place of the one before; OSError if the disk does not take it."""
     body = encode_plan(state)
     beside = directory / f"{FILE}.new"
-    with beside.open("wb") as file:
+    with open(beside, "wb", opener=opener) as file:
         file.write(blake2b(body, digest_size=_SUM).digest() + body)
         file.flush()
         os.fsync(file.fileno())

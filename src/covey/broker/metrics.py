@@ -28,6 +28,7 @@ class Snapshot:
         self.neighbours = list(sight.neighbours())
         self.clients = list(sight.clients())
         self.counters = sight.counters()
+        self.store = sight.store()
 
 
 class Metric(NamedTuple):
@@ -93,12 +94,6 @@ def _slow(seen: Snapshot) -> list[Sample]:
     return [({"link": row["link"], "name": row["name"]}, row["queue_events"]) for row in rows]
 
 
-def _components(seen: Snapshot) -> Iterator[Sample]:
-    for name, report in sorted(seen.sight.components().items()):
-        for what, value in sorted(report.items()):
-            yield {"component": name, "what": what}, value
-
-
 def _inbox(name: str) -> Callable[[Snapshot], list[Sample]]:
     return lambda seen: _one(float(seen.varz["inbox"][name]))
 
@@ -109,103 +104,215 @@ def _cpu_s(seen: Snapshot) -> list[Sample]:
 
 COUNTER, GAUGE = "counter", "gauge"
 
+# What the durable store reports of itself (`Durable.report`), where there is one.
+STORE: Final = {
+    "used_bytes": "Bytes of the store that are in use.",
+    "max_bytes": "Bytes that the store may use.",
+    "events_kept_total": "Events that were written to the store.",
+    "commits_total": "Transactions that the store has committed.",
+    "pending": "Operations that wait for the next commit.",
+    "is_sure": "1 if the broker knows the interests of all neighbours, so that confirmed events need no flooding.",
+    "flooded_total": "Confirmed events that were flooded because some interests were not known for certain.",
+    "duplicates_total": "Confirmed events that were published again and had been stored before.",
+    "refused_total": "Confirmed events that were refused, for example because the store was full.",
+    "lost_total": "Stored events that were lost because the store could not be written.",
+    "outbox_events": "Stored events that wait for a neighbour to take them over.",
+    "subscriptions": "Durable subscriptions of this broker.",
+    "queued_events": "Stored events that wait for durable subscriptions.",
+    "dropped_total": "Events that durable subscriptions dropped because of their limits.",
+}
+
+
+def _of_store(name: str, meaning: str) -> Metric:
+    def read(seen: Snapshot) -> list[Sample]:
+        return _one(seen.store[name]) if seen.store else []
+
+    return Metric(f"covey_store_{name}", COUNTER if name.endswith("_total") else GAUGE, (), meaning, read)
+
+
 METRICS: Final = (
-    Metric("covey_info", GAUGE, ("broker", "version", "strategy"), "1, with what runs", _info),
-    Metric("covey_ready", GAUGE, (), "whether clients are served", lambda s: _one(s.varz["ready"])),
-    Metric("covey_uptime_seconds", GAUGE, (), "since the broker started", lambda s: _one(s.varz["uptime_s"])),
-    Metric("covey_cpu_seconds_total", COUNTER, (), "processor time of the process", _cpu_s),
-    Metric("covey_connections", GAUGE, ("kind",), "clients and neighbours that are linked", _connections),
-    Metric("covey_connections_total", COUNTER, (), "connections that were opened", _total("connections")),
-    Metric("covey_refused_total", COUNTER, (), "peers that did not prove who they are", _total("refused")),
-    Metric("covey_events_published_total", COUNTER, (), "from clients", _total("events_published")),
-    Metric("covey_events_received_total", COUNTER, (), "from neighbours", _total("events_received")),
-    Metric("covey_events_forwarded_total", COUNTER, (), "to neighbours", _total("events_forwarded")),
-    Metric("covey_events_delivered_total", COUNTER, (), "to clients", _total("events_delivered")),
+    Metric(
+        "covey_info", GAUGE, ("broker", "version", "strategy"), "Always 1; the labels say what runs.", _info
+    ),
+    Metric(
+        "covey_ready", GAUGE, (), "1 if the broker serves clients, else 0.", lambda s: _one(s.varz["ready"])
+    ),
+    Metric(
+        "covey_uptime_seconds",
+        GAUGE,
+        (),
+        "Seconds since the broker started.",
+        lambda s: _one(s.varz["uptime_s"]),
+    ),
+    Metric("covey_cpu_seconds_total", COUNTER, (), "Processor time that the process has used.", _cpu_s),
+    Metric("covey_connections", GAUGE, ("kind",), "Clients and neighbours that are connected.", _connections),
+    Metric("covey_connections_total", COUNTER, (), "Connections that were opened.", _total("connections")),
+    Metric(
+        "covey_refused_total",
+        COUNTER,
+        (),
+        "Connections that were refused because the peer did not authenticate.",
+        _total("refused"),
+    ),
+    Metric(
+        "covey_events_published_total",
+        COUNTER,
+        (),
+        "Events that clients of this broker published.",
+        _total("events_published"),
+    ),
+    Metric(
+        "covey_events_received_total",
+        COUNTER,
+        (),
+        "Events received from neighbours.",
+        _total("events_received"),
+    ),
+    Metric(
+        "covey_events_forwarded_total", COUNTER, (), "Events sent to neighbours.", _total("events_forwarded")
+    ),
+    Metric(
+        "covey_events_delivered_total",
+        COUNTER,
+        (),
+        "Events delivered to clients.",
+        _total("events_delivered"),
+    ),
     Metric(
         "covey_events_refused_total",
         COUNTER,
         (),
-        "wishes that were not granted and events that were not taken",
+        "Requests and events of clients that were refused.",
         _total("events_refused"),
     ),
     Metric(
         "covey_events_unreadable_total",
         COUNTER,
         (),
-        "from neighbours, and dropped because they are no events",
+        "Events of neighbours that were dropped because their content cannot be read.",
         _total("events_unreadable"),
     ),
-    Metric("covey_events_dropped_total", COUNTER, (), "because a queue was full", _total("events_dropped")),
+    Metric(
+        "covey_events_dropped_total",
+        COUNTER,
+        (),
+        "Events dropped because the queue of a connection was full.",
+        _total("events_dropped"),
+    ),
     Metric(
         "covey_events_unadvertised_total",
         COUNTER,
         (),
-        "outside their publishers' advertisements, and therefore flooded",
+        "Events outside the advertisements of their publisher, which are flooded.",
         _total("events_unadvertised"),
     ),
     Metric(
         "covey_duplicates_suppressed_total",
         COUNTER,
         (),
-        "events that had come before",
+        "Events dropped because they had been received before.",
         _total("duplicates_suppressed"),
     ),
     Metric(
         "covey_control_messages_received_total",
         COUNTER,
         ("kind",),
-        "of neighbours' routers",
+        "Control messages received from the routers of neighbours.",
         _counted("control_in_", "kind"),
     ),
     Metric(
         "covey_control_messages_sent_total",
         COUNTER,
         ("kind",),
-        "to neighbours' routers",
+        "Control messages sent to the routers of neighbours.",
         _counted("control_out_", "kind"),
     ),
-    Metric("covey_requests_total", COUNTER, ("kind",), "of clients", _counted("request_", "kind")),
-    Metric("covey_table_entries", GAUGE, ("kind",), "the routing table: local, remote", _entries),
-    Metric("covey_inbox_frames", GAUGE, (), "that wait to be handled", _inbox("frames")),
-    Metric("covey_inbox_longest_frames", GAUGE, (), "that ever waited", _inbox("longest")),
-    Metric("covey_congested", GAUGE, (), "whether too many frames wait", _inbox("congested")),
+    Metric("covey_requests_total", COUNTER, ("kind",), "Requests of clients.", _counted("request_", "kind")),
+    Metric("covey_table_entries", GAUGE, ("kind",), "Entries of the routing table.", _entries),
+    Metric("covey_inbox_frames", GAUGE, (), "Received frames that wait to be handled.", _inbox("frames")),
+    Metric(
+        "covey_inbox_longest_frames",
+        GAUGE,
+        (),
+        "The most frames that ever waited at once to be handled.",
+        _inbox("longest"),
+    ),
+    Metric(
+        "covey_congested",
+        GAUGE,
+        (),
+        "1 while so many frames wait that publishers are held back, else 0.",
+        _inbox("congested"),
+    ),
     Metric(
         "covey_link_up",
         GAUGE,
         ("link",),
-        "whether a neighbour is linked, and knows all it must",
+        "1 if the neighbour is connected and its routing table is synchronised, else 0.",
         lambda s: [({"link": link}, s.sight.is_open(link)) for link, _, _ in s.neighbours],
     ),
-    Metric("covey_link_queue_events", GAUGE, ("link",), "that wait for a neighbour", _queues("count")),
-    Metric("covey_link_queue_bytes", GAUGE, ("link",), "that wait for a neighbour", _queues("size")),
-    Metric("covey_link_events_sent_total", COUNTER, ("link",), "to a neighbour", _of_links("sent")),
-    Metric("covey_link_events_received_total", COUNTER, ("link",), "from one", _of_links("received")),
-    Metric("covey_link_events_dropped_total", COUNTER, ("link",), "for a neighbour", _of_links("dropped")),
-    Metric("covey_link_bytes_sent_total", COUNTER, ("link",), "to a neighbour", _of_links("sent_bytes")),
-    Metric("covey_link_bytes_received_total", COUNTER, ("link",), "from one", _of_links("received_bytes")),
-    Metric("covey_client_queue_events", GAUGE, (), "that wait for clients", _client_queues("count")),
-    Metric("covey_client_queue_bytes", GAUGE, (), "that wait for clients", _client_queues("size")),
+    Metric("covey_link_queue_events", GAUGE, ("link",), "Events queued for a neighbour.", _queues("count")),
+    Metric("covey_link_queue_bytes", GAUGE, ("link",), "Bytes queued for a neighbour.", _queues("size")),
+    Metric(
+        "covey_link_events_sent_total", COUNTER, ("link",), "Events sent to a neighbour.", _of_links("sent")
+    ),
+    Metric(
+        "covey_link_events_received_total",
+        COUNTER,
+        ("link",),
+        "Events received from a neighbour.",
+        _of_links("received"),
+    ),
+    Metric(
+        "covey_link_events_dropped_total",
+        COUNTER,
+        ("link",),
+        "Events dropped because the queue of a neighbour was full.",
+        _of_links("dropped"),
+    ),
+    Metric(
+        "covey_link_bytes_sent_total",
+        COUNTER,
+        ("link",),
+        "Bytes sent to a neighbour.",
+        _of_links("sent_bytes"),
+    ),
+    Metric(
+        "covey_link_bytes_received_total",
+        COUNTER,
+        ("link",),
+        "Bytes received from a neighbour.",
+        _of_links("received_bytes"),
+    ),
+    Metric(
+        "covey_client_queue_events",
+        GAUGE,
+        (),
+        "Events queued for all clients together.",
+        _client_queues("count"),
+    ),
+    Metric(
+        "covey_client_queue_bytes",
+        GAUGE,
+        (),
+        "Bytes queued for all clients together.",
+        _client_queues("size"),
+    ),
     Metric(
         "covey_slow_consumers_total",
         COUNTER,
         (),
-        "times that a peer read too slowly and its queue was full",
+        "How often a peer read so slowly that its queue was full.",
         _total("slow_consumers"),
     ),
     Metric(
         "covey_slow_consumer_events",
         GAUGE,
         ("link", "name"),
-        f"that wait for each of the {MAX_SLOW} slowest links",
+        f"Events queued for each of the {MAX_SLOW} slowest peers.",
         _slow,
     ),
-    Metric(
-        "covey_component",
-        GAUGE,
-        ("component", "what"),
-        "what parts such as the store report of themselves",
-        _components,
-    ),
+    *(_of_store(name, meaning) for name, meaning in STORE.items()),
 )
 
 

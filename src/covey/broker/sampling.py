@@ -24,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from covey.broker.private_files import make_directory, opener
 from covey.core.families import LANGUAGES
 from covey.core.filter import Filter
 from covey.errors import EventError
@@ -155,10 +156,11 @@ class Sampler:
         values = zip(*rows, strict=True) if rows else ((),) * len(columns)
         arrays = [pa.array(list(some), field.type) for some, field in zip(values, schema, strict=True)]
         directory = self.directory / table
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         # Spark passes over names that begin with a dot, so nobody reads half a file.
         beside = directory / f".{name}.new"
-        parquet.write_table(pa.Table.from_arrays(arrays, schema=schema), beside)
+        with open(beside, "wb", opener=opener) as file:
+            parquet.write_table(pa.Table.from_arrays(arrays, schema=schema), file)
         beside.replace(directory / f"{name}.parquet")
 
     def _clean(self, table: str) -> None:

@@ -11,7 +11,7 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,7 +66,6 @@ class Broker:
         self.incarnation = secrets.randbits(63)
         self.security = Security(config.security, config.host)
         self.tally = Tally()
-        self.reports: dict[str, Callable[[], Mapping[str, float]]] = {}  # of parts, for `Sight.components`
         self.sight = Sight(self)
         self.admin: Admin | None = None
         directory = Path(config.data_dir) if config.data_dir else None
@@ -103,13 +102,12 @@ class Broker:
         self.say(logging.INFO, "start", version=__version__)
         warming = self._loop.run_in_executor(None, warm_up)
         if not (await asyncio.wait({warming}, timeout=SILENCE_S))[0]:
-            self.say(logging.INFO, "compiling", hint="a minute, once; covey compile does it ahead")
+            self.say(logging.INFO, "compiling", hint="one to two minutes, once; covey compile does it ahead")
         await warming
         self.tell_time()
         config = self.config
         if config.data_dir:
             self.exchange.durable = open_durable(self.exchange, config, self.incarnation)
-            self.reports["store"] = self.exchange.durable.report
         self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
         try:
             contexts = self.security.contexts

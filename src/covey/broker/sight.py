@@ -187,9 +187,10 @@ class Sight:
         samples = self.broker.samples
         return None if samples is None else samples.sampler.directory
 
-    def components(self) -> Mapping[str, Mapping[str, float]]:
-        """Return what parts of the broker report of themselves, such as the store."""
-        return {name: report() for name, report in self.broker.reports.items()}
+    def store(self) -> Mapping[str, float]:
+        """Return what the store of confirmed events reports of itself; nothing, if there is none."""
+        durable = self.broker.exchange.durable
+        return {} if durable is None else durable.report()
 
 
 def text_of(filter: Filter) -> str:

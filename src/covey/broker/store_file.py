@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 from zlib import crc32
 
+from covey.broker.private_files import close_to_others, make_directory, opener
 from covey.errors import ConfigError
 
 VERSION: Final = 1
@@ -55,13 +56,14 @@ def open_store(path: Path, broker: str, max_bytes: int) -> Opened:
     warning = ""
     lock: IO[bytes] | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         lock = _lock(path)
         if not path.exists():
             _make(path, broker)
         problem = _problem(path, broker)
         if problem:
             warning = _mend(path, broker, problem)
+        close_to_others(Path(f"{path}{suffix}") for suffix in (*_SUFFIXES, ".lock"))
         return Opened(connect(path, max_bytes), lock, warning)
     except ConfigError:
         if lock is not None:
@@ -74,7 +76,7 @@ def open_store(path: Path, broker: str, max_bytes: int) -> Opened:
 
 
 def _lock(path: Path) -> IO[bytes]:
-    file = open(f"{path}.lock", "ab")  # noqa: SIM115 (it stays open as long as the store)
+    file = open(f"{path}.lock", "ab", opener=opener)  # noqa: SIM115 (it stays open as long as the store)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -100,6 +102,7 @@ def _make(path: Path, broker: str) -> None:
     fresh = path.with_name(path.name + ".new")
     for suffix in _SUFFIXES:
         Path(f"{fresh}{suffix}").unlink(missing_ok=True)
+    open(fresh, "xb", opener=opener).close()  # SQLite gives its other files the permissions of this one
     connection = sqlite3.connect(fresh, isolation_level=None)
     try:
         connection.execute(f"PRAGMA page_size={PAGE}")

@@ -47,7 +47,7 @@ class _Nowhere:
 
 
 def warm_up() -> None:
-    """Compile what a broker uses, or load it from the cache: a minute the first time, seconds after.
+    """Compile what a broker uses, or load it from the cache: one to two minutes the first time, seconds after.
 
     Once a process, before its first broker handles anything: it may run in another thread, and kernels write to
     buffers that all brokers of a process share.

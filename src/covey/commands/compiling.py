@@ -22,7 +22,7 @@ PARTS: Final[Mapping[str, str]] = {
 
 
 def compile_all(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Compile everything that is compiled, or see that it was: a minute once, seconds after that.
+    """Compile everything that is compiled, or see that it was: one to two minutes once, seconds after that.
 
     It is kept in ~/.cache/covey (or XDG_CACHE_HOME). Otherwise whoever comes first waits for it: the first broker, the
     first plan.

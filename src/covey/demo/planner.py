@@ -2,9 +2,9 @@
 
     python -m covey.demo.planner DIRECTORY
 
-Where nothing is compiled yet, others take a minute for it. Meanwhile this one rehearses: it plans a small network, for
-which it compiles what only planning needs, and Java gets to know its work. Then each line on its standard input,
-{"input_dir": …}, is a plan to make. What it says are lines of JSON, too:
+Where nothing is compiled yet, others take one to two minutes for it. Meanwhile this one rehearses: it plans a small
+network, for which it compiles what only planning needs, and Java gets to know its work. Then each line on its standard
+input, {"input_dir": …}, is a plan to make. What it says are lines of JSON, too:
 
     {"says": …}        what it does
     {"ready": true}    it can begin

@@ -44,7 +44,7 @@ def play(settings: Settings, keep: Path | None = None) -> Findings:
         planner = Planner(directory / "spark")
         brokers = Brokers(directory / "brokers")
         try:
-            words = "compiling what brokers need, a minute the first time; meanwhile Spark starts"
+            words = "compiling what brokers need, one to two minutes the first time; meanwhile Spark starts"
             with teller.act("compile", words):
                 warm_up()
             rows = burst.rows()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
@@ -24,7 +25,7 @@ from llvmlite import ir
 from numba.core.cgutils import raw_memcpy
 from numpy.typing import NDArray
 
-from covey.matching.kept_code import KeptCode
+from covey.matching.kept_code import KeptCode, is_ours
 
 KEPT_STATES = 8
 
@@ -52,6 +53,14 @@ def _cache_directory(package: Path) -> Path | None:
     path /= digest.hexdigest()[:16]
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_ours(path.stat()):
+            warnings.warn(
+                f"{path} belongs to another user or can be written by others: compiled code is not kept there "
+                "(hint: chmod 700, or another XDG_CACHE_HOME)",
+                RuntimeWarning,
+                stacklevel=1,
+            )
+            return None
         os.utime(path)
         _forget_old(path.parent)
     except OSError:

@@ -7,7 +7,8 @@ sources are at. Here there is no index: a file's name is a digest of the key tha
 processor, bytecode) and of the versions of numba and Python, its content repeats that key under a checksum, and it
 appears whole or not at all. So processes never wait for each other, and the worst that two of them do is the same work.
 
-Whoever writes this directory can run code as its user, as is true of every cache of code.
+Whoever writes these files can run code as the user who loads them. So a directory and a file are used only if they
+belong to this user or to root and nobody else may write to them (`is_ours`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import stat
 import sys
 import tempfile
 from collections.abc import Callable
@@ -27,6 +29,11 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
 _CHECKSUM = hashlib.sha256().digest_size
+
+
+def is_ours(status: os.stat_result) -> bool:
+    """Return whether what has this status can only have been written by this user or by root."""
+    return status.st_uid in (os.geteuid(), 0) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 class _Results(CompileResultCacheImpl):
@@ -64,9 +71,13 @@ class _Files:
         return self._directory / f"{self._name}.{hashlib.sha256(repr(all_of_it).encode()).hexdigest()[:32]}"
 
     def load(self, key: Any) -> Any:
-        """Return what was saved under this key, None if nothing was or it is damaged: then it is compiled again."""
+        """Return what was saved under this key. None if nothing was, if it is damaged, or if others could have written
+        it: then it is compiled again."""
         try:
-            content = self.path(key).read_bytes()
+            with self.path(key).open("rb") as file:
+                if not is_ours(os.fstat(file.fileno())):
+                    return None
+                content = file.read()
         except OSError:
             return None
         checksum, code = content[:_CHECKSUM], content[_CHECKSUM:]

@@ -15,6 +15,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from covey.extras import require
+
 if TYPE_CHECKING:
     from covey.pipeline.aggregation import aggregation as aggregation
     from covey.pipeline.blocks import blocks as blocks
@@ -88,6 +90,7 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'covey.pipeline' has no attribute {name!r}")
+    require("spark", f"covey.pipeline.{name}")
     value = getattr(import_module(f"covey.pipeline.{home}"), name)
     globals()[name] = value
     return value

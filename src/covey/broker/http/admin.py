@@ -134,7 +134,9 @@ class Admin:
             # Bytes that are not UTF-8 come as surrogates.
             digest = sha256(given.encode("utf-8", "surrogateescape")).digest()
             if not hmac.compare_digest(digest, self._token):
-                return _answer({"error": "the admin pages of this broker want a token"}, 401)
+                answer = _answer({"error": "the admin pages of this broker want a token"}, 401)
+                answer.headers["WWW-Authenticate"] = 'Bearer realm="covey admin"'
+                return answer
         try:
             return await handler(request)
         except CoveyError as error:
@@ -148,10 +150,10 @@ class Admin:
         return _answer({"healthy": True, "broker": self._sight.name})
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        ready = self._sight.ready()
+        found = self._sight.ready()
         wants_links = request.query.get("links", "") not in ("", "0", "false")
-        good = ready["ready"] and not (wants_links and ready["links_missing"])
-        return _answer(ready, 200 if good else 503)
+        ready = found["ready"] and not (wants_links and found["links_missing"])
+        return _answer({**found, "ready": ready}, 200 if ready else 503)
 
     async def _varz(self, request: web.Request) -> web.Response:
         return _answer(self._sight.varz())

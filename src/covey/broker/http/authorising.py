@@ -41,6 +41,10 @@ def credentials_of(header: str) -> Credentials:
     kind, _, value = header.partition(" ")
     if not header:
         return Credentials()
+    try:
+        header.encode()
+    except UnicodeEncodeError:  # aiohttp hands such bytes on as surrogates
+        raise AccessError("the header Authorization is not UTF-8") from None
     if kind.lower() == "bearer" and value.strip():
         return Credentials(token=value.strip())
     if kind.lower() == "basic":

@@ -31,6 +31,7 @@ Authorise = Callable[[web.Request], Awaitable[Permissions]]
 
 PROBLEM: Final = "application/problem+json"
 STREAM: Final = "text/event-stream"
+CHALLENGE: Final = 'Bearer realm="covey", Basic realm="covey", charset="UTF-8"'
 MAX_PUBLISHERS: Final = 100  # permissions for which a client is kept
 # Every CloudEvent matches it, so that none is flooded through the network.
 ADVERTISED: Final = parse(f"specversion = '{cloudevents.VERSION}'")
@@ -195,7 +196,7 @@ async def _problems(
     try:
         return await handler(request)
     except _Problem as problem:
-        headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else None
+        headers = {"WWW-Authenticate": CHALLENGE} if problem.status == 401 else None
         return answer(status=problem.status, body=problem_line(problem.status, str(problem)), headers=headers)
     except CoveyError as error:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
