@@ -20,6 +20,8 @@ hint. A broken invariant of our own is an assertion, never one of these.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 EXCERPT_LENGTH = 60
 
 
@@ -92,7 +94,15 @@ class LinkError(CoveyError):
 
 
 class RefusedError(CoveyError):
-    """A broker understood a wish and does not grant it."""
+    """A broker understood a wish and does not grant it.
+
+    `refusals` has the reason for each event that was refused, by its number: a client counts what it publishes from 1.
+    It is empty if the wish was another one.
+    """
+
+    def __init__(self, reason: str, refusals: Mapping[int, str] | None = None) -> None:
+        super().__init__(reason)
+        self.refusals = refusals or {}
 
 
 class TimedOutError(CoveyError, TimeoutError):

@@ -36,7 +36,14 @@ from covey.wire.events import (
 )
 from covey.wire.frames import Kind, Splitter, frame, framed
 from covey.wire.lanes import Verdict
-from covey.wire.messages import AdvertiseRequest, SubscribeRequest, encode
+from covey.wire.messages import (
+    AdvertiseRequest,
+    FlushRequest,
+    Reply,
+    SubscribeRequest,
+    decode_reply,
+    encode,
+)
 from covey.wire.splitting import FastSplitter
 
 # A star with a long arm, and a link that only planned trees use.
@@ -287,11 +294,7 @@ def test_an_event_for_more_subscriptions_than_a_frame_can_name() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        encode_event(b"\x81\xa1n\xc1", b"", family=ATTRIBUTES, publisher=1, number=9),
-        encode_event(b"\x81\xa1\xff\x01", b"", family=ATTRIBUTES, publisher=1, number=9),
-        encode_event(b"\xc1", b"", family=KEYWORDS, publisher=1, number=9),
-        encode_event(b"<n", b"", family=XPATH, publisher=1, number=9),
-        encode_event(b"", b"", family=3, publisher=1, number=9),
+        encode_event(b"<n", b"", family=XPATH, publisher=2, number=9),
         encode_event(pack({"n": 5}), b"", family=ATTRIBUTES, publisher=2, number=9),
         encode_event(pack({"n": 5}), b"", family=ATTRIBUTES, publisher=1, number=9)[:-1],
         encode_event(pack({"n": 5}), b"", family=ATTRIBUTES, publisher=1, number=9, notes=b"\xc1"),
@@ -309,6 +312,80 @@ def test_what_comes_before_a_bad_event_is_delivered(bad: bytes) -> None:
         heard.append(network.heard())
     assert heard[0] == heard[1]
     assert heard[0]["counted"][3][1] == 8
+
+
+NO_EVENTS = [
+    (ATTRIBUTES, b"\x81\xa1n\xc1", "no packed event"),
+    (ATTRIBUTES, b"\x81\xa1\xff\x01", "no packed event"),
+    (ATTRIBUTES, b"\x81\xa1n\xa1\xff", "no packed event"),
+    (ATTRIBUTES, b"\x81\x01\x02", "no packed event"),
+    (ATTRIBUTES, pack({"n": []}), "'n' is of the type list"),
+    (ATTRIBUTES, msgspec.msgpack.encode({"n": [1, {}]}), "'n' is of the type list"),
+    (ATTRIBUTES, msgspec.msgpack.encode({"m": 5, "n": b"x"}), "'n' is of the type bytes"),
+    (ATTRIBUTES, msgspec.msgpack.encode({"n": float("nan")}), "'n' is not a number"),
+    (ATTRIBUTES, b"\x81\xa1n\xd6\xff\x00\x00\x00\x00", "'n' is of the type datetime"),
+    (ATTRIBUTES, msgspec.msgpack.encode({"n": {"m": {1: 2}}}), "the name 1 in 'n.m'"),
+    (ATTRIBUTES, b"\x81\xa1n" * 40 + b"\x05", "deeper than 32"),
+    (ATTRIBUTES, b"\x81\xa1n" * 40_000 + b"\x05", "recursion"),
+    (KEYWORDS, b"\xc1", "no words"),
+    (KEYWORDS, b"\x91\x01", "no words"),
+    (XPATH, b"<n", "not well-formed"),
+    (3, b"", "no family 3"),
+]
+
+
+@pytest.mark.parametrize(("family", "content", "said"), NO_EVENTS, ids=range(len(NO_EVENTS)))
+@pytest.mark.parametrize("flags", [0, KEPT])
+def test_an_event_that_is_none_is_refused_alone(family: int, content: bytes, said: str, flags: int) -> None:
+    plan = [("advertise", 1, "n > 1"), ("subscribe", 3, "n > 3")]
+    bad = encode_event(content, b"", family=family, publisher=1, number=9, flags=flags)
+    data = b"".join(event({"n": 5}, 1, n) for n in range(8)) + framed(bad) + event({"n": 6}, 1, 10)
+    heard = []
+    for splitter in (FastSplitter, Splitter):
+        network = prepared("covering", splitter, plan)
+        network.clients[1][2].take()
+        network.say(1, data)
+        (reply,) = [decode_reply(one[1:]) for one in network.feed(network.clients[1][2].take())]
+        assert (reply.request, reply.event) == (0, 9)
+        assert said in reply.error
+        assert "\n" not in reply.error
+        assert len(reply.error) < 300
+        heard.append(network.heard())
+    assert heard[0] == heard[1]
+    assert heard[0]["counted"][1] == (10, 0, 1)
+    assert heard[0]["counted"][3][1] == 9
+
+
+@pytest.mark.parametrize("flags", [0, KEPT])
+@pytest.mark.parametrize("splitter", [FastSplitter, Splitter])
+def test_an_event_of_a_neighbour_that_nobody_can_read_ends_there(
+    splitter: type[Splitter], flags: int
+) -> None:
+    network = prepared("covering", splitter, [("advertise", 1, "n > 1"), ("subscribe", 3, "n > 3")])
+    bad = framed(encode_event(b"<n", b"", family=XPATH, publisher=1, number=9, flags=flags))
+    # What another version of a broker has taken is carried on.
+    other = framed(encode_event(pack({"n": 6, "m": []}), b"", family=ATTRIBUTES, publisher=1, number=11))
+    data = b"".join(event({"n": 5}, 1, n) for n in range(8)) + bad + event({"n": 6}, 1, 10) + other
+    exchange = network.exchanges["c"]
+    exchange.from_neighbour(exchange.neighbours["b"], network.feed(data))
+    assert exchange.counters["unreadable_events"] == 1
+    assert network.clients[3][1].delivered == 10
+    told = [one[0] for one in network.feed(network.wires["c", "b"].take())]
+    assert told == ([Kind.TAKEN] if flags else [])  # lest it is sent again for ever
+
+
+def test_a_flush_of_one_broker_needs_no_other() -> None:
+    network = prepared("covering", Splitter, [("subscribe", 3, "n > 3")])
+    broker, client, wire = network.clients[1]
+    wire.take()
+    answers = []
+    for near in (False, True):
+        asking = frame(Kind.REQUEST, encode(FlushRequest(7 + near, near)))
+        network.exchanges[broker].from_client(client, network.feed(asking))
+        answers.append([decode_reply(one[1:]) for one in network.feed(wire.take())])
+    assert answers == [[], [Reply(8)]]
+    network.settle()
+    assert [decode_reply(one[1:]) for one in network.feed(wire.take())] == [Reply(7)]
 
 
 def test_a_strategy_that_answers_many_events_answers_each_of_them() -> None:

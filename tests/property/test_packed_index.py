@@ -175,10 +175,12 @@ def is_utf8(data: bytes) -> bool:
 
 
 def test_what_is_written_in_a_rare_way_does_not_pass() -> None:
-    assert passes(pack({"a": 1, "b": "ü", "c": True, "d": [1], "e": 2**64 - 1, "f": 1e300}))
+    assert passes(pack({"a": 1, "b": "ü", "c": True, "e": 2**64 - 1, "f": 1e300}))
     assert passes(pack({f"n{k}": k for k in range(MOST_NAMES)}))
     assert not passes(pack({f"n{k}": k for k in range(MOST_NAMES + 1)}))
     assert not passes(pack({"a": 2**64}))
+    assert not passes(pack({"a": [1]}))  # and this one cannot be published at all
+    assert not passes(msgspec.msgpack.encode({"a": float("nan")}))
     assert not passes(map_of((b"a", b"\1"), (b"b", b"\1"), (b"a", b"\2")))
     assert not passes(msgspec.msgpack.encode({"a": {"b": 1}}))
     assert not passes(pack({"a": 1}) + b"\0")

@@ -144,6 +144,8 @@ def test_what_cannot_be_published(spark: SparkSession, broker: Running) -> None:
         return str(caught.value)
 
     assert "the column 'x' has the type array<int>, and no attribute has" in write("array(1) as x")
+    assert "the attribute 'x.y' is not a number (NaN)" in write("struct(double('NaN') as y) as x")
+    assert "the attribute 'tags' is of the type list" in write("""'{"tags": [1]}' as content""")
     assert "a content is not a JSON object" in write("'[1]' as content")
     assert "cannot be overwritten" in write("1 as x", "overwrite")
     assert "no broker can be reached at 127.0.0.1:1" in write("1 as x", url="covey://127.0.0.1:1")

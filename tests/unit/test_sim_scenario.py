@@ -104,6 +104,10 @@ def test_what_is_written_out_reads_as_the_same_scenario() -> None:
         (('broker = "c"', 'broker = "z"'), ["[[actions]] 1: broker", "a broker of the topology", "'z'"]),
         (("event = { price = 12 }", "event = 12"), ["[[actions]] 2: event", "a table of attributes", "12"]),
         (("event = { price = 12 }", "event = { price = 2020-01-01 }"), ["[[actions]] 2: event", "date"]),
+        (
+            ("event = { price = 12 }", "event = { a = { b = [1] } }"),
+            ["[[actions]] 2: event", "'a.b'", "list"],
+        ),
         (('op = "publish"', 'op = "unsubscribe"\nname = "bob"'), ["[[actions]] 2"]),
         (("at_s = 1.0", "at_s = nan"), ["at_s", "a number from 0 up", "nan"]),
         (("at_s = 1.0", 'at_s = "soon"'), ["at_s", "'soon'"]),

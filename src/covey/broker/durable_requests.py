@@ -28,17 +28,10 @@ log = logging.getLogger("covey.broker")
 NO_STORE = "this broker keeps nothing (hint: it needs a data_dir)"
 
 
-def confirm_without_store(peer: Client | Neighbour, envelope: Envelope) -> None:
-    """Answer a confirmed event at a broker that has no store.
-
-    A client is refused. A neighbour need not keep the event for a broker that could never say that it has it: from here
-    on it goes at most once.
-    """
-    if isinstance(peer, Client):
-        peer.refuse(envelope.number, NO_STORE)
-    else:
-        for body in encode_taken([(envelope.publisher, envelope.number)]):
-            peer.outlet.send(Kind.TAKEN, body)
+def confirm_unkept(neighbour: Neighbour, envelope: Envelope) -> None:
+    """Tell a neighbour that it need not keep a confirmed event for us any longer, though we have not kept it either."""
+    for body in encode_taken([(envelope.publisher, envelope.number)]):
+        neighbour.outlet.send(Kind.TAKEN, body)
 
 
 def subscribe(

@@ -2,7 +2,8 @@
 
 It reads what clients and neighbours say, gives it to the router, and carries out what the router answers, all of it at
 once and in order. It knows no clock and no sockets: time is an argument, and a link is an `Outlet`. What a peer may not
-say is a ProtocolError, upon which the caller ends that peer's link.
+say is a ProtocolError, upon which the caller ends that peer's link. An event that nobody can read, or that nobody may
+publish, is refused alone.
 
 Events are handled here, one by one, or many at once by `flow`. What clients ask for is in `requests`, what neighbours'
 routers say and what becomes of their links in `neighbour_links`.
@@ -10,6 +11,7 @@ routers say and what becomes of their links in `neighbour_links`.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -17,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from covey.broker.durable import Durable
-from covey.broker.durable_requests import confirm_without_store
+from covey.broker.durable_requests import NO_STORE, confirm_unkept
 from covey.broker.durable_site import SURE
 from covey.broker.durable_subscriptions import LINK
 from covey.broker.epochs import Epochs, Outputs
@@ -27,6 +29,7 @@ from covey.broker.peers import Client, Neighbour
 from covey.broker.plans import OWN, Plans
 from covey.broker.requests import Limits, Requests
 from covey.broker.sampling import Sampler
+from covey.core.content import check_content
 from covey.errors import EventError, ProtocolError
 from covey.routing.messages import Congestion, Echo, Key, Link, LinkDown, LinkUp, Message
 from covey.routing.outputs import Deliver, Output
@@ -37,6 +40,8 @@ from covey.wire.frames import Kind, framed
 from covey.wire.messages import decode_request
 from covey.wire.plans import PlanState
 from covey.wire.splitting import Frames, runs
+
+log = logging.getLogger("covey.broker")
 
 
 class Exchange:
@@ -173,6 +178,8 @@ class Exchange:
         """Handle one event; `flow` does the same with many at once, and leaves here what it cannot."""
         envelope = envelope_of(one)
         if client is not None:
+            if envelope.publisher != client.number:
+                raise ProtocolError("an event has another publisher than the client that sends it")
             client.published += 1
         else:
             neighbour = self.links.neighbours.get(source)
@@ -183,11 +190,12 @@ class Exchange:
             neighbour.received += 1
         try:
             publish = publish_of(one, envelope)
+            if client is not None:
+                check_content(publish.event.content)
         except EventError as error:
-            raise ProtocolError(f"an event cannot be read: {error}") from None
+            self._unreadable(envelope, source, client, error)
+            return
         if client is not None:
-            if envelope.publisher != client.number:
-                raise ProtocolError("an event has another publisher than the client that sends it")
             allowed = client.permissions.publish
             if allowed is not None and not allowed.matches(publish.event):
                 client.refuse(envelope.number, f"{client.permissions.name} may not publish this event")
@@ -200,9 +208,11 @@ class Exchange:
             if self.durable is not None:
                 self.durable.arrived(one, envelope, publish, source)
                 return
-            confirm_without_store(client or self.links.neighbours[source], envelope)
             if client is not None:
+                client.refuse(envelope.number, NO_STORE)
                 return
+            # Here is no store: from here on it goes at most once.
+            confirm_unkept(self.links.neighbours[source], envelope)
         epoch = envelope.epoch if client is None else self.epochs.current
         router = self.epochs.routers[epoch]
         is_sampled = self.sampler is not None and self.sampler.takes(envelope.publisher, envelope.number)
@@ -211,6 +221,18 @@ class Exchange:
         if distance is not None:
             self._sample(outputs, envelope, distance)
         self.carry_out(outputs, epoch, one, envelope)
+
+    def _unreadable(self, envelope: Envelope, source: Link, client: Client | None, error: EventError) -> None:
+        """Leave an event alone that is none, and nothing else: the frames around it are as they should be."""
+        if client is not None:
+            client.refuse(envelope.number, f"this is no event: {error}")
+            return
+        # The client's broker should have refused it. Nobody can tell whom it is for: it ends here.
+        if not self.counters["unreadable_events"]:
+            log.warning("%s sends events that cannot be read, the first one: %s", source, error)
+        self.counters["unreadable_events"] += 1
+        if envelope.flags & KEPT:
+            confirm_unkept(self.links.neighbours[source], envelope)
 
     def _sample(self, outputs: Sequence[Output], envelope: Envelope, distance: float) -> None:
         assert self.sampler is not None, "it has taken the event"

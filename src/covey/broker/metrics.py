@@ -182,8 +182,15 @@ METRICS: Final = (
         "covey_events_refused_total",
         COUNTER,
         (),
-        "Requests and events that were refused because permissions do not allow them.",
+        "Requests and events of clients that were refused.",
         _total("events_refused"),
+    ),
+    Metric(
+        "covey_events_unreadable_total",
+        COUNTER,
+        (),
+        "Events of neighbours that were dropped because their content cannot be read.",
+        _total("events_unreadable"),
     ),
     Metric(
         "covey_events_dropped_total",

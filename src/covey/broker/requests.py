@@ -140,6 +140,9 @@ class Requests:
     # -- flushes ---------------------------------------------------------------------------------------------
 
     def _flush(self, client: Client, request: FlushRequest) -> None:
+        if request.near:
+            _reply(client, request.request)
+            return
         probe = f"{client.link}?{request.request:x}"
         client.flushes[probe] = request.request
         exchange = self._exchange

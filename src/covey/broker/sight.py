@@ -114,6 +114,7 @@ class Sight:
             "events_delivered": clients["delivered"],
             "events_refused": clients["refused"],
             "events_dropped": clients["dropped"] + sum(one["dropped"] for one in neighbours.values()),
+            "events_unreadable": self.counters()["unreadable_events"],
             "events_unadvertised": self.counters()["unadvertised_events"],
             "duplicates_suppressed": self.counters()["duplicates_suppressed"],
             "connections": tally.connections,

@@ -28,7 +28,7 @@ from covey.client.session import Session
 from covey.client.subscription import Callback, Subscription
 from covey.core.families import DEFAULT_LANGUAGE
 from covey.core.filter import Filter
-from covey.errors import ConfigError, LinkError, TimedOutError
+from covey.errors import ConfigError, EventError, LinkError, TimedOutError
 from covey.wire.messages import MAX_NAME, FlushRequest
 
 MOST_UNCONFIRMED: Final = 10_000  # events of one `publish_many` that wait for the broker's disk at a time
@@ -119,7 +119,10 @@ class Client:
 
         Without `confirm` it is on its way when this returns, and arrives at most once. With it the first broker has it
         on disk: it is sent until then, and arrives at least once. TimedOutError if that takes too long: it may arrive
-        nevertheless. EventError for what is no event or too large, LinkError if there is no link and no room to wait.
+        nevertheless. RefusedError if the broker does not take it; without `confirm`, `on_error` is told of that.
+
+        EventError, naming the attribute, for what cannot be carried, and for what is too large: nothing is sent.
+        LinkError if there is no link and no room to wait.
         """
         if confirm:
             await self._confirmed([(content, data)], timeout_s)
@@ -131,7 +134,8 @@ class Client:
     ) -> int:
         """Publish events, each content, (content, data) or a covey.Event; return how many. As `publish`, but faster.
 
-        The first that is no event ends it; those before it are published.
+        The first that is no event ends it; those before it are published, and confirmed where that is asked for.
+        RefusedError says which were refused (`refusals`), once all others are confirmed.
         """
         if not confirm:
             count = _Counter(events)
@@ -148,16 +152,24 @@ class Client:
 
     async def _confirmed(self, events: list[Any], timeout_s: float | None) -> int:
         batch = Batch()
+        problem: EventError | None = None
         limit_s = self._session.options.timeout_s if timeout_s is None else timeout_s
         try:
             async with asyncio.timeout(limit_s):
-                for _ in self._outgoing.put_all(events, batch):
-                    await self._outgoing.room()
+                try:
+                    for _ in self._outgoing.put_all(events, batch):
+                        await self._outgoing.room()
+                except EventError as error:
+                    problem = error  # those before it are on their way
+                batch.complete()
                 await batch.done
         except TimeoutError:
             raise TimedOutError(f"{batch.left:,} events are not confirmed within {limit_s:g} s") from None
         finally:
             self._outgoing.forget(batch)
+        if problem is not None:
+            raise problem
+        batch.raise_refusals(len(events))
         return len(events)
 
     async def advertise(self, filter: Filter | str, language: str = DEFAULT_LANGUAGE) -> int:
@@ -204,12 +216,14 @@ class Client:
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
-    async def flush(self, timeout_s: float | None = None) -> None:
+    async def flush(self, timeout_s: float | None = None, *, near: bool = False) -> None:
         """Return once everything said before is in force in the whole network, and everything published is on its way.
 
-        TimedOutError if that takes too long, as it does while a broker on the way is down.
+        TimedOutError if that takes too long, as it does while a broker on the way is down. With `near` it is enough
+        that this client's broker has handled everything. Either way `on_error` has been told of the events that the
+        broker refused before.
         """
-        await self._session.ask(FlushRequest, timeout_s)
+        await self._session.ask(lambda number: FlushRequest(number, near), timeout_s)
 
     async def _until(self, is_true: Callable[[], bool], timeout_s: float | None, what: str) -> None:
         await self._session.until(is_true, timeout_s, what)

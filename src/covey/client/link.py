@@ -185,7 +185,8 @@ class Link:
             self.connection.abort(reason)
 
     def _answered(self, reply: Reply) -> None:
-        error = RefusedError(reply.error) if reply.error else None
+        refusals = {reply.event: reply.error} if reply.event else {}
+        error = RefusedError(reply.error, refusals) if reply.error else None
         waiting = self._requests.pop(reply.request, None)
         if waiting is None or waiting.done():
             if error is not None:

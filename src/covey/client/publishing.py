@@ -14,8 +14,9 @@ from struct import Struct
 from typing import Any, Final, NoReturn
 
 from covey.client.link import Link
+from covey.core.content import published_payload
 from covey.core.event import Event
-from covey.core.packing import pack
+from covey.core.packing import pack_published
 from covey.errors import CoveyError, EventError, LinkError, RefusedError
 from covey.wire.events import ATTRIBUTES, ENVELOPE, FAMILY_SHIFT, KEPT, encode_content
 from covey.wire.frames import LENGTH, MAX_FRAME, Kind
@@ -31,13 +32,41 @@ assert LENGTH.size + ENVELOPE.size == _HEAD.size
 
 
 class Batch:
-    """Events that somebody waits for together."""
+    """Events that somebody waits for together: until `complete` was said, and each is confirmed or refused."""
 
-    __slots__ = ("done", "left")
+    __slots__ = ("_is_complete", "done", "left", "refusals")
 
     def __init__(self) -> None:
         self.left = 0
+        self.refusals: dict[int, CoveyError] = {}  # by the events' numbers
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_complete = False
+
+    def complete(self) -> None:
+        """No event is added any more. Those before may all have been confirmed."""
+        self._is_complete = True
+        self._look()
+
+    def settled(self) -> None:
+        """One of the events is confirmed or refused."""
+        self.left -= 1
+        self._look()
+
+    def _look(self) -> None:
+        if self.left == 0 and self._is_complete and not self.done.done():
+            self.done.set_result(None)
+
+    def raise_refusals(self, total: int) -> None:
+        """Raise why events were refused, if any was."""
+        if not self.refusals:
+            return
+        first = next(iter(self.refusals.values()))
+        if total == 1:
+            raise first
+        reasons = {number: str(error) for number, error in self.refusals.items()}
+        raise RefusedError(
+            f"{len(reasons):,} of {total:,} events are refused, the first one: {first}", reasons
+        )
 
 
 class Outgoing:
@@ -64,18 +93,20 @@ class Outgoing:
     def put(self, content: Any, data: bytes, batch: Batch | None = None) -> bool:
         """Take an event; return whether the publisher should wait (`room`) before the next one.
 
-        EventError if it is none or too large, LinkError if there is no link and no room for it.
+        EventError if it cannot be carried or is too large, LinkError if there is no link and no room for it.
         """
         if type(content) is dict:  # as most are
-            return self.put_packed(ATTRIBUTES, pack(content), data, batch)
+            return self.put_packed(ATTRIBUTES, pack_published(content), data, batch)
         family, packed = encode_content(content)
         return self.put_packed(family, packed, data, batch)
 
     def put_packed(self, family: int, packed: bytes, data: bytes, batch: Batch | None = None) -> bool:
         """Take an event whose content is packed already; as `put`."""
+        if type(data) is not bytes:
+            data = published_payload(data)
         length = _HEAD.size - 4 + len(packed) + len(data)
         if length > self._max_frame:
-            raise EventError(f"an event of {length:,} bytes; the broker takes {self._max_frame:,}")
+            self.check_size(packed, data)
         if self._link is None or self.refusal is not None:
             self._make_sure_of_room(length)
         self._number = number = self._number + 1
@@ -94,6 +125,12 @@ class Outgoing:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._flush_soon)
         return self.is_full
+
+    def check_size(self, packed: bytes, data: bytes) -> None:
+        """Raise EventError for an event that the broker to which there is, or was last, a link does not take."""
+        length = _HEAD.size - 4 + len(packed) + len(data)
+        if length > self._max_frame:
+            raise EventError(f"an event of {length:,} bytes; the broker takes {self._max_frame:,}")
 
     def put_all(self, events: Iterable[Any], batch: Batch | None) -> Iterable[None]:
         """Take events, each content, (content, data) or Event; stop whenever the publisher should wait."""
@@ -159,19 +196,38 @@ class Outgoing:
         """How many events have not been handed to a link."""
         return len(self._frames)
 
-    def link_up(self, link: Link) -> None:
-        """There is a link: send what is not confirmed, and what has waited, with our number on it."""
+    def link_up(self, link: Link) -> list[EventError]:
+        """There is a link: send what is not confirmed, and what has waited, with our number on it.
+
+        Return what is wrong with those that this broker does not take and nobody waits for.
+        """
+        self._max_frame = link.max_frame or MAX_FRAME
         again = [frame for number, (frame, _) in self._unconfirmed.items() if number <= self._sent_number]
         publisher = _PUBLISHER.pack(link.number)
+        refused: list[EventError] = []
+        frames = self._within_bounds([*again, *self._frames], refused)
         self._frames = [
-            b"".join((frame[:_PUBLISHER_AT], publisher, frame[_PUBLISHER_AT + 8 :]))
-            for frame in (*again, *self._frames)
+            b"".join((frame[:_PUBLISHER_AT], publisher, frame[_PUBLISHER_AT + 8 :])) for frame in frames
         ]
         self._publisher = link.number
-        self._max_frame = link.max_frame or MAX_FRAME
         self._link = link
         self.is_full = False
         self.flush()
+        return refused
+
+    def _within_bounds(self, frames: list[bytes], refused: list[EventError]) -> list[bytes]:
+        """Return the frames that the broker takes: it would end the link for one that is too long."""
+        longest = self._max_frame + LENGTH.size
+        for frame in frames:
+            if len(frame) > longest:
+                number = _HEAD.unpack_from(frame)[6]
+                problem = (
+                    f"an event of {len(frame) - LENGTH.size:,} bytes waited for a link; this broker takes"
+                )
+                error = EventError(f"{problem} {self._max_frame:,}")
+                if not self.refused(number, error):
+                    refused.append(error)
+        return [frame for frame in frames if len(frame) <= longest]
 
     def link_down(self) -> None:
         """There is no link: from now on events wait here."""
@@ -184,18 +240,15 @@ class Outgoing:
         """The broker has an event on disk."""
         found = self._unconfirmed.pop(number, None) if publisher == self._publisher else None
         if found is not None:
-            batch = found[1]
-            batch.left -= 1
-            if batch.left == 0 and not batch.done.done():
-                batch.done.set_result(None)
+            found[1].settled()
 
-    def refused(self, number: int, error: RefusedError) -> bool:
+    def refused(self, number: int, error: CoveyError) -> bool:
         """The broker does not take an event; return whether somebody waits for it."""
         found = self._unconfirmed.pop(number, None)
         if found is None:
             return False
-        if not found[1].done.done():
-            found[1].done.set_exception(error)
+        found[1].refusals[number] = error
+        found[1].settled()
         return True
 
     def forget(self, batch: Batch) -> None:

@@ -138,7 +138,8 @@ class Session:
         restored = self.interests.restore(link)
         self.link, self.broker = link, link.broker
         self.acknowledgements.flush()
-        self.outgoing.link_up(link)
+        for error in self.outgoing.link_up(link):
+            self.hooks.error(error)
         self._wake()
         return restored
 

@@ -23,6 +23,7 @@ from covey.client.address import DEFAULT_URL
 from covey.client.calls import Calls
 from covey.client.client import Client, connect
 from covey.client.sync_subscription import SyncReceived, SyncSubscription
+from covey.core.content import published_payload
 from covey.core.event import Event
 from covey.core.families import DEFAULT_LANGUAGE
 from covey.core.filter import Filter
@@ -114,7 +115,7 @@ class SyncClient:
             self._call(lambda: self._inner.publish(content, data, confirm=True, timeout_s=timeout_s))
             return
         self._inner._session.check()
-        self._hand_over(*encode_content(content), data)
+        self._hand_over(content, data)
 
     def publish_many(
         self, events: Iterable[Any], *, confirm: bool = False, timeout_s: float | None = None
@@ -127,11 +128,14 @@ class SyncClient:
         count = 0
         for event in events:
             content, data = _parts(event)
-            self._hand_over(*encode_content(content), data)
+            self._hand_over(content, data)
             count += 1
         return count
 
-    def _hand_over(self, family: int, packed: bytes, data: bytes) -> None:
+    def _hand_over(self, content: Any, data: bytes) -> None:
+        family, packed = encode_content(content)
+        data = published_payload(data)
+        self._inner._outgoing.check_size(packed, data)
         self._handing.append((family, packed, data))
         if not self._is_handing:
             self._is_handing = True
@@ -168,9 +172,9 @@ class SyncClient:
         """Take back an advertisement."""
         self._call(lambda: self._inner.unadvertise(advertisement))
 
-    def flush(self, timeout_s: float | None = None) -> None:
+    def flush(self, timeout_s: float | None = None, *, near: bool = False) -> None:
         """Return once everything said before is in force in the whole network; see `Client.flush`."""
-        self._call(lambda: self._inner.flush(timeout_s))
+        self._call(lambda: self._inner.flush(timeout_s, near=near))
 
     # -- subscribing -----------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ An event's content is one of three kinds, each judged by one family of filters:
 
 Names of nested mappings join with dots: the event above has the attributes `symbol` and `quote.price`. A name
 that contains a dot itself wins over a nested one. None is the same as absence. A value that is neither number,
-string nor boolean (a list, NaN) is present and equal to nothing. The payload is carried, never looked at.
+string nor boolean (a list, NaN) is present and equal to nothing for filters, and refused when it is published
+(`core/content.py`). The payload is carried, never looked at.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ from random import Random
 from typing import Any
 
 import covey.strategies  # noqa: F401 (registers them)
+from covey.core.content import check_content
+from covey.core.event import content_of
 from covey.core.families import parse
 from covey.core.filter import Filter
 from covey.errors import ConfigError
@@ -154,8 +156,14 @@ class Network:
         """
         self.clients.move(subscription, broker, exact=exact)
 
-    def publish(self, broker: str, event: Any, *, client: str | None = None) -> str:
-        """Publish an event, for a producer at the broker; return the event's id."""
+    def publish(self, broker: str, event: Any, *, client: str | None = None, check: bool = True) -> str:
+        """Publish an event, for a producer at the broker; return the event's id.
+
+        EventError, naming the attribute, for what a live network does not carry. Without `check` it is taken as it is:
+        events of tables may have values that are neither numbers, strings nor booleans.
+        """
+        if check:
+            check_content(content_of(event))
         id = self.clients.publish(broker, event, client)
         self._ledger.publish(id, event, self.engine.now_s)
         self.counters["published_events"] += 1

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+from covey.core.content import check_content
 from covey.core.families import DEFAULT_LANGUAGE, LANGUAGES, parse
 from covey.core.xpath.document import Document
 from covey.errors import CoveyError
@@ -112,6 +113,11 @@ def _are_words(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
+def _carried(event: dict[str, Any]) -> dict[str, Any]:
+    check_content(event)
+    return event
+
+
 _READERS: dict[str, Callable[[Section], tuple[str, str, Any]]] = {
     "advertise": _appears,
     "unadvertise": _goes,
@@ -122,7 +128,7 @@ _READERS: dict[str, Callable[[Section], tuple[str, str, Any]]] = {
 }
 
 _EVENTS: dict[str, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]] = {
-    "attributes": ("a table of attributes", lambda value: isinstance(value, dict), lambda value: value),
+    "attributes": ("a table of attributes", lambda value: isinstance(value, dict), _carried),
     "xpath": ("a text of XML", lambda value: isinstance(value, str), Document.parse),
     "keywords": ("a list of words", _are_words, frozenset),
 }

@@ -13,14 +13,15 @@ they are, and nobody needs to decode them to pass them on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from covey.core.content import no_content, published_document, published_words
 from covey.core.event import Event
-from covey.core.packing import pack, unpack
+from covey.core.packing import pack_published, unpack
 from covey.core.xpath.document import Document
 from covey.errors import EventError, ProtocolError
 from covey.routing.messages import Publish
@@ -67,21 +68,16 @@ class Envelope(NamedTuple):
 
 
 def encode_content(content: Any) -> tuple[int, bytes]:
-    """Return the family of filters that judges the content, and its bytes; EventError if it is no content."""
+    """Return the family of filters that judges the content, and its bytes; EventError if it cannot be published."""
+    if type(content) is dict or isinstance(content, Mapping):  # as most are: the first is asked sooner
+        return ATTRIBUTES, pack_published(content)
     if isinstance(content, (set, frozenset)):
-        return KEYWORDS, _encode(sorted(content))
+        return KEYWORDS, _encode(published_words(content))
+    if isinstance(content, (str, bytes)):
+        return XPATH, published_document(content)
     if isinstance(content, Document):
         raise EventError("a parsed document cannot travel (hint: publish its text)")
-    if isinstance(content, str):
-        return XPATH, content.encode()
-    if isinstance(content, bytes):
-        return XPATH, content
-    try:
-        return ATTRIBUTES, pack(content)
-    except (AttributeError, TypeError):
-        raise EventError(
-            f"an event is a mapping, a set of words or XML, not {type(content).__name__}"
-        ) from None
+    raise no_content(content)
 
 
 def decode_content(family: int, data: bytes) -> Any:

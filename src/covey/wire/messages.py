@@ -109,9 +109,13 @@ class UnadvertiseRequest(msgspec.Struct, frozen=True, tag="unadvertise", array_l
 
 
 class FlushRequest(msgspec.Struct, frozen=True, tag="flush", array_like=True):
-    """Answer once everything the client has said before is in force in the whole network."""
+    """Answer once everything the client has said before is in force in the whole network.
+
+    With `near`, once this broker has handled it: events that it refuses are refused before the answer.
+    """
 
     request: int
+    near: bool = False
 
 
 class Reply(msgspec.Struct, frozen=True, tag="reply", array_like=True):

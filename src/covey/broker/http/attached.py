@@ -11,11 +11,11 @@ from typing import Final, Protocol
 from covey.broker.exchange import Exchange
 from covey.broker.peers import Client
 from covey.broker.permissions import Permissions
-from covey.errors import LinkError, ProtocolError, RefusedError
+from covey.errors import EventError, LinkError, RefusedError
 from covey.wire.events import KEPT, encode_content, encode_event, link_of
 from covey.wire.frames import Kind, Splitter
 from covey.wire.lanes import Verdict
-from covey.wire.messages import Request, decode_reply, encode
+from covey.wire.messages import FlushRequest, Request, decode_reply, encode
 
 _NAME: Final = Struct("<QQ")
 _LARGEST: Final = 1 << 30  # frames come from the exchange, which has judged them
@@ -47,10 +47,9 @@ class Attached:
         self._ended = ended
         self._splitter = Splitter(_LARGEST)
         self._answers: dict[int, asyncio.Future[None]] = {}
-        self._unconfirmed: dict[int, asyncio.Future[None]] = {}
+        self._published: dict[int, asyncio.Future[None]] = {}
         self._last_request = 0
         self._number = 0
-        self._refused: dict[int, str] = {}
         self._is_open = True
         number = secrets.randbits(63)
         self._client = Client(link_of(number), number, self, permissions)
@@ -72,7 +71,7 @@ class Attached:
             self._is_open = False
             self._exchange.now_s = self._loop.time()
             self._exchange.client_down(self._client.link)
-            for answer in (*self._answers.values(), *self._unconfirmed.values()):
+            for answer in (*self._answers.values(), *self._published.values()):
                 if not answer.done():
                     answer.set_exception(LinkError("the broker ends"))
                     answer.exception()
@@ -90,38 +89,48 @@ class Attached:
     def publish(
         self, events: Iterable[tuple[object, bytes]], most_bytes: int, *, confirm: bool
     ) -> list[asyncio.Future[None]]:
-        """Publish events; the futures are done when they are confirmed, if that is asked for.
+        """Publish events; return a future for each, done when it is handled, or on disk if it is to be confirmed.
 
-        EventError if one is none, or none that the broker takes; then none is published. RefusedError if one is not
-        allowed.
+        A future has RefusedError if the broker does not take its event.
+
+        EventError if one is none, or none that the broker takes; then none is published.
         """
         frames, first = [], self._number + 1
-        for content, payload in events:
+        for number, (content, payload) in enumerate(events, first):
             family, packed = encode_content(content)
-            self._number += 1
+            flags = KEPT if confirm else 0
+            publisher = self._client.number
             frame = encode_event(
-                packed,
-                payload,
-                family=family,
-                publisher=self._client.number,
-                number=self._number,
-                flags=KEPT if confirm else 0,
+                packed, payload, family=family, publisher=publisher, number=number, flags=flags
             )
             if len(frame) > most_bytes:
-                raise ProtocolError(f"an event of {len(frame):,} bytes; the broker takes {most_bytes:,}")
+                raise EventError(f"an event of {len(frame):,} bytes; the broker takes {most_bytes:,}")
             frames.append(frame)
-        confirmed: list[asyncio.Future[None]] = []
-        if confirm:
-            for number in range(first, self._number + 1):
-                future = self._unconfirmed[number] = self._loop.create_future()
-                future.add_done_callback(_look)
-                confirmed.append(future)
-        self._refused.clear()
+        numbers = range(first, first + len(frames))
+        self._number += len(frames)
+        published = [self._loop.create_future() for _ in numbers]
+        for number, future in zip(numbers, published, strict=True):
+            future.add_done_callback(_look)
+            self._published[number] = future
         self._say(frames)
-        for number, error in self._refused.items():
-            if number >= first:
-                raise RefusedError(error)
-        return confirmed
+        if not confirm:
+            # The answer comes when they are handled: at once, unless the network switches to another plan.
+            self.ask(lambda request: FlushRequest(request, near=True)).add_done_callback(
+                lambda _: self._handled(numbers)
+            )
+        return published
+
+    def _handled(self, numbers: range) -> None:
+        for number in numbers:
+            self._settle(number, None)
+
+    def _settle(self, number: int, error: RefusedError | None) -> None:
+        future = self._published.pop(number, None)
+        if future is not None and not future.done():
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
 
     def _say(self, frames: list[bytes]) -> None:
         if not self._is_open:
@@ -136,19 +145,17 @@ class Attached:
         if kind == Kind.REPLY:
             reply = decode_reply(body)
             error = RefusedError(reply.error) if reply.error else None
-            answer = self._answers.pop(reply.request, None) or self._unconfirmed.pop(reply.event, None)
-            if not reply.request and reply.error:
-                self._refused[reply.event] = reply.error
-            if answer is not None and not answer.done():
+            answer = self._answers.pop(reply.request, None)
+            if reply.event:
+                self._settle(reply.event, error)
+            elif answer is not None and not answer.done():
                 if error is None:
                     answer.set_result(None)
                 else:
                     answer.set_exception(error)
         elif kind == Kind.TAKEN:
             for _, number in _NAME.iter_unpack(body[4:]):
-                future = self._unconfirmed.pop(number, None)
-                if future is not None and not future.done():
-                    future.set_result(None)
+                self._settle(number, None)
 
     def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
         """Take deliveries."""

@@ -97,13 +97,13 @@ class Gateway:
         confirm = _flag(request, "confirm")
         events = self._read(request, await self._body(request))
         permissions = await self._permissions(request)  # as they are now that the body is here
-        confirmed = self._publisher(permissions).publish(events, self._max_frame, confirm=confirm)
-        if confirmed:
-            _, late = await asyncio.wait(confirmed, timeout=self._limits.confirm_s)
+        published = self._publisher(permissions).publish(events, self._max_frame, confirm=confirm)
+        if published:
+            _, late = await asyncio.wait(published, timeout=self._limits.confirm_s)
             if late:
-                raise _Problem(504, f"{len(late):,} of {len(events):,} events are not confirmed in time")
-            for future in confirmed:
-                future.result()
+                what = "confirmed" if confirm else "taken"
+                raise _Problem(504, f"{len(late):,} of {len(events):,} events are not {what} in time")
+            _raise_refusals(published)
         answer = {"events": len(events), "confirmed": confirm}
         return web.Response(
             status=200 if confirm else 202, body=msgspec.json.encode(answer), content_type="application/json"
@@ -168,6 +168,18 @@ class Gateway:
         finally:
             attached.close()
             self._streams.discard(stream)
+
+
+def _raise_refusals(published: list[asyncio.Future[None]]) -> None:
+    """Raise what is wrong with the first event that was not taken, and how many of how many there are."""
+    problems = [(at, problem) for at, one in enumerate(published, 1) if (problem := one.exception())]
+    if problems and len(published) > 1:
+        at, problem = problems[0]
+        if isinstance(problem, RefusedError):
+            said = f"{len(problems):,} of {len(published):,} events are refused, the first one, event {at:,}"
+            raise RefusedError(f"{said}: {problem}")
+    if problems:
+        raise problems[0][1]
 
 
 # -- problems ------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 Kernels that match trust what they read: an attribute that comes twice, or a text that is not UTF-8, means to them
 something else than to whoever decodes the event. What comes from strangers is asked here first. An event that does not
 pass need not be wrong: it may only be written in a way that is rare (more than MOST_NAMES attributes, integers beyond
-64 bits, nested maps), and `core.packing.unpack` says what it is.
+64 bits, nested maps), and `core.packing.unpack` says what it is. A value that is neither number, string nor boolean is
+in no event that may be published: such an event does not pass either.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.matching.attributes.packed import TEXT, WRONG, Bytes, PackedEvents, map_at, point_at
+from covey.matching.attributes.packed import OTHER, TEXT, WRONG, Bytes, PackedEvents, map_at, point_at
 from covey.matching.jit import Longs, bytes_at, kernel, longs_at, part
 
 MOST_NAMES: Final = 64  # they are compared with each other
@@ -79,7 +80,7 @@ def _is_packed(data: Bytes, first: int, end: int, names: Longs) -> bool:
     for k in range(count):
         begin = at
         kind, _, name_first, name_last, value_first, value_last, at = point_at(data, at, end)
-        if kind == WRONG or begin == at or not _is_utf8(data, name_first, name_last):
+        if kind == WRONG or kind == OTHER or begin == at or not _is_utf8(data, name_first, name_last):
             return False
         if kind == TEXT and not _is_utf8(data, value_first, value_last):
             return False

@@ -150,6 +150,7 @@ class Options:
         *,
         name: str = "",
         on_reconnect: Callable[[str], None] | None = None,
+        on_disconnect: Callable[[str], None] | None = None,
     ) -> SyncClient:
         """Return a client that is connected; CoveyError, within the time-out, if it cannot be."""
         from covey.client.sync import connect_sync
@@ -168,6 +169,7 @@ class Options:
             longest_pause_s=1.0,
             on_error=on_error,
             on_reconnect=on_reconnect,
+            on_disconnect=on_disconnect,
         )
 
 

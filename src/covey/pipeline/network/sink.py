@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from covey.errors import ConfigError, CoveyError, RefusedError
-from covey.pipeline.network.options import Options, settle
+from covey.errors import ConfigError, CoveyError, LinkError, RefusedError
+from covey.pipeline.network.options import Options
 from covey.pipeline.network.rows import publisher_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,12 @@ def publish(options: Options, schema: StructType, batches: Iterator[pa.RecordBat
     advertised = options.advertised()
     failed: list[CoveyError] = []
     count = 0
-    with options.connected(failed.append) as client:
+
+    def broken(reason: str) -> None:
+        if not options.confirm:
+            failed.append(LinkError(f"the link broke, and what was under way may be lost: {reason}"))
+
+    with options.connected(failed.append, on_disconnect=broken) as client:
         if advertised is not None:
             client.advertise(advertised)
         for batch in batches:
@@ -56,7 +61,7 @@ def publish(options: Options, schema: StructType, batches: Iterator[pa.RecordBat
                     raise
                 _raise(failed)
         if not options.confirm:
-            settle(client)  # behind all events: what the broker has against one of them was said before
+            client.flush(near=True)  # what the broker has against an event is said before the answer
             _raise(failed)
     return Published(count)
 
