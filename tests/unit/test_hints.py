@@ -71,9 +71,19 @@ def template(text: ast.JoinedStr) -> str:
     return "".join(parts)
 
 
+def logged() -> Iterator[Found]:
+    """Return the hints of lines in logs, which are given as `hint=…`."""
+    for file in SOURCES:
+        if not file.is_relative_to(ROOT / "src/covey/core") and file.name != "index.py":
+            for one in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                for word in one.keywords if isinstance(one, ast.Call) else ():
+                    if word.arg == "hint" and isinstance(word.value, ast.Constant):
+                        yield Found(f"(hint: {word.value.value})", file, one.lineno, False)
+
+
 STRINGS = list(strings())
 MESSAGES = [one for one in STRINGS if not one.is_docstring]
-HINTS = {found[1]: one for one in MESSAGES if (found := HINT.search(one.text))}
+HINTS = {found[1]: one for one in [*MESSAGES, *logged()] if (found := HINT.search(one.text))}
 
 
 # -- ways to try a hint --------------------------------------------------------------------------------------
@@ -228,6 +238,30 @@ def too_large_state() -> None:
         assert hint_of(lambda: keeping.load_state(Path(directory))) == "remove it"
         path.unlink()
         keeping.load_state(Path(directory))
+
+
+def closed_directory() -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as directory:
+        path = Path(directory)
+        path.chmod(0o755)
+        assert f"chmod 700 {path}" in module("broker.private_files").shared_with_others(path)
+        path.chmod(0o700)
+        assert module("broker.private_files").shared_with_others(path) == ""
+
+
+def kept_kernels() -> None:
+    """What others can write is not used; after `chmod 700` it is."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as directory:
+        path, is_ours = Path(directory), module("matching.kept_code").is_ours
+        path.chmod(0o777)
+        assert not is_ours(path.stat())
+        path.chmod(0o700)
+        assert is_ours(path.stat())
+    assert "XDG_CACHE_HOME" in (ROOT / "src/covey/matching/jit.py").read_text(encoding="utf-8")
 
 
 def another_version() -> None:
@@ -454,6 +488,7 @@ TRIED: dict[str, Try] = {
         admin_on_all_addresses, lambda: admin_on_all_addresses(token=made("token", "hash"))
     ),
     "covey password < file": lines("covey password"),
+    "one to two minutes, once; covey compile does it ahead": lines("covey compile"),
     "covey sim tour, or covey sim --list": scenario,
     "covey data generate keywords --out example": workload,
     "covey data generate makes one": both(lines("covey data generate"), workload),
@@ -480,6 +515,7 @@ TRIED: dict[str, Try] = {
     ),
     # packages
     "pip install 'covey[connect]'": extra("connect"),
+    "pip install 'covey[{extra}]'": lambda: extra(*module("extras").MODULES)(),
     "install openjdk-17-jre-headless, or: pip install 'covey[java]'; or use --jobs here": both(
         extra("java"), options("lab run|lab scoreboard|lab report|lab document", "--jobs")
     ),
@@ -502,6 +538,8 @@ TRIED: dict[str, Try] = {
         lambda directory: module("coordinator.memory").Memory.load(directory), "coordinator.json", b"damaged"
     ),
     "another data directory": another_version,
+    "chmod 700 {path}": closed_directory,
+    "chmod 700, or another XDG_CACHE_HOME": kept_kernels,
     "a directory {name} or a file {name}.parquet, .csv or .jsonl; "
     "it has {', '.join(there)[:200] or 'nothing'}": endings,
     # addresses and pages
@@ -632,13 +670,6 @@ def test_extras_that_the_sources_name_are_there() -> None:
     for one in STRINGS:
         for found in re.findall(r"covey\[([a-z, ]+)\]", one.text):
             extra(*re.split(r", *", found))()
-
-
-def test_a_log_line_that_names_a_command() -> None:
-    """A broker that compiles says so, with what to do about it the next time."""
-    text = (ROOT / "src/covey/broker/server.py").read_text(encoding="utf-8")
-    assert 'hint="a minute, once; covey compile does it ahead"' in text
-    parses("covey compile")
 
 
 def test_what_tries_hints_would_notice() -> None:
