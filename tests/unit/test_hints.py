@@ -240,6 +240,19 @@ def too_large_state() -> None:
         keeping.load_state(Path(directory))
 
 
+def lateness() -> None:
+    """What the hint gives is taken, also for the longest rounds."""
+    settings, windows = module("coordinator.settings").Settings, module("pipeline.stream").Windows
+    for every_s in (300.0, 7 * 86_400.0):
+
+        def build(late_s: int, every_s: float = every_s) -> object:
+            return settings(("http://x:1",), Path(), windows=windows(lateness_s=late_s), every_s=every_s)
+
+        option, value = hint_of(lambda build=build: build(1)).split()
+        assert option in option_names(("coordinator",))
+        build(int(value))
+
+
 def closed_directory() -> None:
     from tempfile import TemporaryDirectory
 
@@ -513,6 +526,7 @@ TRIED: dict[str, Try] = {
         ),
         options("coordinator", "--window", "--slide"),
     ),
+    "--lateness {lateness_for(self.every_s)}": lateness,
     # packages
     "pip install 'covey[connect]'": extra("connect"),
     "pip install 'covey[{extra}]'": lambda: extra(*module("extras").MODULES)(),
