@@ -51,7 +51,7 @@ lab: setup ## compute the papers' figures and claims at their own sizes, which t
 	$(BIN)/covey lab run all --scale paper
 	$(BIN)/covey lab scoreboard
 	$(BIN)/covey lab report
-	$(BIN)/covey lab document --output docs/papers.md
+	$(BIN)/covey lab document --out docs/papers.md
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -5,8 +5,8 @@
 It starts `covey up` with the topology beside this file, five processes, and takes part over TCP like any other program.
 By hand it is the same: `covey up examples/mesh/topology.toml` in one shell, and with the addresses that it prints
 
-    covey sub -s covey://127.0.0.1:40123 "price > 100"
-    covey pub -s covey://127.0.0.1:40125 symbol=SAP price=120
+    covey sub -u covey://127.0.0.1:40123 "price > 100"
+    covey pub -u covey://127.0.0.1:40125 symbol=SAP price=120
 
 in two others. docs/operations.md says how to run brokers on machines of their own.
 """

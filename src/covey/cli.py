@@ -34,16 +34,14 @@ from covey.commands import (
     top,
     trial,
 )
+from covey.commands.help import Application
 from covey.errors import CoveyError
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
 
-app = typer.Typer(
-    help="Content-based publish/subscribe: every event to everyone who asked for it, by what it says.",
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+app = Application(
+    "Content-based publish/subscribe: every event to everyone who asked for it, by what it says."
 )
 app.add_typer(filters.app, name="filter")
 app.add_typer(bench.app, name="bench")
@@ -91,10 +89,14 @@ def run(arguments: Sequence[str]) -> int:
     except CoveyError as error:
         return _fail(str(error))
     except typer.TyperException as error:
-        # Typed wrongly: an unknown command or option, a missing argument.
-        return (
-            _fail(error.format_message() + " (try: covey --help)") if error.format_message() else EXIT_ERROR
-        )
+        # Typed wrongly: an unknown command or option, a missing argument. Without a message, help was printed instead.
+        context = getattr(error, "ctx", None)
+        command = "covey" if context is None else context.command_path
+        message = error.format_message()
+        return _fail(f"{message} (try: {command} --help)") if message else EXIT_ERROR
+    except SystemExit as ended:
+        # What completes words in shells ends the process itself.
+        return ended.code if isinstance(ended.code, int) else EXIT_ERROR
     except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED
     return code if isinstance(code, int) else 0

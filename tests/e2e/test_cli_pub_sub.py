@@ -56,7 +56,7 @@ class Listener:
 
     def __init__(self, address: str, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "covey", "sub", "-s", address, *arguments],
+            [sys.executable, "-m", "covey", "sub", "-u", address, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -125,9 +125,9 @@ def test_words_and_documents(ask: Ask, address: str) -> None:
 
 def test_mistakes_are_one_line(ask: Ask) -> None:
     nobody = url(free_port())
-    assert_one_line(ask("pub", "a=1", "-s", nobody), "no broker can be reached at")
-    assert_one_line(ask("sub", "a = 1", "-s", nobody), "no broker can be reached at")
-    assert_one_line(ask("pub", "a=1", "-s", "http://x"), "is no address of a broker")
+    assert_one_line(ask("pub", "a=1", "-u", nobody), "no broker can be reached at")
+    assert_one_line(ask("sub", "a = 1", "-u", nobody), "no broker can be reached at")
+    assert_one_line(ask("pub", "a=1", "-u", "http://x"), "is no address of a broker")
     assert_one_line(ask("pub", "price"), "expected NAME=VALUE")
     assert_one_line(ask("pub", "=5"), "expected NAME=VALUE")
     assert_one_line(ask("pub", "{"), "the event cannot be read")
@@ -172,7 +172,7 @@ def test_confirming_is_waited_for_and_refusals_are_told() -> None:
                     "--confirm",
                     "--timeout",
                     "0.5",
-                    "-s",
+                    "-u",
                     store.url,
                 ],
                 capture_output=True,
@@ -217,7 +217,7 @@ def test_ctrl_c_ends_without_a_word(address: str) -> None:
 
 def test_ctrl_c_ends_a_publisher_that_waits_for_its_input(address: str) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "covey", "pub", "-", "-s", address],
+        [sys.executable, "-m", "covey", "pub", "-", "-u", address],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

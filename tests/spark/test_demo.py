@@ -58,7 +58,7 @@ def nothing_is_left(tmp_path: Path, mark: str) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at /proc")
 def test_a_small_demo_is_right_and_leaves_nothing(tmp_path: Path) -> None:
-    program, mark = started(tmp_path, "--json", "--report", "r.html", "--picture", "p.svg", "--keep", "kept")
+    program, mark = started(tmp_path, "--json", "--out", "r.html", "--plot", "p.svg", "--keep", "kept")
     output, errors = program.communicate(timeout=600)
     assert program.returncode == 0, errors + output
     found = json.loads(output)

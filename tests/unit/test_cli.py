@@ -192,7 +192,7 @@ def test_bench_prints_what_it_measured(ask, monkeypatch) -> None:
     answer = ask("bench", "match", "--size", "10", "--size", "2000", "--json")
     assert [row["size"] for row in answer.json] == [10, 2000]
     assert answer.err == ""
-    plain = ask("bench", "cover", "-n", "2000").out
+    plain = ask("bench", "cover", "--size", "2000").out
     for part in ("W1", "match µs", "2,000", "1.25", "12,346"):
         assert part in plain
     ask("bench", "xpath")

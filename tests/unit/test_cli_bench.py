@@ -72,9 +72,9 @@ def test_figures_are_saved_drawn_and_put_into_a_page(
     assert cli.run(["bench", "all", "--json", "--out", str(rows), "--plot", str(picture)]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(rows.read_text())
     assert load(rows).comparisons == [*LINEAR, *QUADRATIC, MISSING]
-    assert cli.run(["bench", "plot", str(rows), "--output", str(tmp_path / "again.svg")]) == 0
+    assert cli.run(["bench", "plot", str(rows), "--out", str(tmp_path / "again.svg")]) == 0
     assert (tmp_path / "again.svg").read_bytes() == picture.read_bytes()
-    assert cli.run(["bench", "document", str(rows), "--output", str(page)]) == 0
+    assert cli.run(["bench", "document", str(rows), "--out", str(page)]) == 0
     assert "| toy | sorting |" in page.read_text()
     assert (tmp_path / "images" / "growth.svg").read_bytes() == picture.read_bytes()
 
@@ -110,7 +110,7 @@ def test_a_page_without_markers_is_left_alone(tmp_path: Path) -> None:
     save(made(LINEAR), tmp_path / "rows.json")
     page = tmp_path / "page.md"
     page.write_text("no place\n")
-    assert cli.run(["bench", "document", str(tmp_path / "rows.json"), "--output", str(page)]) == 2
+    assert cli.run(["bench", "document", str(tmp_path / "rows.json"), "--out", str(page)]) == 2
     assert page.read_text() == "no place\n"
     assert not (tmp_path / "images").exists()
 

@@ -65,7 +65,7 @@ def test_run_computes_once_and_draws(ask, tmp_path: Path) -> None:
 
 def test_run_of_one_figure(ask, tmp_path: Path) -> None:
     code, out, _ = ask(
-        "run", "t", "--figure", "Table I", "--results", "kept", "--figures", "drawn", *HERE, "--json"
+        "run", "t", "--figure", "Table I", "--results", "kept", "--out", "drawn", *HERE, "--json"
     )
     assert code == 0
     (row,) = json.loads(out)["figures"]
@@ -130,7 +130,7 @@ def test_a_master_that_does_not_answer(ask) -> None:
 
 
 def test_report(ask, tmp_path: Path) -> None:
-    assert ask("report", "--output", "page.html", *HERE)[:2] == (0, "page.html\n")
+    assert ask("report", "--out", "page.html", *HERE)[:2] == (0, "page.html\n")
     assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
 
 
@@ -144,7 +144,7 @@ def test_report(ask, tmp_path: Path) -> None:
         (("run", "T", "--jobs", "nowhere"), "'nowhere' is no Spark master"),
         (("run", "T", "--results", "/dev/null"), "not a directory"),
         (("run",), "Missing argument"),
-        (("report", "--output", "no/such/page.html"), "expected a file in a directory that is there"),
+        (("report", "--out", "no/such/page.html"), "expected a file in a directory that is there"),
     ],
 )
 def test_mistakes_are_one_line(ask, arguments: tuple[str, ...], part: str) -> None:
@@ -157,9 +157,9 @@ def test_mistakes_are_one_line(ask, arguments: tuple[str, ...], part: str) -> No
 
 def test_a_directory_of_data_must_be_there(ask, tmp_path: Path) -> None:
     for command in (["run", "T"], ["scoreboard"], ["report"], ["document"]):
-        code, _, err = ask(*command, "--data", str(tmp_path / "nowhere"), *HERE)
+        code, _, err = ask(*command, "--data-files", str(tmp_path / "nowhere"), *HERE)
         assert code != 0
         assert err.count("\n") == 1
-        assert "nowhere' is not a directory (hint: --data or COVEY_LAB_DATA)" in err
-    assert ask("run", "T", "--data", str(tmp_path), *HERE)[0] == 0
+        assert "nowhere' is not a directory (hint: --data-files or COVEY_LAB_DATA)" in err
+    assert ask("run", "T", "--data-files", str(tmp_path), *HERE)[0] == 0
     assert ask("run", "T", *HERE)[0] == 0

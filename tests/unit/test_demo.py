@@ -227,7 +227,7 @@ def test_what_is_not_as_promised_is_a_failure(
     made = found(**changes)
     assert [said in line for line in made.failures()] == [True]
     monkeypatch.setattr(run, "play", lambda settings, keep: made)
-    assert cli.run(["demo", "--report", str(tmp_path / "r.html")]) == 1
+    assert cli.run(["demo", "--out", str(tmp_path / "r.html")]) == 1
     assert said.replace("'", "&#x27;") in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
@@ -236,11 +236,11 @@ def test_too_long_is_a_warning_only(
 ) -> None:
     made = found(total_s=findings.LIMIT_S + 1)
     monkeypatch.setattr(run, "play", lambda settings, keep: made)
-    assert cli.run(["demo", "--report", str(tmp_path / "r.html")]) == 0
+    assert cli.run(["demo", "--out", str(tmp_path / "r.html")]) == 0
     output = capsys.readouterr().out
     assert "longer than 180 s" in output
     assert "Every delivery was checked and right" in output
-    assert cli.run(["demo", "--report", str(tmp_path / "none" / "r.html")]) == 2
+    assert cli.run(["demo", "--out", str(tmp_path / "none" / "r.html")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.command_lines import problems
 
 from covey import cli
 
@@ -23,6 +24,8 @@ EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.py") if path.name no
 
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
+INLINE = re.compile(r"`(covey [a-z-][^`\n]*)`")
+LINES = re.compile(r"^(?:\$ |    |\t\$\(BIN\)/)?(covey [a-z-].*)$", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
@@ -90,6 +93,15 @@ def test_commands_in_documents_print_what_is_shown(document: Path) -> None:
             assert doctest.OutputChecker().check_output(shown, output.getvalue(), doctest.ELLIPSIS), (
                 f"{name(document)}: {command}\n{output.getvalue()}"
             )
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "Makefile", *EXAMPLES], ids=name)
+def test_commands_in_documents_are_there(document: Path) -> None:
+    """Every line that begins with `covey` and all such code within lines: the command, and each of its options."""
+    text = document.read_text(encoding="utf-8")
+    found = [*INLINE.findall(text), *(line.strip() for line in LINES.findall(text))]
+    wrong = [f"{line}: {problem}" for line in found for problem in problems(line)]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)

@@ -23,7 +23,7 @@ def test_without_a_directory_there_is_nothing() -> None:
     assert data.directory() is None
     assert data.digest("links.txt") is None
     assert data.given(["links.txt"]) == {}
-    with pytest.raises(ConfigError, match=r"no data file 'links.txt' \(hint: --data"):
+    with pytest.raises(ConfigError, match=r"no data file 'links.txt' \(hint: --data-files"):
         data.content("links.txt")
 
 

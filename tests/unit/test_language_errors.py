@@ -38,7 +38,7 @@ MISTAKES = [
     ("a > = 5", 4, "= does not fit", "a number", "without a space"),
     ('symbol = "IBM"', 9, '"IBM" does not fit', "single quotes", "'IBM'"),
     ("symbol = ‘IBM’", 9, "`‘` is not a quote", None, "straight quotes"),
-    ("symbol = `IBM`", 9, "backticks", None, '"..."'),
+    ("symbol = `IBM`", 9, "backticks", None, "strings with '...'"),
     ("a = NULL", 4, "NULL does not fit", "a number", "IS NULL"),
     ("a IS TRUE", 5, "TRUE does not fit", "NULL", "active = TRUE"),
     ("a IS NOT 5", 9, "5 does not fit", "NULL", "IS tests presence"),
@@ -61,7 +61,8 @@ MISTAKES = [
     # numbers
     ("a = NaN", 4, "NaN does not fit", "a number", "finite"),
     ("a < Infinity", 4, "Infinity does not fit", "a number", "finite"),
-    ("a = -inf", 4, "`-` is not part", None, "no arithmetic"),
+    ("a = -inf", 4, "`-` is not part", None, "finite"),
+    ("a > - Infinity", 4, "`-` is not part", None, "finite"),
     ("a = 9223372036854775808", 4, "the integer is out of range", "9223372036854775807", "1e20"),
     ("a = -9223372036854775809", 4, "the integer is out of range", "-9223372036854775808", "1e20"),
     ("a = " + "9" * 4000, 4, "the integer is out of range", "9223372036854775807", "1e20"),
@@ -86,7 +87,8 @@ MISTAKES = [
     ("a LIKE 'x' ESCAPE 5", 18, "5 does not fit", "a string", "ESCAPE '\\'"),
     ("a LIKE 'x!' ESCAPE '!'", 7, "ends with its escape", None, None),
     ("a LIKE 'x!y' ESCAPE '!'", 7, "before an ordinary character", "after !", None),
-    (f"a LIKE '{'x' * 257}'", 7, "longer than 256", None, None),
+    (f"a LIKE '{'x' * 257}'", 7, "longer than 256", None, "its beginning and %"),
+    (f"a LIKE '{'x' * 257}' ESCAPE '!'", 7, "longer than 256", None, "its beginning and %"),
     ("a = 1 ESCAPE 'x'", 6, "ESCAPE does not fit", "AND, OR", "LIKE"),
     # what is missing
     ("", 0, "the text is empty", "a condition", "TRUE matches every event"),

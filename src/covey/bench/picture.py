@@ -50,10 +50,10 @@ def check_picture(path: Path) -> None:
     """Raise ConfigError, before anything is measured, if no picture can be written there."""
     if path.suffix.lower() not in SUFFIXES:
         raise ConfigError(
-            f"--plot {str(path)!r:.80}: expected a file name that ends with {' or '.join(SUFFIXES)}"
+            f"the picture {str(path)!r:.80}: expected a file name that ends with {' or '.join(SUFFIXES)}"
         )
     if not path.parent.is_dir() or path.is_dir():
-        raise ConfigError(f"--plot {str(path)!r:.80}: expected a file in a directory that is there")
+        raise ConfigError(f"the picture {str(path)!r:.80}: expected a file in a directory that is there")
 
 
 def panels(comparisons: Sequence[Comparison]) -> dict[str, Panel]:

@@ -12,10 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
+from covey.commands.help import Application
+from covey.commands.options import OUT_FILE, Events, Json, OutFile, Plot, Quick, beginning
 from covey.commands.output import print_json, print_rows, print_table, progress
 from covey.errors import ConfigError, CoveyError
 
-app = typer.Typer(help="Measure indexes and brokers on this machine, beside others.", no_args_is_help=True)
+app = Application("Measure indexes and brokers on this machine, beside others.")
 
 DEFAULT_SIZES = {
     "match": (10_000, 100_000, 1_000_000),
@@ -24,17 +26,16 @@ DEFAULT_SIZES = {
 }
 MAX_SIZE = 10_000_000
 
-Sizes = Annotated[
-    list[int] | None,
-    typer.Option("--size", "-n", help="How many filters; may be given several times.", show_default=False),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quick = Annotated[bool, typer.Option("--quick", help="At small sizes: a minute or two for everything.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save all figures as JSON.")]
-Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw how costs grow, as SVG or PNG.")
-]
+Sizes = Annotated[list[int] | None, typer.Option("--size", metavar="N", help="How many filters; repeatable.")]
+Out = Annotated[Path | None, OUT_FILE]
 Saved = Annotated[Path, typer.Argument(metavar="ROWS", help="What `covey bench all --out ROWS` saved.")]
+
+
+def complete_part(incomplete: str) -> list[str]:
+    """Return the parts whose names begin so."""
+    from covey.bench.parts import PARTS
+
+    return beginning(tuple(PARTS), incomplete)
 
 
 @app.command()
@@ -58,14 +59,19 @@ def xpath(size: Sizes = None, json: Json = False) -> None:
 @app.command()
 def network(
     hops: Annotated[
-        list[int] | None, typer.Option("--hops", help="Brokers in a row; may be given several times.")
+        list[int] | None, typer.Option("--hops", metavar="N", help="How many brokers in a row; repeatable.")
     ] = None,
     subscribers: Annotated[
-        list[int] | None, typer.Option("--subscribers", help="Connections that get every event.")
+        list[int] | None,
+        typer.Option("--subscribers", metavar="N", help="How many clients get every event; repeatable."),
     ] = None,
-    events: Annotated[int, typer.Option("--events", "-n", help="How many are delivered.")] = 200_000,
-    filters: Annotated[int, typer.Option("--filters", help="Of others, which match nothing.")] = 10_000,
-    peers: Annotated[bool, typer.Option(help="Measure other servers too that are installed.")] = True,
+    events: Events = 200_000,
+    filters: Annotated[
+        int, typer.Option("--filters", metavar="N", help="How many filters of others, which match nothing.")
+    ] = 10_000,
+    peers: Annotated[
+        bool, typer.Option("--peers/--no-peers", help="Measure other servers too that are installed.")
+    ] = True,
     json: Json = False,
 ) -> None:
     """Measure events through brokers on this machine: how many a second, and how long they take."""
@@ -129,13 +135,16 @@ def everything(
     out: Out = None,
     plot: Plot = None,
     part: Annotated[
-        list[str] | None, typer.Option("--part", help="Only this part; may be given several times.")
+        list[str] | None,
+        typer.Option(
+            "--part", metavar="NAME", help="Only this part; repeatable.", autocompletion=complete_part
+        ),
     ] = None,
 ) -> None:
     """Measure the whole system: every part beside another way, and how costs grow with size.
 
     Takes about ten minutes on two free cores, one or two with --quick. A part that cannot run here says so, and the
-    others go on. Fails if answers differ.
+    others go on. Fails if answers differ. --out saves all figures as JSON, --plot draws how costs grow, as SVG or PNG.
     """
     from covey.bench.parts import PARTS
 
@@ -148,23 +157,21 @@ def everything(
 @app.command("plot")
 def draw(
     rows: Saved,
-    output: Annotated[Path, typer.Option(metavar="FILE", help="An SVG or PNG file.")] = Path("growth.svg"),
+    out: OutFile = Path("growth.svg"),
 ) -> None:
-    """Draw how costs grow, from figures that were saved by `--out`."""
+    """Draw how costs grow, from figures that were saved by `--out`, as SVG or PNG."""
     from covey.bench.comparison import load
     from covey.bench.picture import check_picture, write_picture
 
-    check_picture(output)
-    write_picture(load(rows).comparisons, output)
-    typer.echo(str(output))
+    check_picture(out)
+    write_picture(load(rows).comparisons, out)
+    typer.echo(str(out))
 
 
 @app.command()
 def document(
     rows: Saved,
-    output: Annotated[Path, typer.Option(metavar="FILE", help="A page with a place for the figures.")] = Path(
-        "docs/performance.md"
-    ),
+    out: OutFile = Path("docs/performance.md"),
 ) -> None:
     """Put saved figures into a page, between its markers, and the picture into `images` beside it."""
     from covey.bench.comparison import load
@@ -172,9 +179,9 @@ def document(
     from covey.bench.picture import write_picture
 
     run = load(rows)
-    write_block(run, output, PICTURE)
-    write_picture(run.comparisons, output.parent / PICTURE)
-    typer.echo(str(output))
+    write_block(run, out, PICTURE)
+    write_picture(run.comparisons, out.parent / PICTURE)
+    typer.echo(str(out))
 
 
 def _compare(names: list[str], quick: bool, json: bool, out: Path | None, plot: Path | None) -> None:
@@ -186,8 +193,6 @@ def _compare(names: list[str], quick: bool, json: bool, out: Path | None, plot: 
 
     if plot is not None:
         check_picture(plot)
-    if out is not None and (not out.parent.is_dir() or out.is_dir()):
-        raise ConfigError(f"--out {str(out)!r:.80}: expected a file in a directory that is there")
     with progress("Measuring") as report:
         run = parts.run(names, report, quick=quick)
     if out is not None:

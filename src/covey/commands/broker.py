@@ -9,38 +9,44 @@ from typing import Annotated, Any
 
 import typer
 
+from covey.commands.options import NAME, STRATEGY, Json, Settings
 from covey.commands.output import print_json
 from covey.errors import ConfigError
 
 READY_S = 30.0
 
-File = Annotated[Path, typer.Argument(help="A TOML file.", show_default=False)]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Any setting, as PATH=VALUE; several times.", show_default=False),
-]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A TOML file.")]
 
 
 def broker(
-    config: Annotated[Path | None, typer.Option(help="A TOML file.", show_default=False)] = None,
-    name: Annotated[str | None, typer.Option(help="The broker's name.", show_default=False)] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Its settings, a TOML file.")
+    ] = None,
+    name: Annotated[str | None, NAME] = None,
     host: Annotated[
-        str | None, typer.Option(help="Where it listens [127.0.0.1].", show_default=False)
+        str | None,
+        typer.Option("--host", metavar="HOST", help="The address to listen on; 127.0.0.1 unless set."),
     ] = None,
     port: Annotated[
-        str | None, typer.Option(help="Its port [7400]; 0: a free one.", show_default=False)
+        int | None,
+        typer.Option(
+            "--port", metavar="PORT", min=0, max=65_535, help="The port, 0 for a free one; 7400 unless set."
+        ),
     ] = None,
-    strategy: Annotated[str | None, typer.Option(help="Its strategy [covering].", show_default=False)] = None,
+    strategy: Annotated[str | None, STRATEGY] = None,
     link: Annotated[
         list[str] | None,
-        typer.Option(help="A neighbour, NAME or NAME=HOST:PORT; several times.", show_default=False),
+        typer.Option(
+            "--link", metavar="NAME[=HOST:PORT]", help="A neighbour, with where to dial it; repeatable."
+        ),
     ] = None,
     settings: Settings = None,
 ) -> None:
     """Run a broker until it is told to end.
 
-    Settings come from the file, then from the environment (COVEY_NAME, COVEY_PORT, …), then from these options. SIGTERM
-    drains and ends it, SIGUSR2 makes it a lame duck, SIGHUP lets it read its settings again.
+    Settings come from the file, then from the environment (COVEY_NAME, COVEY_PORT, …), then from these options. The
+    strategy is covering unless set. SIGTERM drains and ends the broker, SIGUSR2 makes it a lame duck, SIGHUP lets it
+    read its settings again.
     """
     # Loaded here: it brings the compiler, which takes half a second.
     from covey.broker.config_reading import read_config
@@ -48,7 +54,7 @@ def broker(
     from covey.broker.logs import configure as configure_logs
 
     flags = {"name": name, "host": host, "port": port, "strategy": strategy, **_pairs(settings)}
-    given = {path: value for path, value in flags.items() if value is not None}
+    given = {path: str(value) for path, value in flags.items() if value is not None}
 
     def read() -> Any:
         return read_config(config, os.environ, given, link)
@@ -71,16 +77,19 @@ def _pairs(settings: list[str] | None) -> dict[str, str]:
     for said in settings or ():
         path, equals, value = said.partition("=")
         if not equals:
-            raise ConfigError(f"--set: expected PATH=VALUE, not {said!r:.60}")
+            raise ConfigError(f"--set: expected KEY=VALUE, not {said!r:.60}")
         found[path] = value
     return found
 
 
 def check_config(
     file: File,
-    json: Annotated[bool, typer.Option("--json", help="Print every setting as JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Check a broker's configuration or an overlay's topology, as `covey broker` and `covey up` would read it."""
+    """Check a broker's configuration or an overlay's topology, as `covey broker` and `covey up` would read it.
+
+    With --json, every setting is printed.
+    """
     from covey.broker.config_reading import as_values, config_of, read_toml
     from covey.broker.topology import is_topology, topology_of
 
@@ -106,7 +115,7 @@ def check_config(
 def up(
     file: File,
     seconds: Annotated[
-        float | None, typer.Option(help="End by itself after so long.", show_default=False, min=0)
+        float | None, typer.Option("--seconds", metavar="SECONDS", min=0, help="End by itself after so long.")
     ] = None,
 ) -> None:
     """Start a whole overlay on this machine, for trying things; Ctrl-C ends it.

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib import import_module
 from multiprocessing import get_context
-from typing import Annotated, Final
+from typing import Final
 
-import typer
-
+from covey.commands.options import Json
 from covey.commands.output import print_json, print_pairs, progress_lines
 
 # The longest first. Each runs in a process of its own; what two of them use may be compiled twice at once.
@@ -21,7 +20,7 @@ PARTS: Final[Mapping[str, str]] = {
 }
 
 
-def compile_all(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def compile_all(json: Json = False) -> None:
     """Compile everything that is compiled, or see that it was: one to two minutes once, seconds after that.
 
     It is kept in ~/.cache/covey (or XDG_CACHE_HOME). Otherwise whoever comes first waits for it: the first broker, the

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from covey.commands.pages import Authority, Token
+from covey.commands.options import AdminToken, Every, JsonLines, Method, Seed, TlsCa
 
 if TYPE_CHECKING:
     from covey.coordinator.rounds import Round
@@ -17,51 +17,80 @@ if TYPE_CHECKING:
 def coordinator(
     urls: Annotated[
         list[str],
-        typer.Argument(metavar="URL...", help="The admin pages of all brokers.", show_default=False),
+        typer.Argument(metavar="URL", help="The admin pages of all brokers."),
     ],
     data_dir: Annotated[
         Path,
-        typer.Option(
-            metavar="DIR", help="Where samples, plans and what it knows are kept.", show_default=False
-        ),
+        typer.Option("--data-dir", metavar="DIR", help="Where samples, plans and what it knows are kept."),
     ],
     master: Annotated[
-        str, typer.Option(help="Where Spark runs: local, local[2], spark://host:7077.")
+        str,
+        typer.Option(metavar="MASTER", help="Where Spark runs: local, local[2], spark://host:7077."),
     ] = "local",
-    every: Annotated[float, typer.Option(help="Seconds between the beginnings of two rounds.")] = 300.0,
-    window: Annotated[int, typer.Option(help="Seconds of traffic that are planned for.")] = 3600,
-    slide: Annotated[int, typer.Option(help="Seconds by which windows slide.")] = 300,
+    every: Every = 300.0,
+    window: Annotated[
+        int, typer.Option("--window", metavar="SECONDS", help="Seconds of traffic that are planned for.")
+    ] = 3600,
+    slide: Annotated[
+        int, typer.Option("--slide", metavar="SECONDS", help="Seconds by which windows slide.")
+    ] = 300,
     lateness: Annotated[
         int | None,
         typer.Option(
+            "--lateness",
+            metavar="SECONDS",
             help="Seconds that samples may be late (the watermark); by default two rounds and a minute.",
-            show_default=False,
         ),
     ] = None,
     max_skew: Annotated[
-        float, typer.Option(help="Seconds that a broker's clock may be off before its times are corrected.")
+        float,
+        typer.Option(
+            "--max-skew",
+            metavar="SECONDS",
+            help="Seconds that a broker's clock may be off before its times are corrected.",
+        ),
     ] = 30.0,
     threshold: Annotated[
-        float, typer.Option(help="The share of links crossed that a plan must save to be installed.")
+        float,
+        typer.Option(
+            "--threshold",
+            metavar="SHARE",
+            help="The share of links crossed that a plan must save to be installed.",
+        ),
     ] = 0.05,
     tolerance: Annotated[
-        float, typer.Option(help="How much dearer than before a plan may be before it is taken back.")
+        float,
+        typer.Option(
+            "--tolerance",
+            metavar="SHARE",
+            help="How much dearer than before a plan may be before it is taken back.",
+        ),
     ] = 0.02,
     least_events: Annotated[
-        int, typer.Option(help="Sampled events in the window, below which nothing is planned.")
+        int,
+        typer.Option(
+            "--least-events",
+            metavar="N",
+            help="Sampled events in the window, below which nothing is planned.",
+        ),
     ] = 500,
     probation_events: Annotated[
-        int, typer.Option(help="Events after an installation, from which on it is judged.")
+        int,
+        typer.Option(
+            "--probation-events",
+            metavar="N",
+            help="Events after an installation, from which on it is judged.",
+        ),
     ] = 1_000,
-    method: Annotated[str, typer.Option(help="How to group, as for `covey plan`.")] = "best",
-    seed: Annotated[int, typer.Option(min=0)] = 1,
+    method: Method = "best",
+    seed: Seed = 1,
     rounds: Annotated[
-        int | None, typer.Option(help="End after so many rounds.", min=1, show_default=False)
+        int | None, typer.Option("--rounds", metavar="N", min=1, help="End after so many rounds.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan and tell, and never install.")] = False,
-    token: Token = "",
-    authority: Authority = "",
-    json: Annotated[bool, typer.Option("--json", help="A line of JSON for each round.")] = False,
+    token: AdminToken = "",
+    tls_ca: TlsCa = "",
+    json: JsonLines = False,
 ) -> None:
     """Let a network plan itself: follow its samples on Spark, plan, install what saves enough, and watch it.
 
@@ -81,7 +110,7 @@ def coordinator(
         urls=tuple(urls),
         data_dir=data_dir,
         token=token,
-        authority=authority,
+        authority=tls_ca,
         master=master,
         windows=Windows(window, slide, lateness_for(every) if lateness is None else lateness),
         every_s=every,

@@ -9,12 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
+from covey.commands.help import Application
+from covey.commands.options import OUT_DIR, Events, Json, List, Seed, Settings
 from covey.commands.output import print_json, print_lists, print_pairs, progress_lines
 from covey.errors import ConfigError
 
 # What draws workloads is loaded by the functions that use it: it brings the compiler and Arrow.
 
-app = typer.Typer(help="Example inputs for planning.", no_args_is_help=True)
+app = Application("Example inputs for planning.")
 
 
 @app.callback()
@@ -25,42 +27,47 @@ def _group() -> None:
 @app.command()
 def generate(
     workload: Annotated[
-        str | None, typer.Argument(help="A workload's name; see --list.", show_default=False)
+        str | None, typer.Argument(metavar="WORKLOAD", help="A workload's name; see --list.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where to write, a directory a table.", show_default=False),
+    out: Annotated[Path | None, OUT_DIR] = None,
+    brokers: Annotated[
+        int | None,
+        typer.Option("--brokers", metavar="N", min=1, help="How many brokers; 100 unless given."),
     ] = None,
-    brokers: Annotated[int | None, typer.Option(help="How many brokers; 100 unless given.", min=1)] = None,
-    subscriptions: Annotated[int, typer.Option(help="How many subscriptions.", min=1)] = 1_000,
-    events: Annotated[int, typer.Option(help="How many events.", min=0)] = 1_000,
+    subscriptions: Annotated[
+        int, typer.Option("--subscriptions", metavar="N", min=1, help="How many subscriptions.")
+    ] = 1_000,
+    events: Events = 1_000,
     publishers: Annotated[
         int | None,
-        typer.Option(help="How many producers; one at every broker unless given.", min=1),
+        typer.Option(
+            "--publishers", metavar="N", min=1, help="How many publishers; one at every broker unless given."
+        ),
     ] = None,
     deliveries: Annotated[
         int | None,
-        typer.Option(help="The most rows of the table of deliveries; 0 for none.", min=0, show_default=False),
-    ] = None,
-    topology: Annotated[
-        str, typer.Option(help="A topology's name, see --list, or a file with a link in each line.")
-    ] = "transit-stub",
-    seed: Annotated[int, typer.Option(help="Another example of the same kind.", min=0)] = 1,
-    settings: Annotated[
-        list[str] | None,
         typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a parameter of the workload, or of the topology as in topology.extra=0.1; repeatable.",
+            "--deliveries", metavar="N", min=0, help="The most rows of the table of deliveries; 0 for none."
         ),
     ] = None,
+    topology: Annotated[
+        str,
+        typer.Option(
+            "--topology",
+            metavar="NAME",
+            help="A topology's name, see --list, or a file with a link in each line.",
+        ),
+    ] = "transit-stub",
+    seed: Seed = 1,
+    settings: Settings = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace tables that are there.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List workloads and topologies.")] = False,
+    json: Json = False,
+    list_: List = False,
 ) -> None:
     """Write topology, subscriptions, advertisements, events and deliveries of a workload as Parquet tables.
 
-    The same seed and sizes give the same files. Memory does not grow with the number of events.
+    Each table is a directory in --out. The same seed and sizes give the same files. Memory does not grow with the
+    number of events. --set changes a parameter of the workload, or of the topology as in topology.extra=0.1.
     """
     if list_:
         print_list(json)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from covey.commands.options import Json, OutFile, Plot, Quick, Seed
 from covey.commands.output import print_json
 from covey.errors import ConfigError
 
@@ -17,55 +17,40 @@ if TYPE_CHECKING:
 
 
 def demo(
-    report: Annotated[Path, typer.Option(metavar="FILE", help="Where the report goes, an HTML page.")] = Path(
-        "covey-demo.html"
-    ),
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Where one picture of everything goes, as SVG.", show_default=False
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Other subscriptions and events of the same kind.", min=0)] = 1,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer subscriptions and events, and less time.")
-    ] = False,
+    out: OutFile = Path("covey-demo.html"),
+    plot: Plot = None,
+    seed: Seed = 1,
+    quick: Quick = False,
     keep: Annotated[
         Path | None,
         typer.Option(
+            "--keep",
             metavar="DIR",
             help="A new directory for what is usually removed: samples, the plan, logs.",
-            show_default=False,
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """See a network of real brokers at work, in less than three minutes.
 
     Twelve brokers, 4,000 subscriptions and live traffic; covering subscriptions that leave, under two strategies; a
     plan that Spark makes from the brokers' own samples, installed while events flow. Every delivery of every client is
-    checked. Exit code 1 if anything was not as promised.
+    checked. Exit code 1 if anything was not as promised. The report is an HTML page; the picture of everything, if one
+    is wanted, is an SVG file.
     """
-    for file in (report, picture):
-        if file is not None:
-            check_writable(file)
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise ConfigError(f"--plot {str(plot)!r:.80}: expected a file name that ends with .svg")
     # Loaded here: it brings the compiler, which takes half a second.
     from covey.demo.run import play
     from covey.demo.settings import QUICK, settings_of
 
     found = play(settings_of(seed, QUICK) if quick else settings_of(seed), keep)
-    write(found, report, picture)
+    write(found, out, plot)
     if json:
-        print_json({**found.as_dict(), "report": str(report)})
+        print_json({**found.as_dict(), "report": str(out)})
     else:
-        show(found, report)
+        show(found, out)
     raise typer.Exit(1 if found.failures() else 0)
-
-
-def check_writable(file: Path) -> None:
-    """Raise ConfigError, before anything is started, if a file cannot be written."""
-    if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise ConfigError(f"cannot write {str(file)!r:.200}")
 
 
 def write(found: Findings, report: Path, picture: Path | None) -> None:

@@ -10,10 +10,10 @@ import typer
 
 from covey.client.pages import Pages
 from covey.commands.inputs import read_argument, read_event
+from covey.commands.options import AdminToken, Json, Language, TlsCa
 from covey.commands.output import print_json
-from covey.commands.pages import Authority, Token
 from covey.core.explain import why_not
-from covey.core.families import DEFAULT_LANGUAGE, LANGUAGES, parse
+from covey.core.families import DEFAULT_LANGUAGE, parse
 from covey.errors import ConfigError, CoveyError
 
 MAX_BROKERS: Final = 1_000
@@ -29,8 +29,8 @@ def explain(
     event: Annotated[
         str,
         typer.Argument(
+            metavar="EVENT",
             help="A JSON object; XML for xpath; words for keywords. `-` reads standard input, `@FILE` a file.",
-            show_default=False,
         ),
     ],
     filter: Annotated[
@@ -49,14 +49,12 @@ def explain(
         ),
     ] = None,
     publisher: Annotated[
-        str, typer.Option(metavar="LINK", help="The publishing client's link, as in /linkz.")
+        str, typer.Option("--publisher", metavar="LINK", help="The publishing client's link, as in /linkz.")
     ] = "",
-    language: Annotated[
-        str, typer.Option("--language", "-l", help=f"The event's family: {', '.join(LANGUAGES)}.")
-    ] = DEFAULT_LANGUAGE,
-    token: Token = "",
-    authority: Authority = "",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    language: Language = DEFAULT_LANGUAGE,
+    token: AdminToken = "",
+    tls_ca: TlsCa = "",
+    json: Json = False,
 ) -> None:
     """Say why an event is in a filter or not, or why it reaches a subscription or not. Exit code 1: it does not."""
     if (filter is None) == (to is None):
@@ -68,7 +66,7 @@ def explain(
     else:
         if not at:
             raise ConfigError("which brokers? (hint: --at http://127.0.0.1:7401, once for each broker)")
-        pages = [Pages(url, token, authority) for url in at[:MAX_BROKERS]]
+        pages = [Pages(url, token, tls_ca) for url in at[:MAX_BROKERS]]
         assert to is not None
         report = walk(pages, content(event, language), language, to, publisher)
         lines = walk_lines(report)

@@ -6,24 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
+from covey.commands.help import Application
 from covey.commands.inputs import read_event
+from covey.commands.options import Json, Language
 from covey.commands.output import print_json, print_pairs
 from covey.core.attributes.filter import AttributeFilter
 from covey.core.attributes.sql import to_spark_sql
-from covey.core.families import DEFAULT_LANGUAGE, LANGUAGES, parse
+from covey.core.families import DEFAULT_LANGUAGE, parse
 from covey.core.filter import Filter
 from covey.core.keywords.filter import KeywordFilter
 from covey.errors import ConfigError
 
-app = typer.Typer(help="Try filters: what they mean, what they match, what they cover.", no_args_is_help=True)
+app = Application("Try filters: what they mean, what they match, what they cover.")
 
 EXCERPT_LENGTH = 70
 
-Text = Annotated[str, typer.Argument(help="The filter's text.", show_default=False)]
-Language = Annotated[
-    str, typer.Option("--language", "-l", help=f"The filter's language: {', '.join(LANGUAGES)}.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Text = Annotated[str, typer.Argument(metavar="FILTER", help="The filter's text.")]
 
 
 @app.command()
@@ -42,10 +40,9 @@ def match(
     events: Annotated[
         list[str],
         typer.Argument(
-            metavar="EVENT...",
+            metavar="EVENT",
             help="JSON objects; XML documents for xpath; words for keywords. `-` reads standard input, "
             "`@FILE` a file.",
-            show_default=False,
         ),
     ],
     language: Language = DEFAULT_LANGUAGE,
@@ -68,7 +65,7 @@ def match(
 @app.command()
 def covers(
     first: Text,
-    second: Annotated[str, typer.Argument(help="The other filter's text.", show_default=False)],
+    second: Annotated[str, typer.Argument(metavar="OTHER", help="The other filter's text.")],
     language: Language = DEFAULT_LANGUAGE,
     json: Json = False,
 ) -> None:

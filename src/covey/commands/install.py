@@ -9,36 +9,35 @@ import typer
 
 from covey.client import plans
 from covey.client.pages import Pages
+from covey.commands.options import AdminToken, Json, Timeout, TlsCa
 from covey.commands.output import print_json, print_pairs
-from covey.commands.pages import Authority, Token
 from covey.errors import ConfigError
 
 
 def install(
     url: Annotated[
         str,
-        typer.Argument(
-            help="The admin pages of any broker, such as http://127.0.0.1:7401.", show_default=False
-        ),
+        typer.Argument(metavar="URL", help="The admin pages of any broker, such as http://127.0.0.1:7401."),
     ],
     plan: Annotated[
         Path | None,
-        typer.Argument(help="A plan's file, such as plan.json of `covey plan`.", show_default=False),
+        typer.Argument(metavar="PLAN", help="A plan's file, such as plan.json of `covey plan`."),
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="Use no plan: the overlay's own tree.")] = False,
     roll_back: Annotated[bool, typer.Option("--roll-back", help="Take the last plan back.")] = False,
-    wait_s: Annotated[
-        float, typer.Option("--wait", help="Seconds to wait until it is in use.", min=0.0)
-    ] = 60.0,
-    token: Token = "",
-    authority: Authority = "",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Timeout = 60.0,
+    token: AdminToken = "",
+    tls_ca: TlsCa = "",
+    json: Json = False,
 ) -> None:
-    """Install a plan in a running network: nothing is lost, nothing comes twice, and it can be taken back."""
+    """Install a plan in a running network: nothing is lost, nothing comes twice, and it can be taken back.
+
+    Waits until the plan is in use. After --timeout, which is an error, the network goes on installing it.
+    """
     if (plan is not None) + none + roll_back != 1:
         raise ConfigError("install a PLAN, or --none, or --roll-back")
-    pages = Pages(url, token, authority)
-    said = plans.roll_back(pages, wait_s) if roll_back else plans.install(pages, _read(plan), wait_s)
+    pages = Pages(url, token, tls_ca)
+    said = plans.roll_back(pages, timeout) if roll_back else plans.install(pages, _read(plan), timeout)
     if json:
         print_json(said)
         return

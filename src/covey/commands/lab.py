@@ -9,9 +9,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from covey.commands.help import Application
 from covey.commands.lab_results import (
     about,
-    check_output,
     complete,
     compute,
     draw_all,
@@ -20,6 +20,7 @@ from covey.commands.lab_results import (
     open_store,
     use_data,
 )
+from covey.commands.options import OUT_DIR, Json, OutFile, beginning
 from covey.commands.output import print_json, wide_console
 from covey.errors import ConfigError
 
@@ -27,7 +28,7 @@ from covey.errors import ConfigError
 if TYPE_CHECKING:
     from covey.lab.experiment import Experiment
 
-app = typer.Typer(help="The papers' figures and claims, from our own code.", no_args_is_help=True)
+app = Application("The papers' figures and claims, from our own code.")
 
 Jobs = Annotated[
     str,
@@ -36,12 +37,25 @@ Jobs = Annotated[
     ),
 ]
 Directory = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Data = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Where data files of others are, if you have them (docs/lab.md)."),
+    typer.Option(
+        "--data-files", metavar="DIR", help="Where data files of others are, if you have them (docs/lab.md)."
+    ),
 ]
 RESULTS = Path("lab-results")
+
+
+def complete_paper(incomplete: str) -> list[str]:
+    """Return the papers whose letters begin so."""
+    from covey.lab.papers import MODULES  # the papers themselves bring the compiler
+
+    return beginning((*MODULES, "all"), incomplete)
+
+
+def complete_scale(incomplete: str) -> list[str]:
+    """Return the scales whose names begin so."""
+    return beginning(("small", "paper"), incomplete)
 
 
 @app.command("list")
@@ -64,22 +78,35 @@ def list_(json: Json = False) -> None:
 
 @app.command()
 def run(
-    paper: Annotated[str, typer.Argument(help="R, C, X, W, M, or all.")],
-    figure: Annotated[str | None, typer.Option(help="Only this figure or table: 7, 7a, 'Table II'.")] = None,
-    scale: Annotated[str, typer.Option(help="small, or paper for the papers' sizes.")] = "small",
+    paper: Annotated[
+        str, typer.Argument(metavar="PAPER", help="R, C, X, W, M, or all.", autocompletion=complete_paper)
+    ],
+    figure: Annotated[
+        str | None,
+        typer.Option("--figure", metavar="NUMBER", help="Only this figure or table: 7, 7a, 'Table II'."),
+    ] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            "--scale",
+            metavar="small|paper",
+            help="The sizes: small ones, or the papers' own.",
+            autocompletion=complete_scale,
+        ),
+    ] = "small",
     jobs: Jobs = "local",
     results: Directory = RESULTS,
-    figures: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where to draw; by default, figures-<scale> among results."),
-    ] = None,
-    form: Annotated[str, typer.Option("--format", help="png or svg.")] = "png",
+    out: Annotated[Path | None, OUT_DIR] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="png|svg", help="The format of figures that are drawn.")
+    ] = "png",
     data: Data = None,
     json: Json = False,
 ) -> None:
     """Compute what is missing, keep it, and draw the figures from what is kept.
 
-    Interrupted, it goes on where it stopped. Exit code 1 if a cell failed or a figure could not be drawn.
+    Interrupted, it goes on where it stopped. Figures are drawn into a directory for the scale among the results, unless
+    --out names another. Exit code 1 if a cell failed or a figure could not be drawn.
     """
     from covey.lab.drawing import FORMATS
     from covey.lab.experiment import SCALES
@@ -98,7 +125,7 @@ def run(
         names = [name for each in drawn for name in each.experiments]
         experiments += one.experiments if figure is None else experiments_of(one, names)
     failed = compute(store, tasks(store, experiments, the_scale), jobs)
-    directory = figures or results / f"figures-{the_scale}"
+    directory = out or results / f"figures-{the_scale}"
     rows = [
         row for one, drawn in wanted for row in draw_all(one, drawn, store, the_scale, directory, the_format)
     ]
@@ -144,7 +171,7 @@ def scoreboard(
 
 @app.command()
 def report(
-    output: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("lab-report.html"),
+    out: OutFile = Path("lab-report.html"),
     jobs: Jobs = "local",
     results: Directory = RESULTS,
     data: Data = None,
@@ -157,18 +184,17 @@ def report(
     from covey.lab.papers import papers
     from covey.lab.report import report as page
 
-    check_output(output)
     use_data(data)
     store = open_store(results)
     failed = complete(store, jobs)
-    write(output, page(papers(), store).encode())
-    typer.echo(str(output))
+    write(out, page(papers(), store).encode())
+    typer.echo(str(out))
     raise typer.Exit(1 if failed else 0)
 
 
 @app.command()
 def document(
-    output: Annotated[Path, typer.Option(metavar="FILE", help="The page, in Markdown.")] = Path("papers.md"),
+    out: OutFile = Path("papers.md"),
     jobs: Jobs = "local",
     results: Directory = RESULTS,
     data: Data = None,
@@ -180,12 +206,11 @@ def document(
     from covey.lab.document import write_document
     from covey.lab.papers import papers
 
-    check_output(output)
     use_data(data)
     store = open_store(results)
     failed = complete(store, jobs)
-    problems = write_document(papers(), store, output)
+    problems = write_document(papers(), store, out)
     for problem in problems:
         typer.echo(f"covey: {problem}", err=True)
-    typer.echo(str(output))
+    typer.echo(str(out))
     raise typer.Exit(1 if failed or problems else 0)

@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     from covey.lab.store import Store
 
 
-def check_output(output: Path) -> None:
-    """Raise ConfigError, before anything is computed, if no file can be written there."""
-    if not output.parent.is_dir() or output.is_dir():
-        raise ConfigError(f"--output {str(output)!r:.80}: expected a file in a directory that is there")
-
-
 def about(paper: Paper) -> dict[str, Any]:
     """Return what there is of a paper."""
     return {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from covey.commands.options import ADVERTISEMENTS, OUT_DIR, STRATEGY, Json, Method, Seed
 from covey.commands.output import print_json
 from covey.commands.plan_printing import Say, as_dict, print_outcome, step_line, told
 from covey.errors import ConfigError
@@ -25,47 +26,55 @@ def plan(
     input_dir: Annotated[
         Path,
         typer.Argument(
+            metavar="DIR",
             help="Has the tables topology, subscriptions, events; may have advertisements, deliveries.",
-            show_default=False,
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the plan and the report go.", show_default=False)
-    ],
+    out: Annotated[Path, OUT_DIR],
     master: Annotated[
-        str, typer.Option(help="Where Spark runs: local, local[2], spark://host:7077, sc://host:15002.")
+        str,
+        typer.Option(
+            metavar="MASTER", help="Where Spark runs: local, local[2], spark://host:7077, sc://host:15002."
+        ),
     ] = "local",
-    method: Annotated[
-        str, typer.Option(help="How to group: best, or single, held-out, regions, regions-cheapest, mult …")
-    ] = "best",
-    sample: Annotated[float, typer.Option(help="The share of events to look at.")] = 1.0,
-    held_out: Annotated[float, typer.Option(help="The share of these that nothing is fitted to.")] = 1 / 3,
-    seed: Annotated[int, typer.Option(help="Another sample.", min=0)] = 1,
-    strategy: Annotated[
-        str, typer.Option("--strategy", "-s", help="The strategy that runs now.")
-    ] = "covering",
-    advertisements: Annotated[
-        bool, typer.Option(help="Whether subscriptions follow advertisements now.")
-    ] = True,
+    method: Method = "best",
+    sample: Annotated[
+        float, typer.Option("--sample", metavar="SHARE", help="The share of events to look at.")
+    ] = 1.0,
+    held_out: Annotated[
+        float,
+        typer.Option(
+            "--held-out",
+            metavar="SHARE",
+            help="The share of these that nothing is fitted to.",
+            show_default="1/3",
+        ),
+    ] = 1 / 3,
+    seed: Seed = 1,
+    strategy: Annotated[str, STRATEGY] = "covering",
+    advertisements: Annotated[bool, ADVERTISEMENTS] = True,
     replay: Annotated[
-        bool, typer.Option(help="Replay a sample under every strategy and plan, and recommend one.")
+        bool,
+        typer.Option(
+            "--replay/--no-replay", help="Replay a sample under every strategy and plan, and recommend one."
+        ),
     ] = True,
     aggregate: Annotated[
         bool | None,
         typer.Option(
+            "--aggregate/--no-aggregate",
             help="Plan too which filters are merged where; by default for up to 20,000 of them on 256 trees.",
-            show_default=False,
         ),
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what was decided and why, and what each stage took.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Plan which subscriptions share a tree, and what the trees are, from tables of a network's own traffic.
 
     Writes plan.json, report.html, the rows that could not be used (quarantine) and the tables of all stages. The same
-    input and seed give the same plan, byte for byte.
+    input and seed give the same plan, byte for byte. --strategy and --advertisements say how the network works now.
     """
     import covey.strategies  # noqa: F401 (registers them)
     from covey.routing.strategy import registered

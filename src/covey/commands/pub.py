@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from covey.commands.connecting import (
-    DEFAULT_URL,
+from covey.commands.connecting import DEFAULT_URL, connected
+from covey.commands.inputs import MAX_INPUT_BYTES, input_lines, parse_event, read_argument, read_bytes
+from covey.commands.options import (
+    Count,
+    Language,
     Password,
+    Timeout,
     TlsCa,
     TlsCertificate,
     TlsKey,
     Token,
     Url,
     User,
-    connected,
 )
-from covey.commands.inputs import MAX_INPUT_BYTES, input_lines, parse_event, read_argument, read_bytes
 from covey.core.content import check_content, published_words
 from covey.errors import ConfigError, CoveyError, EventError, LinkError, RefusedError
 
@@ -39,32 +41,30 @@ def pub(
     event: Annotated[
         list[str],
         typer.Argument(
+            metavar="EVENT",
             help="Attributes as NAME=VALUE … or one JSON object; words; an XML document; @FILE; or - for standard "
             "input, an event a line.",
-            show_default=False,
         ),
     ],
     url: Url = DEFAULT_URL,
     data: Annotated[
-        str, typer.Option("--data", "-d", help="The payload: a text, or @FILE.", show_default=False)
+        str, typer.Option("--data", "-d", metavar="TEXT", help="The payload: a text, or @FILE.")
     ] = "",
-    language: Annotated[
-        str, typer.Option("--language", "-l", help="What the event is: attributes, keywords or xpath.")
-    ] = "attributes",
+    language: Language = "attributes",
     confirm: Annotated[
         bool, typer.Option("--confirm", help="Wait until the broker has everything on disk.")
     ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Lines of standard input are as `covey sub --json` prints them.")
     ] = False,
-    count: Annotated[int, typer.Option("--count", "-n", help="Publish it so many times.", min=1)] = 1,
+    count: Count = 1,
     token: Token = "",
     user: User = "",
     password: Password = "",
     tls_ca: TlsCa = "",
     tls_cert: TlsCertificate = "",
     tls_key: TlsKey = "",
-    timeout: Annotated[float, typer.Option(help="Seconds that a broker has to answer.", min=0.001)] = 10.0,
+    timeout: Timeout = 10.0,
 ) -> None:
     """Publish events, and wait until the broker has taken them. Exit code 1: it has refused some.
 

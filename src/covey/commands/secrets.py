@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
 import typer
 
+from covey.commands.options import Json
 from covey.commands.output import print_json, print_pairs
 from covey.errors import ConfigError
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def password(json: Json = False) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from covey.commands.options import ADVERTISEMENTS, SEED, STRATEGY, Json, List, Plot, Settings
 from covey.commands.output import number_text, print_json, print_lists, print_pairs, progress, wide_console
 from covey.errors import ConfigError
 
@@ -24,33 +26,30 @@ def sim(
     scenario: Annotated[
         str | None,
         typer.Argument(
-            help="A scenario's name (see --list), or the path of a .toml file.", show_default=False
+            metavar="SCENARIO", help="A scenario's name (see --list), or the path of a .toml file."
         ),
     ] = None,
-    strategy: Annotated[
-        str | None, typer.Option("--strategy", "-s", help="Let all brokers use this strategy.")
-    ] = None,
-    advertisements: Annotated[
-        bool | None, typer.Option(help="Let subscriptions follow advertisements only, or go everywhere.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Another run of the same kind.", min=0)] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Set a key, as in --set workload.events=100; repeatable."
-        ),
-    ] = None,
+    strategy: Annotated[str | None, STRATEGY] = None,
+    advertisements: Annotated[bool | None, ADVERTISEMENTS] = None,
+    seed: Annotated[int | None, SEED] = None,
+    settings: Settings = None,
     compare: Annotated[
         str | None,
-        typer.Option(metavar="A,B,…", help="Run the scenario under each of these strategies, side by side."),
+        typer.Option(
+            "--compare",
+            metavar="NAME,…",
+            help="Run the scenario under each of these strategies, side by side.",
+        ),
     ] = None,
-    plot: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw what was measured over time.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, with all samples.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List scenarios and what they are made of.")] = False,
+    plot: Plot = None,
+    json: Json = False,
+    list_: List = False,
 ) -> None:
-    """Run a scenario in the simulator and say what was measured. The same seed gives the same run."""
+    """Run a scenario in the simulator and say what was measured. The same seed gives the same run.
+
+    Options change the scenario for this run: a strategy for all brokers, or any key, as in --set workload.events=100.
+    The picture shows what was measured over time; JSON has all samples.
+    """
     if list_:
         print_list(json)
         return
@@ -82,7 +81,7 @@ def compared(text: str) -> list[str]:
 
 
 def run_all(
-    scenario: str, changes: Changes, strategies: Sequence[str] | None, plot: str | None
+    scenario: str, changes: Changes, strategies: Sequence[str] | None, plot: Path | None
 ) -> list[Result]:
     """Run the scenario under each strategy, or as it is; every mistake that can be found before is found before."""
     from covey.sim.library import load
@@ -90,7 +89,7 @@ def run_all(
     from covey.sim.preparation import prepare
     from covey.sim.runner import run
 
-    picture = None if plot is None else check_plot_file(plot)
+    picture = None if plot is None else check_plot_file(str(plot))
     variants = [changes] if strategies is None else [changes.with_strategy(name) for name in strategies]
     loaded = [load(scenario, variant) for variant in variants]
     for one in loaded:

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from covey.commands.connecting import (
-    DEFAULT_URL,
+from covey.commands.connecting import DEFAULT_URL, connected
+from covey.commands.options import (
+    COUNT,
+    NAME,
+    TIMEOUT,
+    JsonLines,
+    Language,
     Password,
     TlsCa,
     TlsCertificate,
@@ -18,7 +23,6 @@ from covey.commands.connecting import (
     Token,
     Url,
     User,
-    connected,
 )
 from covey.errors import ConfigError, SlowError, TimedOutError
 
@@ -29,36 +33,24 @@ EXIT_NOTHING = 1
 
 
 def sub(
-    filter: Annotated[str, typer.Argument(help="What the events match.", show_default=False)],
+    filter: Annotated[str, typer.Argument(metavar="FILTER", help="What the events match.")],
     url: Url = DEFAULT_URL,
-    language: Annotated[
-        str, typer.Option("--language", "-l", help="The filter's language: attributes, keywords or xpath.")
-    ] = "attributes",
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", help="End after so many events.", min=1, show_default=False)
-    ] = None,
+    language: Language = "attributes",
+    count: Annotated[int | None, COUNT] = None,
     data: Annotated[
         bool, typer.Option("--data", "-d", help="Print payloads too, after a tab, as text.")
     ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, an object a line, with payloads.")
-    ] = False,
+    json: JsonLines = False,
     durable: Annotated[
         str,
         typer.Option(
+            "--durable",
+            metavar="NAME",
             help="Let the broker keep what matches under this name, and acknowledge what is printed.",
-            show_default=False,
         ),
     ] = "",
-    name: Annotated[str, typer.Option(help="The client's name, for --durable.", show_default=False)] = "",
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            help=f"End, with exit code {EXIT_NOTHING}, when nothing comes for so many seconds.",
-            min=0.001,
-            show_default=False,
-        ),
-    ] = None,
+    name: Annotated[str, NAME] = "",
+    timeout: Annotated[float | None, TIMEOUT] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing about the link.")] = False,
     token: Token = "",
     user: User = "",
@@ -67,7 +59,11 @@ def sub(
     tls_cert: TlsCertificate = "",
     tls_key: TlsKey = "",
 ) -> None:
-    """Print events that match a filter, one a line, until Ctrl-C. A link that breaks is made again."""
+    """Print events that match a filter, one a line, until Ctrl-C. A link that breaks is made again.
+
+    With --timeout, exit code 1 when no event comes for so long. A durable subscription needs --name, as it belongs to a
+    client. JSON has payloads too.
+    """
     if durable and not name:
         raise ConfigError("--durable needs --name: what is kept belongs to a client")
 

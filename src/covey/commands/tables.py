@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from covey.client.pages import Pages
+from covey.commands.options import AdminToken, Json, TlsCa
 from covey.commands.output import print_json, wide_console
-from covey.commands.pages import Authority, Token
 
 
 class What(StrEnum):
@@ -25,17 +25,24 @@ class What(StrEnum):
 
 def tables(
     url: Annotated[
-        str, typer.Argument(help="A broker's admin pages, such as http://127.0.0.1:7401.", show_default=False)
+        str, typer.Argument(metavar="URL", help="A broker's admin pages, such as http://127.0.0.1:7401.")
     ],
-    what: Annotated[What, typer.Option(help="Which part of the table.")] = What.ALL,
-    link: Annotated[str, typer.Option(help="Of this link only.")] = "",
-    limit: Annotated[int, typer.Option(help="At most so many rows of each part.", min=1)] = 100,
-    token: Token = "",
-    authority: Authority = "",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    what: Annotated[
+        What,
+        typer.Option(
+            "--what", metavar="PART", help=f"Which part of the table: {', '.join(one.value for one in What)}."
+        ),
+    ] = What.ALL,
+    link: Annotated[str, typer.Option("--link", metavar="LINK", help="Of this link only.")] = "",
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="At most so many rows of each part.")
+    ] = 100,
+    token: AdminToken = "",
+    tls_ca: TlsCa = "",
+    json: Json = False,
 ) -> None:
     """Show the routing table of a live broker: what neighbours and clients want, and what is advertised."""
-    report = read_tables(Pages(url, token, authority), what, link, limit)
+    report = read_tables(Pages(url, token, tls_ca), what, link, limit)
     if json:
         print_json(report)
         return

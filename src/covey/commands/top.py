@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
+import msgspec
 import typer
 from rich.console import Group
 from rich.live import Live
@@ -13,8 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from covey.client.pages import Pages
-from covey.commands.output import number_text, print_json, wide_console
-from covey.commands.pages import Authority, Token
+from covey.commands.options import AdminToken, Every, JsonLines, TlsCa
+from covey.commands.output import number_text, wide_console
 from covey.errors import CoveyError
 
 MAX_LINKS: Final = 200
@@ -23,19 +24,17 @@ LINK_RATES: Final = ("received", "sent", "received_bytes", "sent_bytes")
 
 
 def top(
-    urls: Annotated[
-        list[str], typer.Argument(metavar="URL...", help="Brokers' admin pages.", show_default=False)
-    ],
-    every: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1, max=3600)] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Two looks, one answer.")] = False,
-    token: Token = "",
-    authority: Authority = "",
-    json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: with --once, or a line for each look.")
+    urls: Annotated[list[str], typer.Argument(metavar="URL", help="Brokers' admin pages.")],
+    every: Every = 1.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Look twice, print what was between, and end.")
     ] = False,
+    token: AdminToken = "",
+    tls_ca: TlsCa = "",
+    json: JsonLines = False,
 ) -> None:
     """Watch live brokers: events a second, queues, and who reads too slowly. Ends with Ctrl-C."""
-    pages = [Pages(url, token, authority) for url in urls]
+    pages = [Pages(url, token, tls_ca) for url in urls]
     before = [look(one) for one in pages]
     if all("error" in one for one in before):
         raise CoveyError(before[0]["error"])
@@ -44,12 +43,8 @@ def top(
             time.sleep(every)
             now = [look(one) for one in pages]
             report = rates(before, now)
-            if json and not once:
-                import msgspec
-
+            if json:
                 typer.echo(msgspec.json.encode(report).decode())
-            elif json:
-                print_json(report)
             else:
                 wide_console().print(drawn(report))
             if once:

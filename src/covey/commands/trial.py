@@ -6,25 +6,35 @@ from typing import Annotated
 
 import typer
 
+from covey.commands.options import ADVERTISEMENTS, Count, Json, Seed, complete_strategy
 from covey.commands.output import print_json, progress
 from covey.errors import ConfigError
 
 
 def trial(
-    strategy: Annotated[str, typer.Argument(help="A strategy's name, or `all`.")],
-    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    count: Annotated[int, typer.Option(help="How many seeds, from the first on.", min=1, max=1_000_000)] = 1,
-    topology: Annotated[str, typer.Option(help="line, star, tree, graph, or `any`: each in turn.")] = "any",
-    advertisements: Annotated[bool, typer.Option(help="Let subscriptions follow advertisements.")] = True,
+    strategy: Annotated[
+        str,
+        typer.Argument(
+            metavar="STRATEGY", help="A strategy's name, or `all`.", autocompletion=complete_strategy
+        ),
+    ],
+    seed: Seed = 0,
+    count: Count = 1,
+    topology: Annotated[
+        str,
+        typer.Option("--topology", metavar="NAME", help="line, star, tree, graph, or `any`: each in turn."),
+    ] = "any",
+    advertisements: Annotated[bool, ADVERTISEMENTS] = True,
     faults: Annotated[
         bool, typer.Option("--faults", help="Let links and brokers fail and come back.")
     ] = False,
     transcript: Annotated[bool, typer.Option("--transcript", help="Print every message.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Check a strategy on random networks: deliveries, tables, nothing lost in churn, nothing left at the end.
 
-    Exit code 1 if a promise is broken; then the command that repeats just that run is printed.
+    There is a run for each of --count seeds, from --seed on. Exit code 1 if a promise is broken; then the command that
+    repeats just that run is printed.
     """
     # Loaded here: it brings the compiler, which takes half a second.
     from covey.routing.strategy import names, registered

@@ -2,10 +2,8 @@
 
 Some experiments are of a data set that may not be carried along. Their grids ask here whether a file of that name was
 given, and have cells with its digest if so; without it they have a stand-in alone, and their rows say which. The
-directory is that of `--data`, or of the environment variable COVEY_LAB_DATA. On Spark, the contents travel with the
-cells: workers need no common disk.
-
-Files come from strangers: they are read up to a bound, and whoever parses one expects anything.
+directory is that of `--data-files`, or of the environment variable COVEY_LAB_DATA. On Spark, the contents travel with
+the cells: workers need no common disk.
 """
 
 from __future__ import annotations
@@ -31,7 +29,9 @@ def directory() -> Path | None:
     if not (_chosen or text):
         return None
     if not path.is_dir():
-        raise ConfigError(f"the lab's data {str(path)!r} is not a directory (hint: --data or {VARIABLE})")
+        raise ConfigError(
+            f"the lab's data {str(path)!r} is not a directory (hint: --data-files or {VARIABLE})"
+        )
     return path
 
 
@@ -51,7 +51,7 @@ def content(name: str) -> bytes:
     """Return the content of a file; ConfigError if it was not given."""
     found = _read(name)
     if found is None:
-        raise ConfigError(f"the lab has no data file {name!r:.80} (hint: --data or {VARIABLE})")
+        raise ConfigError(f"the lab has no data file {name!r:.80} (hint: --data-files or {VARIABLE})")
     return found
 
 

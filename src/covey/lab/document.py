@@ -21,7 +21,7 @@ INTRODUCTION = """\
 What the papers report, beside what Covey's own code measures. Everything on this page is computed from kept results:
 
     covey lab run all --scale paper
-    covey lab document --output docs/papers.md
+    covey lab document --out docs/papers.md
 
 [The lab](lab.md) says how it works, and how to read one figure at a small scale in a minute. Times are the sum over a
 figure's cells on one core each; figures that share experiments share their cells.

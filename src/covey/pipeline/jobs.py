@@ -246,7 +246,7 @@ class _Planning:
         if self.basis["matches"] > MOST_PAIRS:
             raise PlanError(
                 f"{self.basis['matches']} matches are too many to group; {MOST_PAIRS} are the most"
-                " (hint: a smaller --sample)"
+                " (hint: a smaller sample)"
             )
         self.details["documents"] = f"{self.basis['matches']} matches of {self.basis['sampled']} events"
 

@@ -143,13 +143,14 @@ _HABITS: Final = (
     ("!", "`!` is not an operator", "write NOT, or <> for unequal"),
     ("&", "`&` is not an operator", "write AND"),
     ("|", "`|` is not an operator", "write OR"),
-    ("=", "`=` is not an operator here", "write = once"),
-    ("`", "a name is not quoted with backticks", 'quote names with "..."'),
+    ("`", "nothing is quoted with backticks", "quote names with \"...\" and strings with '...'"),
     (";", "`;` does not end a filter", "leave it out"),
     ("[", "`[` is not part of the language", 'quote names with "..." and write lists as (1, 2, 3)'),
     ("?", "`?` is not part of the language", "parameters are not supported: write the value"),
     (":", "`:` is not part of the language", "parameters are not supported: write the value"),
 )
+FINITE_HINT: Final = "values are finite numbers; leave a range open with < or >"
+_INFINITE: Final = re.compile(r"[+-]\s*(?:nan|inf|infinity)\b", re.IGNORECASE)
 _TYPOGRAPHIC_QUOTES: Final = "‘’‚“”„«»´"
 
 
@@ -170,6 +171,8 @@ def _diagnose(text: str, position: int) -> tuple[str, str | None, str | None]:
             return problem, None, hint
     if character in "0123456789" or re.match(r"[+-]?[.0-9]", text[position : position + 3]):
         return _diagnose_number(text, position)
+    if _INFINITE.match(text, position):
+        return f"`{character}` is not part of the language", None, FINITE_HINT
     if character in "+-*/%^~":
         return (
             f"`{character}` is not part of the language",

@@ -82,7 +82,10 @@ def parse_pattern(text: str, escape: str | None = None) -> Tokens:
         raise FilterError("a LIKE pattern ends with its escape")
     if len(tokens) > MAX_PATTERN_LENGTH:
         # Escapes are not counted, so that the canonical text of an acceptable pattern is acceptable.
-        raise FilterError(f"a LIKE pattern is longer than {MAX_PATTERN_LENGTH} characters")
+        raise FilterError(
+            f"a LIKE pattern is longer than {MAX_PATTERN_LENGTH} characters",
+            hint="write a part of it, such as its beginning and %",
+        )
     return _canonical_tokens(tokens)
 
 

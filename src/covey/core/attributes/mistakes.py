@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from covey.core.attributes.lexer import KEYWORDS, Token, quote_string
+from covey.core.attributes.lexer import FINITE_HINT, KEYWORDS, Token, quote_string
 from covey.errors import FilterError
 
 _OPERATORS: Final = frozenset(("=", "<>", "<", "<=", ">", ">="))
@@ -24,7 +24,6 @@ _LIKE_RELATIVES: Final = frozenset(
     ("contains", "endswith", "ilike", "matches", "regexp", "rlike", "startswith")
 )
 
-_ATTRIBUTES_HINT: Final = "attributes cannot be compared with each other: it would break exact covering"
 _FUNCTIONS_HINT: Final = "the language has no functions: they would break exact covering"
 _ARITHMETIC_HINT: Final = "the language has no arithmetic: write the result as one number"
 _ATTRIBUTE_FIRST_HINT: Final = "write the attribute first"
@@ -101,11 +100,14 @@ def no_value(text: str, tokens: list[Token], at: int) -> FilterError:
         if text[position] == '"':
             hint = f'"..." quotes a name; a string takes single quotes: {_brief(quote_string(str(value)))}'
         elif str(value).lower() in _NOT_FINITE:
-            hint = "values are finite numbers; leave a range open with < or >"
+            hint = FINITE_HINT
         elif tokens[at + 1][0] == "(":
             hint = _FUNCTIONS_HINT
         else:
-            hint = f"{_ATTRIBUTES_HINT}; a string takes single quotes: {_brief(quote_string(str(value)))}"
+            hint = (
+                "attributes cannot be compared with each other: it would break exact covering; "
+                f"a string takes single quotes: {_brief(quote_string(str(value)))}"
+            )
     elif kind == ")":
         hint = "a list has at least one value and no comma after the last"
     elif kind in _OPERATORS:
