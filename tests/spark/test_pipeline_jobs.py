@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -218,17 +219,20 @@ def test_rows_in_another_order_and_format_give_the_same_bytes(
 @CLASSIC
 def test_a_job_goes_on_where_it_was(request_: jobs.Request, outcome: jobs.Outcome) -> None:
     seen: list[jobs.Progress] = []
-    (request_.out_dir / "stages" / "costs.key").unlink()
+    stages = request_.out_dir / "stages"
+    (stages / "costs.manifest.json").unlink()
+    lost = max((stages / "documents").glob("part-*"), key=lambda part: part.stat().st_size)
+    lost.unlink()
     again = jobs.plan(request_, seen.append)
-    assert again.plan_file.read_bytes() == outcome.plan.encode()
-    assert {p.stage for p in seen if p.kept} == {
-        "interests",
-        "documents",
-        "groups",
-        "trees",
-        "aggregation",
-        "critical",
-    }
+    assert again.plan_file.read_bytes() == outcome.plan.encode(), (
+        "what is left of a damaged table is not used"
+    )
+    assert {p.stage for p in seen if p.kept} == {"interests", "groups", "trees", "aggregation", "critical"}
+    assert again.damaged == tuple(p.note for p in seen if p.note)
+    assert again.damaged == (
+        f"stages/documents is damaged ({lost.name} is missing): computed again",
+        "stages/costs is damaged (it has no manifest: the run that wrote it did not end): computed again",
+    )
 
 
 def test_a_checkpoint_is_of_use_only_for_the_same(spark: SparkSession, tmp_path: Path) -> None:
@@ -251,6 +255,62 @@ def test_a_checkpoint_is_of_use_only_for_the_same(spark: SparkSession, tmp_path:
         kept.table("numbers", broken, "input", 3.0)
     assert not kept.has("numbers", "input", 2.0), "what is half written is not found again"
     assert made == [3, 5]
+
+
+def truncated(directory: Path, part: Path) -> None:
+    part.write_bytes(part.read_bytes()[:-1])
+
+
+def flipped(directory: Path, part: Path) -> None:
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+
+
+def another(directory: Path, part: Path) -> None:
+    (directory / "numbers" / "part-9.parquet").write_bytes(part.read_bytes())
+
+
+def unreadable(directory: Path, part: Path) -> None:
+    (directory / "numbers.manifest.json").write_text('{"key": ', encoding="utf-8")
+
+
+@CLASSIC
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (truncated, r"part-\S+ has \d+ bytes and not \d+"),
+        (flipped, r"part-\S+ has changed"),
+        (another, "part-9.parquet was added"),
+        (unreadable, "its manifest cannot be read"),
+    ],
+)
+def test_a_damaged_checkpoint_is_computed_again_and_told(
+    spark: SparkSession, tmp_path: Path, harm: Callable[[Path, Path], None], said: str
+) -> None:
+    made: list[int] = []
+
+    def make() -> DataFrame:
+        made.append(1)
+        return spark.range(4).coalesce(1)
+
+    Checkpoints(spark, tmp_path).table("numbers", make, "input")
+    manifest = json.loads((tmp_path / "numbers.manifest.json").read_bytes())
+    (part,) = (tmp_path / "numbers").glob("part-*")
+    assert manifest["rows"] == 4
+    assert manifest["files"].keys() >= {part.name, "_SUCCESS"}
+    assert manifest["files"][part.name]["size"] == part.stat().st_size
+    harm(tmp_path, part)
+    told: list[str] = []
+    kept = Checkpoints(spark, tmp_path, told.append)
+    assert not kept.has("numbers", "input")
+    assert sorted(row.id for row in kept.table("numbers", make, "input").collect()) == [0, 1, 2, 3]
+    assert len(made) == 2
+    (line,) = told
+    assert re.fullmatch(rf"{tmp_path.name}/numbers is damaged \({said}\): computed again", line)
+    assert kept.has("numbers", "input")
+    assert Checkpoints(spark, tmp_path, told.append).has("numbers", "input")
+    assert len(told) == 1
 
 
 def broken() -> DataFrame:

@@ -44,6 +44,8 @@ def told() -> Iterator[Say]:
 
 def step_line(step: Progress) -> tuple[str, bool]:
     """Return a line of progress, and whether it is only for the moment: a stage that has begun."""
+    if step.note:
+        return f"plan: {step.note}", False
     place = f"plan: {step.number} of {step.count}, {step.stage}"
     if step.seconds is None:
         return place, True
@@ -162,6 +164,7 @@ def as_dict(outcome: Outcome, summary: Summary, advice: Advice | None, report: P
         "basis": dict(outcome.plan.basis),
         **summary.as_dict(),
         "quarantined": {table: dict(reasons) for table, reasons in outcome.quarantined.items()},
+        "damaged": list(outcome.damaged),
         "advice": None if advice is None else advice.as_dict(),
         "explain": outcome.explain.splitlines(),
         "stages_s": dict(outcome.stages),

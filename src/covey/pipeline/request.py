@@ -47,7 +47,8 @@ class Request:
 class Progress:
     """A stage begins (`seconds` is None), or has ended: place `number` of `count`, with a few words on what it found.
 
-    `kept` says that it was not computed, because an earlier run with the same input and parameters had done it.
+    `kept` says that it was not computed, because an earlier run with the same input and parameters had done it. A step
+    with a `note` is neither: it tells in a line what users should know, such as a kept table that is damaged.
     """
 
     stage: str
@@ -56,6 +57,7 @@ class Progress:
     seconds: float | None = None
     kept: bool = False
     detail: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Outcome:
     alternatives  for each alternative, numbers by name; the same as plan.predictions
     stages        the seconds that each stage took
     explain       why this plan, in a few lines
+    damaged       a line for each table of an earlier run that was damaged, and was computed again
     """
 
     plan: Plan
@@ -74,6 +77,7 @@ class Outcome:
     alternatives: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     stages: Mapping[str, float] = field(default_factory=dict)
     explain: str = ""
+    damaged: tuple[str, ...] = ()
 
 
 def methods() -> tuple[str, ...]:
