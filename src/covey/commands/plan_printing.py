@@ -69,6 +69,10 @@ def print_outcome(
         typer.echo(f"set aside: {sum(reasons.values()):,} rows of {name}")
         for reason, rows in list(reasons.items())[:MOST_REASONS]:
             typer.echo(f"  {rows:,}  {' '.join(reason.split())}")
+        if len(reasons) > MOST_REASONS:
+            typer.echo(f"  {sum(list(reasons.values())[MOST_REASONS:]):,}  for other reasons")
+    if outcome.quarantined:
+        typer.echo(f"aside   {outcome.quarantine}")
     if explain:
         print_explanation(outcome, summary)
     typer.echo(f"plan    {outcome.plan_file}")
@@ -164,6 +168,7 @@ def as_dict(outcome: Outcome, summary: Summary, advice: Advice | None, report: P
         "basis": dict(outcome.plan.basis),
         **summary.as_dict(),
         "quarantined": {table: dict(reasons) for table, reasons in outcome.quarantined.items()},
+        "quarantine": str(outcome.quarantine),
         "damaged": list(outcome.damaged),
         "advice": None if advice is None else advice.as_dict(),
         "explain": outcome.explain.splitlines(),

@@ -61,7 +61,7 @@ def plan(request: Request, on_progress: Callable[[Progress], None] = lambda prog
 
 def _check(request: Request) -> None:
     from covey.pipeline.ingestion import NEEDED
-    from covey.pipeline.inputs import path_of
+    from covey.pipeline.inputs import check_epochs, path_of
 
     if request.method not in methods():
         raise ConfigError(f"there is no method {request.method!r:.40} (hint: one of {', '.join(methods())})")
@@ -73,6 +73,7 @@ def _check(request: Request) -> None:
         raise ConfigError(f"the sample is a share of events above 0 and up to 1, not {request.sample}")
     if not 0 <= request.held_out < 1:
         raise ConfigError(f"the share held out is from 0 to below 1, not {request.held_out}")
+    check_epochs(request.epochs)
     for name in NEEDED:
         path_of(request.input_dir, name)
 
@@ -127,7 +128,7 @@ class _Planning:
 
         request = self.request
         with self._stage("ingest"):
-            ingestion = Ingestion(self.spark, request.input_dir, request.out_dir, self.kept)
+            ingestion = Ingestion(self.spark, request, self.kept)
             tables = ingestion.run()
             self.quarantined = ingestion.quarantined
             self.basis.update(ingestion.basis)
@@ -228,7 +229,8 @@ class _Planning:
         bad = sum(self.basis["quarantined"].values())
         self.details["ingest"] = (
             f"{self.basis['brokers']} brokers, {self.basis['subscriptions']} subscriptions,"
-            f" {self.basis['events']} events" + (f"; {bad} rows set aside" if bad else "")
+            f" {self.basis['events']} events"
+            + (f"; {bad} rows set aside in {self.request.out_dir / 'quarantine'}" if bad else "")
         )
 
     # -- stages ----------------------------------------------------------------------------------------------

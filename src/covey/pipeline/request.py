@@ -29,6 +29,7 @@ class Request:
                interests and trees (`jobs.FEW_INTERESTS`, `jobs.FEW_TREES`)
     known      plans' files that are to be compared too, by names that stand beside those of methods: what runs now
     log        what Spark prints; by default out_dir/spark.log
+    epochs     columns of times that are numbers, with what these count since 1970: {"events.at": "ms"}; s, ms or us
     """
 
     input_dir: Path
@@ -41,6 +42,7 @@ class Request:
     aggregate: bool | None = None
     known: Mapping[str, bytes] = field(default_factory=dict)
     log: Path | None = None
+    epochs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ class Outcome:
     stages: Mapping[str, float] = field(default_factory=dict)
     explain: str = ""
     damaged: tuple[str, ...] = ()
+
+    @property
+    def quarantine(self) -> Path:
+        """Where the rows are that were set aside, as Parquet."""
+        return self.plan_file.parent / "quarantine"
 
 
 def methods() -> tuple[str, ...]:
