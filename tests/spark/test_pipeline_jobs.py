@@ -362,6 +362,9 @@ def test_inputs_that_cannot_be_planned_are_refused_in_one_line(
 ) -> None:
     source = write_parquet(tmp_path / "input", tables)
     refuse(lambda: jobs.plan(jobs.Request(source, tmp_path / "out", master=MASTER)), kind, said)
+    if "rows were set aside" in said:
+        reasons = pq.read_table(tmp_path / "out" / "quarantine").column("reason").to_pylist()
+        assert len(reasons) == int(re.findall(r"(\d+) rows", said)[0]), "what is wrong can be looked at"
 
 
 def refuse(call: Callable[[], object], kind: type[CoveyError], said: str) -> None:
@@ -388,6 +391,11 @@ def test_requests_that_cannot_be_met_are_refused(spark: SparkSession, tmp_path: 
     ]
     for change, said in changes:
         refuse(lambda: jobs.plan(replace(request, **change)), ConfigError, said)  # noqa: B023 - called at once
+    judged = tmp_path / "out" / "stages" / "judged-deliveries"
+    assert judged.exists()
+    (source / "deliveries.parquet").unlink()
+    refuse(lambda: jobs.plan(replace(request, sample=1e-6)), ConfigError, "none of 90 events")
+    assert not judged.exists(), "what the input has no more is not found by those who read the stages"
     (source / "events.csv").write_text("event,broker\n")
     refuse(lambda: jobs.plan(request), ConfigError, "the table events is there twice")
     (source / "events.parquet").unlink()

@@ -1,8 +1,8 @@
 """Tables as text, CSV and lines of JSON: every record with its file, its line and its source text. No Spark here.
 
-A record that cannot be read is a row too: its values are null, and it says why. Nothing is skipped but empty lines, and
-nothing is filled in: a row of CSV with too few or too many fields, a line that is not UTF-8, a name that a JSON object
-has twice, a value that is not of its column's type are all refused.
+A record that cannot be read is a row too: what cannot be read of it is null, and it says why. Nothing is skipped but
+empty lines, and nothing is filled in: a row of CSV with too few or too many fields, a line that is not UTF-8, a name
+that a JSON object has twice, a value that is not of its column's type are all refused.
 
     CSV    the first record of each file names the columns; fields are as in RFC 4180 and may go over several lines; an
            empty field is null
@@ -57,7 +57,7 @@ class Piece(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A record: what each column is, null if `reason` says why the record cannot be used."""
+    """A record: what each column is, null where it cannot be read, and then a reason why."""
 
     values: Sequence[Any]
     line: int
@@ -192,12 +192,12 @@ def _json_rows(lines: Iterator[Line], readers: Mapping[str, Reader]) -> Iterator
         try:
             text = _text(line).rstrip("\r\n")
             given = _json_object(text)
-            values = [read(_json_text(name, given.get(name))) for name, read in readers.items()]
             _refuse_likely(given, readers)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             yield Row(nothing, number, _source(line), _said(error))
         else:
-            yield Row(values, number, text, None)
+            values, problem = _values(readers, given, _json_text)
+            yield Row(values, number, text, problem)
 
 
 class _Number(str):
@@ -253,19 +253,19 @@ def _csv_rows(lines: Iterator[Line], readers: Mapping[str, Reader]) -> Iterator[
     assert header is not None, "it was read before"
     places = {name: place for place, name in enumerate(header)}
     for number, fields, text, problem in records:
-        try:
-            if fields is None:
-                raise ValueError(problem)
-            if len(fields) != len(header):
-                raise ValueError(f"the row has {len(fields)} fields and the header {len(header)}")
-            values = [
-                read((fields[places[name]] or None) if name in places else None)
-                for name, read in readers.items()
-            ]
-        except ValueError as error:
-            yield Row(nothing, number, text, _said(error))
+        if fields is None:
+            yield Row(nothing, number, text, problem)
+        elif len(fields) != len(header):
+            reason = f"the row has {len(fields)} fields and the header {len(header)}"
+            yield Row(nothing, number, text, reason)
         else:
-            yield Row(values, number, text, None)
+            given = {name: fields[place] for name, place in places.items()}
+            values, wrong = _values(readers, given, _csv_text)
+            yield Row(values, number, text, wrong)
+
+
+def _csv_text(name: str, value: str | None) -> str | None:
+    return value or None
 
 
 def csv_records(lines: Iterator[Line]) -> Iterator[tuple[int, list[str] | None, str, str | None]]:
@@ -320,6 +320,21 @@ def _reader(column: Column, table: Table, units: Mapping[str, str]) -> Reader:
             raise ValueError(f"the column {column.name} {error}{hint}") from None
 
     return named
+
+
+def _values(
+    readers: Mapping[str, Reader], given: Mapping[str, Any], text_of: Callable[[str, Any], str | None]
+) -> tuple[list[Any], str | None]:
+    """Return the values of all columns that can be read, and what is wrong with the first that cannot."""
+    values: list[Any] = []
+    problem = None
+    for name, read in readers.items():
+        try:
+            values.append(read(text_of(name, given.get(name))))
+        except ValueError as error:
+            values.append(None)
+            problem = problem or _said(error)
+    return values, problem
 
 
 def _refuse_likely(given: Iterable[str], readers: Mapping[str, Reader]) -> None:
