@@ -54,6 +54,8 @@ EVENTS: list[tuple[tuple[Any, ...], str | None]] = [
     (("e13", "p", "b1", AT, "keywords", '{"a": 1}'), "not a JSON list of words"),
     (("e14", "p", "b1", AT, "keywords", "[1]"), "not a JSON list of words"),
     (("e15", "p", "b1", AT, "keywords", None), "the content is null"),
+    (("e17", "p", "b1", AT, "attributes", '{"a": 1, "a": 2}'), "an object has a name twice"),
+    (("e18", "p", "b1", AT, "attributes", '{"a": -1e999}'), "-1e999 is out of range"),
     (("e16", "p", "b1", AT, "attributes", '{"a":"' + "x" * (1 << 20) + '"}'), "at most 1048576 are read"),
 ]
 TOPOLOGY: list[tuple[tuple[Any, ...], str | None]] = [

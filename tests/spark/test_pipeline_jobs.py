@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +20,11 @@ from tests.spark.conftest import MASTER
 from tests.spark.toy import LINKS, SUBSCRIPTIONS, Rows, event_rows, part_of
 
 import covey
+from covey import pipeline
 from covey.errors import ConfigError, CoveyError, PlanError
 from covey.pipeline import jobs
 from covey.pipeline.checkpoints import Checkpoints
+from covey.pipeline.inputs import read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -167,6 +171,12 @@ def test_what_was_planned_is_counted_and_told(
     assert len(outcome.quarantined["subscriptions"]) == 2
     rows = spark.read.parquet(str(request_.out_dir / "quarantine")).collect()
     assert len(rows) == 8
+    assert {(row.table, row.file, row.line) for row in rows} == {
+        (name, f"{name}.parquet", len(GOOD[name]) + place)
+        for name, bad in BAD.items()
+        for place in range(1, len(bad) + 1)
+    }
+    assert all(row.text == row.row and json.loads(row.text) for row in rows)
     near, far = (
         spark.read.parquet(str(request_.out_dir / "stages" / "critical")).orderBy("similarity").collect()
     )
@@ -218,17 +228,20 @@ def test_rows_in_another_order_and_format_give_the_same_bytes(
 @CLASSIC
 def test_a_job_goes_on_where_it_was(request_: jobs.Request, outcome: jobs.Outcome) -> None:
     seen: list[jobs.Progress] = []
-    (request_.out_dir / "stages" / "costs.key").unlink()
+    stages = request_.out_dir / "stages"
+    (stages / "costs.manifest.json").unlink()
+    lost = max((stages / "documents").glob("part-*"), key=lambda part: part.stat().st_size)
+    lost.unlink()
     again = jobs.plan(request_, seen.append)
-    assert again.plan_file.read_bytes() == outcome.plan.encode()
-    assert {p.stage for p in seen if p.kept} == {
-        "interests",
-        "documents",
-        "groups",
-        "trees",
-        "aggregation",
-        "critical",
-    }
+    assert again.plan_file.read_bytes() == outcome.plan.encode(), (
+        "what is left of a damaged table is not used"
+    )
+    assert {p.stage for p in seen if p.kept} == {"interests", "groups", "trees", "aggregation", "critical"}
+    assert again.damaged == tuple(p.note for p in seen if p.note)
+    assert again.damaged == (
+        f"stages/documents is damaged ({lost.name} is missing): computed again",
+        "stages/costs is damaged (it has no manifest: the run that wrote it did not end): computed again",
+    )
 
 
 def test_a_checkpoint_is_of_use_only_for_the_same(spark: SparkSession, tmp_path: Path) -> None:
@@ -253,6 +266,62 @@ def test_a_checkpoint_is_of_use_only_for_the_same(spark: SparkSession, tmp_path:
     assert made == [3, 5]
 
 
+def truncated(directory: Path, part: Path) -> None:
+    part.write_bytes(part.read_bytes()[:-1])
+
+
+def flipped(directory: Path, part: Path) -> None:
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+
+
+def another(directory: Path, part: Path) -> None:
+    (directory / "numbers" / "part-9.parquet").write_bytes(part.read_bytes())
+
+
+def unreadable(directory: Path, part: Path) -> None:
+    (directory / "numbers.manifest.json").write_text('{"key": ', encoding="utf-8")
+
+
+@CLASSIC
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (truncated, r"part-\S+ has \d+ bytes and not \d+"),
+        (flipped, r"part-\S+ has changed"),
+        (another, "part-9.parquet was added"),
+        (unreadable, "its manifest cannot be read"),
+    ],
+)
+def test_a_damaged_checkpoint_is_computed_again_and_told(
+    spark: SparkSession, tmp_path: Path, harm: Callable[[Path, Path], None], said: str
+) -> None:
+    made: list[int] = []
+
+    def make() -> DataFrame:
+        made.append(1)
+        return spark.range(4).coalesce(1)
+
+    Checkpoints(spark, tmp_path).table("numbers", make, "input")
+    manifest = json.loads((tmp_path / "numbers.manifest.json").read_bytes())
+    (part,) = (tmp_path / "numbers").glob("part-*")
+    assert manifest["rows"] == 4
+    assert manifest["files"].keys() >= {part.name, "_SUCCESS"}
+    assert manifest["files"][part.name]["size"] == part.stat().st_size
+    harm(tmp_path, part)
+    told: list[str] = []
+    kept = Checkpoints(spark, tmp_path, told.append)
+    assert not kept.has("numbers", "input")
+    assert sorted(row.id for row in kept.table("numbers", make, "input").collect()) == [0, 1, 2, 3]
+    assert len(made) == 2
+    (line,) = told
+    assert re.fullmatch(rf"{tmp_path.name}/numbers is damaged \({said}\): computed again", line)
+    assert kept.has("numbers", "input")
+    assert Checkpoints(spark, tmp_path, told.append).has("numbers", "input")
+    assert len(told) == 1
+
+
 def broken() -> DataFrame:
     raise RuntimeError("broken")
 
@@ -274,7 +343,7 @@ def without(table: str) -> dict[str, Rows]:
         (
             {**GOOD, "events": [("e", "nowhere", "keywords", "[]")] * 2},
             ConfigError,
-            "no events that can be used: 2 rows were set aside, most often because the broker nowhere is not",
+            "no events that can be used: 2 rows were set aside in .*quarantine, most often because the broker nowhere",
         ),
         (
             {**GOOD, "topology": [("a", "a", 1.0)]},
@@ -293,6 +362,9 @@ def test_inputs_that_cannot_be_planned_are_refused_in_one_line(
 ) -> None:
     source = write_parquet(tmp_path / "input", tables)
     refuse(lambda: jobs.plan(jobs.Request(source, tmp_path / "out", master=MASTER)), kind, said)
+    if "rows were set aside" in said:
+        reasons = pq.read_table(tmp_path / "out" / "quarantine").column("reason").to_pylist()
+        assert len(reasons) == int(re.findall(r"(\d+) rows", said)[0]), "what is wrong can be looked at"
 
 
 def refuse(call: Callable[[], object], kind: type[CoveyError], said: str) -> None:
@@ -310,10 +382,20 @@ def test_requests_that_cannot_be_met_are_refused(spark: SparkSession, tmp_path: 
         ({"sample": 0.0}, "the sample is a share"),
         ({"held_out": 1.0}, "the share held out"),
         ({"input_dir": tmp_path / "nothing"}, "no directory"),
+        (
+            {"epochs": {"events.when": "ms"}},
+            r"no column of times 'events.when' \(hint: events.at, deliveries.at",
+        ),
+        ({"epochs": {"events.at": "days"}}, r"events.at cannot count 'days' \(hint: s, ms, us\)"),
         ({"sample": 1e-6}, "none of 90 events is in a sample"),
     ]
     for change, said in changes:
         refuse(lambda: jobs.plan(replace(request, **change)), ConfigError, said)  # noqa: B023 - called at once
+    judged = tmp_path / "out" / "stages" / "judged-deliveries"
+    assert judged.exists()
+    (source / "deliveries.parquet").unlink()
+    refuse(lambda: jobs.plan(replace(request, sample=1e-6)), ConfigError, "none of 90 events")
+    assert not judged.exists(), "what the input has no more is not found by those who read the stages"
     (source / "events.csv").write_text("event,broker\n")
     refuse(lambda: jobs.plan(request), ConfigError, "the table events is there twice")
     (source / "events.parquet").unlink()
@@ -323,18 +405,83 @@ def test_requests_that_cannot_be_met_are_refused(spark: SparkSession, tmp_path: 
     refuse(lambda: jobs.plan(request), ConfigError, "events.parquet cannot be read")
 
 
-def test_what_is_no_number_in_a_text_file_is_set_aside(spark: SparkSession, tmp_path: Path) -> None:
-    from covey import pipeline
-    from covey.pipeline.inputs import read
-
+def test_what_cannot_be_read_of_text_is_set_aside_with_its_source(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     file = tmp_path / "topology.csv"
-    file.write_text('a,b,cost\na,b,2.5\nb,c,\nc,d,much\n"d, e","f ""x""",1\n', encoding="utf-8")
-    rows = pipeline.judge(read(spark, file, "topology"), table="topology").collect()
-    found = {(row.a, row.b): (row.cost, row.reason) for row in rows}
-    assert found["a", "b"] == (2.5, None)
-    assert found["b", "c"] == (None, None)
-    assert found["d, e", 'f "x"'] == (1.0, None)
-    assert found["c", "d"][1] == "the cost nan is not a finite number above 0"
+    text = 'a,b,cost\na,b,2.5\nb,c,\nc,d,abc\n"d, e","f ""x""",1\nd,e,NaN\ne,f\n'
+    file.write_text(text, encoding="utf-8")
+    judged = pipeline.judge(read(spark, file, "topology"), table="topology")
+    accepted = {(row.a, row.b): row.cost for row in pipeline.accept(judged, table="topology").collect()}
+    assert accepted == {("a", "b"): 2.5, ("b", "c"): None, ("d, e", 'f "x"'): 1.0}
+    refused = pipeline.quarantine(judged, table="topology").collect()
+    assert sorted((row.file, row.line, row.text, row.reason) for row in refused) == [
+        ("topology.csv", 4, "c,d,abc", "the column cost is not a number"),
+        ("topology.csv", 6, "d,e,NaN", "the column cost is not a number"),
+        ("topology.csv", 7, "e,f", "the row has 2 fields and the header 3"),
+    ]
+
+
+@CLASSIC
+def test_times_are_read_as_they_are_said_to_be(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [
+        {"event": f"e{place}", "broker": "b", "language": "keywords", "content": "[]", "at": at}
+        for place, at in enumerate(
+            ["2026-01-02T03:04:05Z", 1767323045000, "yesterday", "2026-02-30T01:00:00Z"]
+        )
+    ]
+    file = tmp_path / "events.jsonl"
+    file.write_text("\n".join([*map(json.dumps, lines), '{"event": "e9", "bro']), encoding="utf-8")
+    at = datetime(2026, 1, 2, 3, 4, 5)
+
+    def told(units: dict[str, str]) -> tuple[dict[str, datetime], list[tuple[int, str]]]:
+        judged = pipeline.judge(read(spark, file, "events", units), table="events")
+        accepted = {row.event: row.at for row in pipeline.accept(judged, table="events").collect()}
+        refused = pipeline.quarantine(judged, table="events").collect()
+        source = file.read_text(encoding="utf-8").splitlines()
+        assert all(row.text == source[row.line - 1] for row in refused)
+        return accepted, sorted((row.line, row.reason.split(" (")[0]) for row in refused)
+
+    assert told({}) == (
+        {"e0": at},
+        [
+            (2, "the column at is a bare number"),
+            (3, "the column at is not an ISO 8601 time such as 2026-01-02T03:04:05Z"),
+            (4, "the column at is a date or a time that does not exist"),
+            (5, "the line is not JSON: Unterminated string starting at"),
+        ],
+    )
+    accepted, refused = told({"at": "ms"})
+    assert (accepted, [line for line, _ in refused]) == ({"e1": at}, [1, 3, 4, 5])
+
+
+@CLASSIC
+def test_numbers_of_parquet_are_times_only_if_that_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    columns = {name: ["x", "y", "z"] for name in ("event", "broker", "language", "content")}
+    folder = tmp_path / "events"
+    folder.mkdir()
+    pq.write_table(pa.table(columns | {"at": [1767323045, None, 1 << 60]}), folder / "a +b.parquet")
+    with pytest.raises(ConfigError, match=r"at is bigint and not timestamp \(hint: --epochs events\.at=s"):
+        read(spark, folder, "events")
+    rows = sorted(read(spark, folder, "events", {"at": "s"}).collect())
+    assert [row.at for row in rows] == [datetime(2026, 1, 2, 3, 4, 5), None, None]
+    text = f'{{"event":"z","broker":"z","at":{1 << 60},"language":"z","content":"z"}}'
+    assert [tuple(row["_source"]) for row in rows] == [
+        ("events/a +b.parquet", 1, None, None),
+        ("events/a +b.parquet", 2, None, None),
+        ("events/a +b.parquet", 3, text, "the column at is out of range"),
+    ]
+    distances = {"event": ["e"], "subscription": ["s"], "broker": ["b"], "distance": [1 << 40]}
+    file = tmp_path / "deliveries.parquet"
+    pq.write_table(pa.table(distances), file)
+    judged = pipeline.judge(read(spark, file, "deliveries"), table="deliveries")
+    (row,) = pipeline.quarantine(judged, table="deliveries").collect()
+    assert (row.file, row.line, row.reason) == (
+        "deliveries.parquet",
+        1,
+        "the column distance is out of range",
+    )
+    assert json.loads(row.text)["distance"] == 1 << 40
 
 
 def test_methods_are_those_that_can_be_installed() -> None:

@@ -37,6 +37,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     def plan(request: Request, on_progress: Any) -> Outcome:
         on_progress(Progress("ingest", 1, 1))
+        on_progress(Progress("ingest", 1, 1, note="stages/x is damaged (y is missing): computed again"))
         on_progress(Progress("ingest", 1, 1, 0.5, detail="20 subscriptions"))
         stages = request.out_dir / "stages"
         stages.mkdir(parents=True, exist_ok=True)
@@ -62,7 +63,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         )
         file = request.out_dir / "plan.json"
         file.write_bytes(made.encode())
-        bad = {"events": {"the content is not JSON: [bold]": 2}}
+        bad = {"events": {"the content is not JSON: [bold]": 2} | {f"other {n}": 1 for n in range(7)}}
         return Outcome(
             made, file, bad, made.predictions, {"ingest": 0.5}, "single: one tree.\nWhy: [red]asked."
         )
@@ -85,8 +86,10 @@ def test_a_plan_is_told_in_words(ask: Any, planned: Path, tmp_path: Path) -> Non
         "Replayed: 20 subscriptions, 30 events",
         "covering with advertisements",
         "4,321",
-        "set aside: 2 rows of events",
+        "set aside: 9 rows of events",
         "2  the content is not JSON: [bold]",
+        "3  for other reasons",
+        str(out / "quarantine"),
         "Why: [red]asked.",
         "ingest           0.50 s",
         str(out / "report.html"),
@@ -94,6 +97,7 @@ def test_a_plan_is_told_in_words(ask: Any, planned: Path, tmp_path: Path) -> Non
     ):
         assert part in text, part
     assert "plan: 1 of 1, ingest, 0.5 s: 20 subscriptions" in err
+    assert "plan: stages/x is damaged (y is missing): computed again\n" in err
     assert "replay: 1 of" in err
     assert (out / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
@@ -122,6 +126,10 @@ def test_json_has_everything_and_repeats(ask: Any, planned: Path, tmp_path: Path
         (("{data}", "--out", "{file}"), "is a file and not a directory"),
         (("{data}", "--out", "{file}/sub"), "cannot write into"),
         (("{data}", "--out", "{out}", "--strategy", "nope"), "no strategy 'nope'"),
+        (
+            ("{data}", "--out", "{out}", "--epochs", "events.at"),
+            "--epochs 'events.at' is not one column and its",
+        ),
         (("{data}",), "Missing option '--out'"),
     ],
 )

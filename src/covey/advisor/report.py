@@ -156,6 +156,7 @@ def data_section(contents: Contents) -> str:
     ]
     aside = (
         f"<h3>Set aside</h3>{table(['table', 'reason', 'rows'], bad)}"
+        '<p class="fine">The rows, with file, line and source text, are in the directory quarantine beside it.</p>'
         if bad
         else '<p class="fine">No row was set aside.</p>'
     )

@@ -125,7 +125,9 @@ def coordinator(
     )
 
     def on_progress(step: Progress) -> None:
-        if step.seconds is None and sys.stderr.isatty():
+        if step.note:
+            print(f"plan: {step.note}", file=sys.stderr, flush=True)
+        elif step.seconds is None and sys.stderr.isatty():
             print(f"plan: {step.number} of {step.count}, {step.stage}", file=sys.stderr, flush=True)
 
     failed = [False]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,6 +66,14 @@ def plan(
             help="Plan too which filters are merged where; by default for up to 20,000 of them on 256 trees.",
         ),
     ] = None,
+    epochs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=UNIT",
+            help="A column of times has numbers, of s, ms or us since 1970: events.at=ms. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what was decided and why, and what each stage took.")
     ] = False,
@@ -84,7 +92,9 @@ def plan(
     from covey.pipeline.jobs import Request
     from covey.pipeline.jobs import plan as compute
 
-    request = Request(input_dir, out, master, method, sample, held_out, seed, aggregate)
+    request = Request(
+        input_dir, out, master, method, sample, held_out, seed, aggregate, epochs=epochs_given(epochs or [])
+    )
     with told() as say:
         outcome = compute(request, lambda step: say(*step_line(step)))
         advice = advised(outcome, request, now, advertisements, say) if replay else None
@@ -94,6 +104,17 @@ def plan(
         print_json(as_dict(outcome, summary, advice, file))
     else:
         print_outcome(outcome, summary, advice, file, explain)
+
+
+def epochs_given(words: Sequence[str]) -> dict[str, str]:
+    """Return the units that are given as events.at=ms, by column; ConfigError if a word is not of this form."""
+    found: dict[str, str] = {}
+    for word in words:
+        column, equals, unit = word.partition("=")
+        if not equals or found.get(column, unit) != unit:
+            raise ConfigError(f"--epochs {word!r:.80} is not one column and its unit (hint: events.at=ms)")
+        found[column] = unit
+    return found
 
 
 def check_directories(input_dir: Path, out: Path) -> None:
@@ -181,6 +202,7 @@ def written(outcome: Outcome, advice: Advice | None, request: Request, now: str)
             "held out": f"{request.held_out:.4g}",
             "seed": request.seed,
             "runs now": now,
+            **{f"{column} counts": unit for column, unit in request.epochs.items()},
         },
     )
     file = request.out_dir / "report.html"

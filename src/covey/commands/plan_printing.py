@@ -44,6 +44,8 @@ def told() -> Iterator[Say]:
 
 def step_line(step: Progress) -> tuple[str, bool]:
     """Return a line of progress, and whether it is only for the moment: a stage that has begun."""
+    if step.note:
+        return f"plan: {step.note}", False
     place = f"plan: {step.number} of {step.count}, {step.stage}"
     if step.seconds is None:
         return place, True
@@ -67,6 +69,10 @@ def print_outcome(
         typer.echo(f"set aside: {sum(reasons.values()):,} rows of {name}")
         for reason, rows in list(reasons.items())[:MOST_REASONS]:
             typer.echo(f"  {rows:,}  {' '.join(reason.split())}")
+        if len(reasons) > MOST_REASONS:
+            typer.echo(f"  {sum(list(reasons.values())[MOST_REASONS:]):,}  for other reasons")
+    if outcome.quarantined:
+        typer.echo(f"aside   {outcome.quarantine}")
     if explain:
         print_explanation(outcome, summary)
     typer.echo(f"plan    {outcome.plan_file}")
@@ -162,6 +168,8 @@ def as_dict(outcome: Outcome, summary: Summary, advice: Advice | None, report: P
         "basis": dict(outcome.plan.basis),
         **summary.as_dict(),
         "quarantined": {table: dict(reasons) for table, reasons in outcome.quarantined.items()},
+        "quarantine": str(outcome.quarantine),
+        "damaged": list(outcome.damaged),
         "advice": None if advice is None else advice.as_dict(),
         "explain": outcome.explain.splitlines(),
         "stages_s": dict(outcome.stages),

@@ -91,7 +91,7 @@ def make(input_dir: Path, out_dir: Path, log: Path, told: bool = False) -> dict[
     from covey.pipeline.jobs import Progress, Request, plan
 
     def on_progress(step: Progress) -> None:
-        if told and step.seconds is None:
+        if told and step.seconds is None and not step.note:
             say(says=f"planning on Spark: {step.number} of {step.count}, {step.stage}")
 
     begun_s = time.monotonic()

@@ -1,6 +1,7 @@
 """Ingestion: raw tables to checked ones; what cannot be used is set aside with the reason, never lost.
 
-    judge        every row with the columns that ingestion adds and a `reason`, null if the row is good
+    judge        every row with the columns that ingestion adds, a `reason`, null if the row is good, and `_source`:
+                 where the row comes from, if the raw table has that column (`inputs.read`)
     accept       the good rows of a judged table, without the reason
     quarantine   the bad ones, as rows of the table `quarantine`
     ingest       judge, then accept
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +28,13 @@ from covey.core.families import LANGUAGES, parse
 from covey.core.packing import pack
 from covey.core.xpath.document import Document
 from covey.errors import ConfigError, CoveyError, EventError
-from covey.pipeline.schemas import QUARANTINE, Table, check, table_named
+from covey.pipeline.schemas import QUARANTINE, SOURCE, Table, check, source_type, table_named
+from covey.pipeline.text_tables import refuse_constant
+from covey.pipeline.values import FIRST_US, LAST_US, OUT_OF_RANGE
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 REASON = "reason"
 # The most that is taken of one event, which is also what an XML document may have.
@@ -54,15 +57,37 @@ def judge(raw: DataFrame, *, table: str, distinct: bool = True) -> DataFrame:
     """
     spec = table_named(table)
     check(raw, spec)
-    columns = [
-        (F.col(column.name) if column.name in raw.columns else F.lit(None))
-        .cast(column.type)
-        .alias(column.name)
-        for column in spec.columns
-    ]
-    judged = spec.schema().add(REASON, "string")
-    result = raw.select(*columns).mapInArrow(partial(judge_batches, table=table), judged)
+    kinds = {field.name: field.dataType.simpleString() for field in raw.schema.fields}
+    reasons = []
+    columns = []
+    for column in spec.columns:
+        value = F.col(f"`{column.name}`") if column.name in kinds else F.lit(None)
+        if column.type == "int" and kinds.get(column.name) == "bigint":
+            # A cast would end the job, or take another number.
+            fits = value.between(-(1 << 31), (1 << 31) - 1)
+            reasons.append(
+                F.when(value.isNotNull() & ~fits, F.lit(f"the column {column.name} {OUT_OF_RANGE}"))
+            )
+            value = F.when(fits, value)
+        columns.append(value.cast(column.type).alias(column.name))
+    reason, source = _sourced(raw, reasons, [column.name for column in spec.columns if column.name in kinds])
+    given = raw.select(*columns, reason.alias(REASON), source.alias(SOURCE))
+    judged = spec.schema().add(REASON, "string").add(SOURCE, source_type())
+    result = given.mapInArrow(partial(judge_batches, table=table), judged)
     return _refuse_repeated(result, spec) if distinct and spec.key else result
+
+
+def _sourced(raw: DataFrame, reasons: list[Column], names: list[str]) -> tuple[Column, Column]:
+    """Return why a row cannot be taken as its types, and where it comes from, with what it was."""
+    nothing = F.lit(None).cast(source_type())
+    source = F.col(SOURCE) if SOURCE in raw.columns else nothing
+    reason = F.coalesce(source["reason"], *reasons)
+    if not reasons:
+        return reason, source
+    fields = {name: source[name] for name in source_type().names}
+    fields["text"] = F.coalesce(source["text"], row_json(names))
+    kept = F.struct(*[value.alias(name) for name, value in fields.items()])
+    return reason, F.when(F.coalesce(*reasons).isNotNull(), kept).otherwise(source)
 
 
 def accept(judged: DataFrame, *, table: str) -> DataFrame:
@@ -75,18 +100,24 @@ def accept(judged: DataFrame, *, table: str) -> DataFrame:
 def quarantine(judged: DataFrame, *, table: str) -> DataFrame:
     """Return the bad rows of a judged table as rows of the table `quarantine`."""
     spec = table_named(table)
-    row = F.to_json(
-        F.struct(*[column.name for column in spec.columns]),
-        {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"},
-    )
-    values = (F.lit(table), row, F.col(REASON))
+    row = row_json([column.name for column in spec.columns])
+    place = [F.col(f"{SOURCE}.{field}") for field in ("file", "line", "text")]
+    values = (F.lit(table), F.col(REASON), *place[:2], F.coalesce(place[2], row), row)
     named = [value.alias(column.name) for value, column in zip(values, QUARANTINE.columns, strict=True)]
     return judged.where(F.col(REASON).isNotNull()).select(*named)
 
 
+def row_json(names: Sequence[str]) -> Column:
+    """Return columns of a row as JSON."""
+    options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+    return F.to_json(F.struct(*[F.col(f"`{name}`") for name in names]), options)
+
+
 def _refuse_repeated(judged: DataFrame, table: Table) -> DataFrame:
     key = str(table.key)
+    # Where rows are decides only between equal ones.
     others = [F.col(column.name) for column in table.columns if column.name != key]
+    others += [F.col(f"{SOURCE}.file"), F.col(f"{SOURCE}.line")]
     place = F.row_number().over(Window.partitionBy(key).orderBy(F.col(REASON).isNotNull(), *others))
     repeated = F.format_string(f"the {key} %s is there more than once", F.substring(key, 1, 80))
     # Rows without a name, which are bad already, are not repetitions of each other.
@@ -103,18 +134,23 @@ def judge_batches(batches: Iterator[pyarrow.RecordBatch], *, table: str) -> Iter
 
     spec, judge_row = table_named(table), _JUDGES[table]
     for batch in batches:
-        rows = batch.select([column.name for column in spec.columns]).to_pydict()
+        arrays = [batch.column(column.name) for column in spec.columns]
+        # Python has no time beyond the year 9999, and a number is all that is looked at.
+        plain = [one.cast(pa.int64()) if pa.types.is_timestamp(one.type) else one for one in arrays]
+        refused = batch.column(REASON).to_pylist()
         known: dict[Any, Verdict] = {}
-        verdicts = [judge_row(row, known) for row in zip(*rows.values(), strict=True)]
-        arrays = list(batch.columns)
+        verdicts = [
+            (None, reason) if reason else judge_row(row, known)
+            for reason, *row in zip(refused, *(one.to_pylist() for one in plain), strict=True)
+        ]
         if spec.added:
             arrays.append(pa.array([None if reason else added for added, reason in verdicts], pa.binary()))
-        arrays.append(pa.array([reason for _, reason in verdicts], pa.string()))
-        names = [*batch.schema.names, *[column.name for column in spec.added], REASON]
-        yield pa.RecordBatch.from_arrays(arrays, names)
+        arrays += [pa.array([reason for _, reason in verdicts], pa.string()), batch.column(SOURCE)]
+        names = [column.name for column in (*spec.columns, *spec.added)]
+        yield pa.RecordBatch.from_arrays(arrays, [*names, REASON, SOURCE])
 
 
-def _judge_link(row: tuple[Any, ...], known: dict[Any, Verdict]) -> Verdict:
+def _judge_link(row: Sequence[Any], known: dict[Any, Verdict]) -> Verdict:
     a, b, cost = row
     if reason := _unnamed(a=a, b=b):
         return None, reason
@@ -125,7 +161,7 @@ def _judge_link(row: tuple[Any, ...], known: dict[Any, Verdict]) -> Verdict:
     return None, None
 
 
-def _judge_filter(row: tuple[Any, ...], known: dict[Any, Verdict], *, key: str) -> Verdict:
+def _judge_filter(row: Sequence[Any], known: dict[Any, Verdict], *, key: str) -> Verdict:
     name, broker, language, text = row
     if reason := _unnamed(**{key: name, "broker": broker}) or _unspoken(language):
         return None, reason
@@ -141,9 +177,9 @@ def _judge_filter(row: tuple[Any, ...], known: dict[Any, Verdict], *, key: str) 
     return verdict
 
 
-def _judge_event(row: tuple[Any, ...], known: dict[Any, Verdict]) -> Verdict:
-    name, _, broker, _, language, content = row
-    if reason := _unnamed(event=name, broker=broker) or _unspoken(language):
+def _judge_event(row: Sequence[Any], known: dict[Any, Verdict]) -> Verdict:
+    name, _, broker, at, language, content = row
+    if reason := _unnamed(event=name, broker=broker) or _unspoken(language) or _untimely(at):
         return None, reason
     if content is None:
         return None, "the content is null"
@@ -155,9 +191,9 @@ def _judge_event(row: tuple[Any, ...], known: dict[Any, Verdict]) -> Verdict:
         return None, _line(error)
 
 
-def _judge_delivery(row: tuple[Any, ...], known: dict[Any, Verdict]) -> Verdict:
-    event, subscription, broker, distance, _ = row
-    reason = _unnamed(event=event, subscription=subscription, broker=broker)
+def _judge_delivery(row: Sequence[Any], known: dict[Any, Verdict]) -> Verdict:
+    event, subscription, broker, distance, at = row
+    reason = _unnamed(event=event, subscription=subscription, broker=broker) or _untimely(at)
     if reason is None and distance is not None and distance < 0:
         reason = f"the distance {distance} is below 0"
     return None, reason
@@ -168,6 +204,12 @@ def _unnamed(**names: str | None) -> str | None:
         if not name:
             return f"the column {what} is {'null' if name is None else 'empty'}"
     return None
+
+
+def _untimely(at_us: int | None) -> str | None:
+    if at_us is None or FIRST_US <= at_us <= LAST_US:
+        return None
+    return f"the column at {OUT_OF_RANGE}"
 
 
 def _unspoken(language: str | None) -> str | None:
@@ -208,15 +250,31 @@ def encode_xml(content: str) -> bytes:
 
 
 def _json(content: str) -> Any:
-    # Python's own reader: it reads integers of any size exactly. What is not JSON, NaN, it would read too.
+    # Python's own reader: it reads integers of any size exactly. What is not JSON, NaN, it would read too; a number
+    # beyond all numbers as infinity; and of several values of one name the last.
     try:
-        return json.loads(content, parse_constant=_refuse_constant)
+        return _DECODER.decode(content)
     except (ValueError, RecursionError) as error:
         raise EventError(f"the content is not JSON: {_line(error)}") from None
 
 
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON number")
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text:.40} is out of range")
+    return value
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a name twice")
+    return found
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=_finite, parse_constant=refuse_constant, object_pairs_hook=_named_once
+)
 
 
 def _json_type(value: object) -> str:
@@ -229,7 +287,7 @@ _ENCODERS: dict[str, Callable[[str], bytes]] = {
     "keywords": encode_keywords,
     "xpath": encode_xml,
 }
-_JUDGES: dict[str, Callable[[tuple[Any, ...], dict[Any, Verdict]], Verdict]] = {
+_JUDGES: dict[str, Callable[[Sequence[Any], dict[Any, Verdict]], Verdict]] = {
     "topology": _judge_link,
     "subscriptions": partial(_judge_filter, key="subscription"),
     "advertisements": partial(_judge_filter, key="advertisement"),

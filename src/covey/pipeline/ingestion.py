@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey import pipeline
 from covey.errors import ConfigError, PlanError
 from covey.pipeline.checkpoints import Checkpoints
-from covey.pipeline.inputs import digest, path_of, read
+from covey.pipeline.ingest import REASON
+from covey.pipeline.inputs import Digests, digest, path_of, read, units_of
+from covey.pipeline.request import Request
+from covey.pipeline.schemas import QUARANTINE, SOURCE
 from covey.planning.graph import Graph
 from covey.planning.paths import MAX_ALL_PAIRS
 
@@ -29,11 +33,11 @@ MOST_REASONS = 1_000
 class Ingestion:
     """One run: `basis` gets the counts and the digest of the input, `quarantined` the reasons by table."""
 
-    def __init__(self, spark: SparkSession, input_dir: Path, out_dir: Path, kept: Checkpoints) -> None:
+    def __init__(self, spark: SparkSession, request: Request, kept: Checkpoints) -> None:
         self._spark = spark
-        self._input_dir = input_dir
-        self._out_dir = out_dir
+        self._request = request
         self._kept = kept
+        self._digests = Digests("", "")
         self.basis: dict[str, Any] = {}
         self.quarantined: dict[str, dict[str, int]] = {}
 
@@ -41,31 +45,45 @@ class Ingestion:
         """Return the checked tables; what cannot be used is in out_dir/quarantine and counted."""
         raw = {}
         for name in (*NEEDED, *OPTIONAL):
-            path = path_of(self._input_dir, name, needed=name in NEEDED)
+            path = path_of(self._request.input_dir, name, needed=name in NEEDED)
             if path is not None:
-                raw[name] = read(self._spark, path, name)
-        self.basis["digest"] = digest(raw)
+                raw[name] = read(self._spark, path, name, units_of(self._request.epochs, name))
+            else:
+                self._kept.drop(f"judged-{name}")  # of an input that had it
+        self._digests = digest(raw)
+        self.basis["digest"] = self._digests.rows
         judged: dict[str, DataFrame] = {}
-        for name, frame in raw.items():  # the topology is first
-            judged[name] = self._judged(name, frame, judged)
-            self.basis[name] = self._count_reasons(name, judged[name])
-            if name == "topology":
-                self._check_topology(pipeline.accept(judged[name], table=name))
-            elif name in NEEDED and not self.basis[name]:
-                raise ConfigError(f"there are no {name} that can be used{self._refused(name)}")
-        bad = (pipeline.quarantine(frame, table=name) for name, frame in judged.items())
-        out = str((self._out_dir / "quarantine").resolve())
-        reduce(type(judged["topology"]).union, bad).coalesce(1).write.mode("overwrite").parquet(out)
+        try:
+            for name, frame in raw.items():  # the topology is first
+                judged[name] = self._judged(name, frame, judged)
+                self.basis[name] = self._count_reasons(name, judged[name])
+                if name == "topology":
+                    self._check_topology(pipeline.accept(judged[name], table=name))
+                elif name in NEEDED and not self.basis[name]:
+                    raise ConfigError(f"there are no {name} that can be used{self._refused(name)}")
+        except (ConfigError, PlanError):
+            self._set_aside(
+                judged
+            )  # where nothing can be planned, most of all one wants to see what is wrong
+            raise
+        self._set_aside(judged)
         return {name: pipeline.accept(frame, table=name) for name, frame in judged.items()}
 
     def _judged(self, name: str, raw: DataFrame, judged: Mapping[str, DataFrame]) -> DataFrame:
         def make() -> DataFrame:
             frame = pipeline.judge(raw, table=name)
-            if name == "topology":
-                return frame
-            return pipeline.locate(frame, pipeline.accept(judged["topology"], table="topology"))
+            if name != "topology":
+                frame = pipeline.locate(frame, pipeline.accept(judged["topology"], table="topology"))
+            # Where good rows were is not looked at any more.
+            return frame.withColumn(SOURCE, F.when(F.col(REASON).isNotNull(), F.col(SOURCE)))
 
-        return self._kept.table(f"judged-{name}", make, self.basis["digest"])
+        return self._kept.table(f"judged-{name}", make, *self._digests)
+
+    def _set_aside(self, judged: Mapping[str, DataFrame]) -> None:
+        if judged:
+            bad = [pipeline.quarantine(frame, table=name) for name, frame in judged.items()]
+            out = str((self._request.out_dir / QUARANTINE.name).resolve())
+            reduce(type(bad[0]).union, bad).coalesce(1).write.mode("overwrite").parquet(out)
 
     def _check_topology(self, topology: DataFrame) -> None:
         links = sorted((*sorted((row["a"], row["b"])), row["cost"]) for row in topology.collect())
@@ -103,4 +121,5 @@ class Ingestion:
         if not reasons:
             return ": the table is empty"
         first = next(iter(reasons))
-        return f": {sum(reasons.values())} rows were set aside, most often because {first}"
+        where = self._request.out_dir / QUARANTINE.name
+        return f": {sum(reasons.values())} rows were set aside in {where}, most often because {first}"

@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covey.errors import ConfigError, CoveyError, PlanError
+from covey.pipeline.checkpoints import Checkpoints, write_at_once
 from covey.pipeline.request import BEST, Outcome, Progress, Request, explained, methods
 from covey.planning.plan import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from covey.pipeline.checkpoints import Checkpoints
 
 __all__ = ["BEST", "STAGES", "Outcome", "Progress", "Request", "explained", "methods", "plan"]
 
@@ -62,7 +61,7 @@ def plan(request: Request, on_progress: Callable[[Progress], None] = lambda prog
 
 def _check(request: Request) -> None:
     from covey.pipeline.ingestion import NEEDED
-    from covey.pipeline.inputs import path_of
+    from covey.pipeline.inputs import check_epochs, path_of
 
     if request.method not in methods():
         raise ConfigError(f"there is no method {request.method!r:.40} (hint: one of {', '.join(methods())})")
@@ -74,6 +73,7 @@ def _check(request: Request) -> None:
         raise ConfigError(f"the sample is a share of events above 0 and up to 1, not {request.sample}")
     if not 0 <= request.held_out < 1:
         raise ConfigError(f"the share held out is from 0 to below 1, not {request.held_out}")
+    check_epochs(request.epochs)
     for name in NEEDED:
         path_of(request.input_dir, name)
 
@@ -110,13 +110,13 @@ class _Planning:
     def __init__(
         self, spark: SparkSession, request: Request, log: Path, on_progress: Callable[[Progress], None]
     ) -> None:
-        from covey.pipeline.checkpoints import Checkpoints
-
         self.spark = spark
         self.request = request
         self.log = log
         self.on_progress = on_progress
-        self.kept: Checkpoints = Checkpoints(spark, request.out_dir / "stages")
+        self.kept: Checkpoints = Checkpoints(spark, request.out_dir / "stages", self._tell_damage)
+        self.current = STAGES[0]
+        self.damaged: list[str] = []
         self.seconds: dict[str, float] = {}
         self.details: dict[str, str] = {}
         self.quarantined: dict[str, dict[str, int]] = {}
@@ -128,7 +128,7 @@ class _Planning:
 
         request = self.request
         with self._stage("ingest"):
-            ingestion = Ingestion(self.spark, request.input_dir, request.out_dir, self.kept)
+            ingestion = Ingestion(self.spark, request, self.kept)
             tables = ingestion.run()
             self.quarantined = ingestion.quarantined
             self.basis.update(ingestion.basis)
@@ -187,7 +187,9 @@ class _Planning:
                     *planned,
                     chosen,
                 )
-        if "deliveries" in tables:
+        if "deliveries" not in tables:
+            self.kept.drop("critical")
+        else:
             with self._stage("critical", digest):
                 self._table(
                     "critical",
@@ -211,8 +213,10 @@ class _Planning:
             made = Plan.decode(bytes(found["plan"]))
             self.details["plan"] = f"{made.method}, {len(made.trees)} trees"
             file = request.out_dir / "plan.json"
-            _write(file, bytes(found["plan"]))
-        return Outcome(made, file, self.quarantined, made.predictions, self.seconds, explained(made))
+            write_at_once(file, bytes(found["plan"]))
+        return Outcome(
+            made, file, self.quarantined, made.predictions, self.seconds, explained(made), tuple(self.damaged)
+        )
 
     def _count_events(self, events: DataFrame) -> None:
         self.basis["sample"] = self.request.sample
@@ -225,7 +229,8 @@ class _Planning:
         bad = sum(self.basis["quarantined"].values())
         self.details["ingest"] = (
             f"{self.basis['brokers']} brokers, {self.basis['subscriptions']} subscriptions,"
-            f" {self.basis['events']} events" + (f"; {bad} rows set aside" if bad else "")
+            f" {self.basis['events']} events"
+            + (f"; {bad} rows set aside in {self.request.out_dir / 'quarantine'}" if bad else "")
         )
 
     # -- stages ----------------------------------------------------------------------------------------------
@@ -294,6 +299,7 @@ class _Planning:
         from pyspark.errors import PySparkException
 
         number = STAGES.index(name) + 1
+        self.current = name
         kept = bool(basis) and self.kept.has(name, *basis)
         self.on_progress(Progress(name, number, len(STAGES)))
         started_s = time.perf_counter()
@@ -304,6 +310,11 @@ class _Planning:
         self.seconds[name] = time.perf_counter() - started_s
         detail = self.details.get(name, "")
         self.on_progress(Progress(name, number, len(STAGES), self.seconds[name], kept, detail))
+
+    def _tell_damage(self, line: str) -> None:
+        self.damaged.append(line)
+        number = STAGES.index(self.current) + 1
+        self.on_progress(Progress(self.current, number, len(STAGES), note=line))
 
     def _failure(self, stage: str, error: Exception) -> CoveyError:
         from covey.pipeline.inputs import first_line
@@ -317,10 +328,3 @@ class _Planning:
 
 def _digest(plan: bytes) -> str:
     return blake2b(plan, digest_size=16).hexdigest()
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Write a file at once: whoever reads it finds the old one or the new one."""
-    beside = file.with_suffix(".new")
-    beside.write_bytes(data)
-    beside.replace(file)

@@ -29,6 +29,7 @@ class Request:
                interests and trees (`jobs.FEW_INTERESTS`, `jobs.FEW_TREES`)
     known      plans' files that are to be compared too, by names that stand beside those of methods: what runs now
     log        what Spark prints; by default out_dir/spark.log
+    epochs     columns of times that are numbers, with what these count since 1970: {"events.at": "ms"}; s, ms or us
     """
 
     input_dir: Path
@@ -41,13 +42,15 @@ class Request:
     aggregate: bool | None = None
     known: Mapping[str, bytes] = field(default_factory=dict)
     log: Path | None = None
+    epochs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Progress:
     """A stage begins (`seconds` is None), or has ended: place `number` of `count`, with a few words on what it found.
 
-    `kept` says that it was not computed, because an earlier run with the same input and parameters had done it.
+    `kept` says that it was not computed, because an earlier run with the same input and parameters had done it. A step
+    with a `note` is neither: it tells in a line what users should know, such as a kept table that is damaged.
     """
 
     stage: str
@@ -56,6 +59,7 @@ class Progress:
     seconds: float | None = None
     kept: bool = False
     detail: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Outcome:
     alternatives  for each alternative, numbers by name; the same as plan.predictions
     stages        the seconds that each stage took
     explain       why this plan, in a few lines
+    damaged       a line for each table of an earlier run that was damaged, and was computed again
     """
 
     plan: Plan
@@ -74,6 +79,12 @@ class Outcome:
     alternatives: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     stages: Mapping[str, float] = field(default_factory=dict)
     explain: str = ""
+    damaged: tuple[str, ...] = ()
+
+    @property
+    def quarantine(self) -> Path:
+        """Where the rows are that were set aside, as Parquet."""
+        return self.plan_file.parent / "quarantine"
 
 
 def methods() -> tuple[str, ...]:

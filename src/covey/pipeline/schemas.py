@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.errors import ConfigError
+from covey.pipeline.values import epochs_hint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -123,8 +124,15 @@ QUARANTINE = Table(
     "a row that could not be used",
     (
         Column("table", "string", "the table it was in"),
-        Column("row", "string", "the row as JSON"),
         Column("reason", "string", "what is wrong, in one line"),
+        Column(
+            "file",
+            "string",
+            "the file it was in, from the input directory; null if it was not read from a file",
+        ),
+        Column("line", "bigint", "the line at which it begins, from 1; in Parquet, the number of the row"),
+        Column("text", "string", "the source text; of a row that was not text, the row as JSON"),
+        Column("row", "string", "as JSON, what was read of the row"),
     ),
 )
 MATCHES = Table(
@@ -302,9 +310,14 @@ TABLES = (
 )
 BY_NAME = {table.name: table for table in TABLES}
 
-# Types that are taken for another one: every value of the first is one of the second.
+# Where a row comes from: a column that raw and judged tables may have.
+SOURCE = "_source"
+_SOURCE_FIELDS = {"file": "string", "line": "long", "text": "string", "reason": "string"}
+
+NUMERIC = {"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"}
+# Types that are taken for another one: every value of the first is one of the second, or is refused.
 _WIDER = {
-    "double": {"float", "tinyint", "smallint", "int", "bigint", "decimal"},
+    "double": NUMERIC - {"double"},
     "int": {"tinyint", "smallint", "bigint"},
     "timestamp": {"timestamp_ntz", "date"},
     "string": {"varchar", "char"},
@@ -325,18 +338,42 @@ def check(frame: DataFrame, table: Table, name: str | None = None) -> None:
     """Raise ConfigError, in one line, if columns are missing or of a wrong type. Others may be there too."""
     found = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     said = name or f"the table {table.name}"
-    missing = [column.name for column in table.columns if column.name not in found and not column.optional]
-    if missing:
-        raise ConfigError(
-            f"{said} has no column {_listed(missing)} (it has {_listed(list(found)) or 'none'})"
-        )
+    check_names([column for column in found if column != SOURCE], table, said)
     wrong = [
-        f"{column.name} is {found[column.name]} and not {column.type}"
+        f"{column.name} is {found[column.name]} and not {column.type}{_hint(table, column, found[column.name])}"
         for column in (*table.columns, *table.added)
         if column.name in found and not _fits(found[column.name], column.type)
     ]
     if wrong:
         raise ConfigError(f"{said} has columns of a wrong type: {'; '.join(wrong)}")
+
+
+def check_names(found: Sequence[str], table: Table, said: str) -> None:
+    """Raise ConfigError, in one line, if columns are missing, or one has almost the name of a column."""
+    missing = {column.name: column.optional for column in table.columns if column.name not in found}
+    needed = [name for name, optional in missing.items() if not optional]
+    if needed:
+        raise ConfigError(f"{said} has no column {_listed(needed)} (it has {_listed(found) or 'none'})")
+    for name in found:
+        if (likely := name.strip().lower()) in missing:
+            raise ConfigError(
+                f"{said} has a column {name!r:.80} (hint: write it as {likely}, or leave it out)"
+            )
+
+
+def source_type() -> StructType:
+    """Return the type of the column that says where a row comes from."""
+    from pyspark.sql.types import StructType
+
+    schema = StructType()
+    for name, kind in _SOURCE_FIELDS.items():
+        schema.add(name, kind)
+    return schema
+
+
+def _hint(table: Table, column: Column, found: str) -> str:
+    is_number = column.type == "timestamp" and found.split("(")[0] in NUMERIC
+    return epochs_hint(table.name, column.name) if is_number else ""
 
 
 def _fits(found: str, wanted: str) -> bool:
