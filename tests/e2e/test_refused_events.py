@@ -228,7 +228,7 @@ Ask = Callable[..., Done]
 def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
     def run_it(address: str, *arguments: str, given: bytes = b"") -> Done:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-        return Done(cli.run(["pub", "-s", address, *arguments]), *capsys.readouterr())
+        return Done(cli.run(["pub", "-u", address, *arguments]), *capsys.readouterr())
 
     return run_it
 
