@@ -14,7 +14,7 @@ from tests import toy_paper
 from covey import cli
 from covey.lab import papers
 
-HERE = ("--jobs", "here")
+HERE = ("--master", "here")
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_damaged_file_is_one_line_and_computed_again(ask, tmp_path: Path) -> N
 def test_a_master_that_does_not_answer(ask) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
-        code, out, err = ask("run", "T", "--jobs", f"spark://127.0.0.1:{taken.getsockname()[1]}")
+        code, out, err = ask("run", "T", "--master", f"spark://127.0.0.1:{taken.getsockname()[1]}")
     assert (code, out) == (2, "")
     assert "covey: no Spark master answers at spark://127.0.0.1" in err
 
@@ -141,7 +141,8 @@ def test_report(ask, tmp_path: Path) -> None:
         (("run", "T", "--figure", "9"), "no figure '9' (hint: 1, Table I)"),
         (("run", "T", "--scale", "huge"), "--scale small or --scale paper"),
         (("run", "T", "--format", "gif"), "--format png"),
-        (("run", "T", "--jobs", "nowhere"), "'nowhere' is no Spark master"),
+        (("run", "T", "--master", "nowhere"), "'nowhere' is no Spark master"),
+        (("run", "T", "--master", "nowhere"), "sc://host:15002, or here, without Spark)"),
         (("run", "T", "--results", "/dev/null"), "not a directory"),
         (("run",), "Missing argument"),
         (("report", "--output", "no/such/page.html"), "expected a file in a directory that is there"),

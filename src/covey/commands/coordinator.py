@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from covey.commands.options import Conf, DriverMemory, Master
 from covey.commands.pages import Authority, Token
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ def coordinator(
             metavar="DIR", help="Where samples, plans and what it knows are kept.", show_default=False
         ),
     ],
-    master: Annotated[
-        str, typer.Option(help="Where Spark runs: local, local[2], spark://host:7077.")
-    ] = "local",
+    master: Master = None,
+    driver_memory: DriverMemory = None,
+    conf: Conf = None,
     every: Annotated[float, typer.Option(help="Seconds between the beginnings of two rounds.")] = 300.0,
     window: Annotated[int, typer.Option(help="Seconds of traffic that are planned for.")] = 3600,
     slide: Annotated[int, typer.Option(help="Seconds by which windows slide.")] = 300,
@@ -65,6 +66,7 @@ def coordinator(
     from covey.coordinator.coordinator import Coordinator
     from covey.coordinator.rounds import read_rounds
     from covey.coordinator.settings import Settings
+    from covey.pipeline.configuration import parse_conf
     from covey.pipeline.jobs import Progress
     from covey.pipeline.stream import Windows
 
@@ -74,6 +76,8 @@ def coordinator(
         token=token,
         authority=authority,
         master=master,
+        driver_memory=driver_memory,
+        conf=parse_conf(conf or ()),
         windows=Windows(window, slide, lateness),
         every_s=every,
         threshold=threshold,

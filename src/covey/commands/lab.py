@@ -20,6 +20,7 @@ from covey.commands.lab_results import (
     open_store,
     use_data,
 )
+from covey.commands.options import MasterOrHere
 from covey.commands.output import print_json, wide_console
 from covey.errors import ConfigError
 
@@ -29,12 +30,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The papers' figures and claims, from our own code.", no_args_is_help=True)
 
-Jobs = Annotated[
-    str,
-    typer.Option(
-        metavar="MASTER", help="Where cells run: local, local[2], spark://host:7077; here is without Spark."
-    ),
-]
 Directory = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Data = Annotated[
@@ -67,7 +62,7 @@ def run(
     paper: Annotated[str, typer.Argument(help="R, C, X, W, M, or all.")],
     figure: Annotated[str | None, typer.Option(help="Only this figure or table: 7, 7a, 'Table II'.")] = None,
     scale: Annotated[str, typer.Option(help="small, or paper for the papers' sizes.")] = "small",
-    jobs: Jobs = "local",
+    master: MasterOrHere = None,
     results: Directory = RESULTS,
     figures: Annotated[
         Path | None,
@@ -97,7 +92,7 @@ def run(
     for one, drawn in wanted:
         names = [name for each in drawn for name in each.experiments]
         experiments += one.experiments if figure is None else experiments_of(one, names)
-    failed = compute(store, tasks(store, experiments, the_scale), jobs)
+    failed = compute(store, tasks(store, experiments, the_scale), master)
     directory = figures or results / f"figures-{the_scale}"
     rows = [
         row for one, drawn in wanted for row in draw_all(one, drawn, store, the_scale, directory, the_format)
@@ -114,7 +109,7 @@ def run(
 
 @app.command()
 def scoreboard(
-    json: Json = False, jobs: Jobs = "local", results: Directory = RESULTS, data: Data = None
+    json: Json = False, master: MasterOrHere = None, results: Directory = RESULTS, data: Data = None
 ) -> None:
     """Print every claim: what the paper says, what was measured, whether it holds, and why.
 
@@ -126,7 +121,7 @@ def scoreboard(
 
     use_data(data)
     store = open_store(results)
-    failed = complete(store, jobs)
+    failed = complete(store, master)
     rows = judge(papers(), store)
     if json:
         print_json([row._asdict() for row in rows])
@@ -145,7 +140,7 @@ def scoreboard(
 @app.command()
 def report(
     output: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("lab-report.html"),
-    jobs: Jobs = "local",
+    master: MasterOrHere = None,
     results: Directory = RESULTS,
     data: Data = None,
 ) -> None:
@@ -160,7 +155,7 @@ def report(
     check_output(output)
     use_data(data)
     store = open_store(results)
-    failed = complete(store, jobs)
+    failed = complete(store, master)
     write(output, page(papers(), store).encode())
     typer.echo(str(output))
     raise typer.Exit(1 if failed else 0)
@@ -169,7 +164,7 @@ def report(
 @app.command()
 def document(
     output: Annotated[Path, typer.Option(metavar="FILE", help="The page, in Markdown.")] = Path("papers.md"),
-    jobs: Jobs = "local",
+    master: MasterOrHere = None,
     results: Directory = RESULTS,
     data: Data = None,
 ) -> None:
@@ -183,7 +178,7 @@ def document(
     check_output(output)
     use_data(data)
     store = open_store(results)
-    failed = complete(store, jobs)
+    failed = complete(store, master)
     problems = write_document(papers(), store, output)
     for problem in problems:
         typer.echo(f"covey: {problem}", err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from covey.commands.options import Conf, DriverMemory, Master
 from covey.commands.output import print_json
 from covey.commands.plan_printing import Say, as_dict, print_outcome, step_line, told
 from covey.errors import ConfigError
@@ -32,9 +33,9 @@ def plan(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the plan and the report go.", show_default=False)
     ],
-    master: Annotated[
-        str, typer.Option(help="Where Spark runs: local, local[2], spark://host:7077, sc://host:15002.")
-    ] = "local",
+    master: Master = None,
+    driver_memory: DriverMemory = None,
+    conf: Conf = None,
     method: Annotated[
         str, typer.Option(help="How to group: best, or single, held-out, regions, regions-cheapest, mult …")
     ] = "best",
@@ -72,10 +73,22 @@ def plan(
 
     now = registered(strategy).name
     check_directories(input_dir, out)
+    from covey.pipeline.configuration import parse_conf
     from covey.pipeline.jobs import Request
     from covey.pipeline.jobs import plan as compute
 
-    request = Request(input_dir, out, master, method, sample, held_out, seed, aggregate)
+    request = Request(
+        input_dir,
+        out,
+        master,
+        method,
+        sample,
+        held_out,
+        seed,
+        aggregate,
+        driver_memory=driver_memory,
+        conf=parse_conf(conf or ()),
+    )
     with told() as say:
         outcome = compute(request, lambda step: say(*step_line(step)))
         advice = advised(outcome, request, now, advertisements, say) if replay else None
@@ -172,6 +185,7 @@ def written(outcome: Outcome, advice: Advice | None, request: Request, now: str)
             "held out": f"{request.held_out:.4g}",
             "seed": request.seed,
             "runs now": now,
+            "Spark master": outcome.master,
         },
     )
     file = request.out_dir / "report.html"

@@ -69,6 +69,7 @@ def print_outcome(
             typer.echo(f"  {rows:,}  {' '.join(reason.split())}")
     if explain:
         print_explanation(outcome, summary)
+    typer.echo(f"master  {outcome.master}")
     typer.echo(f"plan    {outcome.plan_file}")
     typer.echo(f"report  {report}")
 
@@ -157,6 +158,7 @@ def as_dict(outcome: Outcome, summary: Summary, advice: Advice | None, report: P
     return {
         "plan": str(outcome.plan_file),
         "report": str(report),
+        "master": outcome.master,
         "method": outcome.plan.method,
         "trees": len(outcome.plan.trees),
         "basis": dict(outcome.plan.basis),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from covey.errors import ConfigError
+from covey.pipeline.session import check_asked
 from covey.pipeline.stream import Windows
 
 
@@ -15,7 +17,7 @@ class Settings:
 
     urls              the admin pages of all brokers of the network
     data_dir          where samples, checkpoints, plans and the memory of what was done are
-    master            where Spark runs (`pipeline.session`)
+    master            where Spark runs (`pipeline.session`); driver_memory and conf: with what
     windows           over which events are planned for
     every_s           seconds between the beginnings of two rounds
     threshold         the share of the cost on links that a plan must save, on events that nothing was fitted to
@@ -30,7 +32,9 @@ class Settings:
     data_dir: Path
     token: str = field(default="", repr=False)
     authority: str = ""
-    master: str = "local"
+    master: str | None = None
+    driver_memory: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
     windows: Windows = field(default_factory=Windows)
     every_s: float = 300.0
     threshold: float = 0.05
@@ -43,6 +47,7 @@ class Settings:
     install_wait_s: float = 60.0
 
     def __post_init__(self) -> None:
+        check_asked(self.master, self.driver_memory, self.conf)
         if not self.urls:
             raise ConfigError(
                 "a coordinator needs the admin pages of the brokers (hint: http://127.0.0.1:7401 …)"

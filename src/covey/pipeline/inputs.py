@@ -1,7 +1,8 @@
 """Tables in a directory: where they are, how they are read, and a digest of what they say.
 
 A table is a directory of Parquet files or a file: events, events.parquet, events.csv, events.json or events.jsonl. What
-is text in a file is read as the types that the table has; what cannot be is refused with the row, not guessed at.
+is text in a file is read as the types that the table has; what cannot be is refused with the row, not guessed at. A
+time without an offset is one of the session's time zone.
 
 The digest depends on the rows alone, not on their order, nor on how they are spread over files.
 """
@@ -16,9 +17,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey.errors import ConfigError
-from covey.pipeline.schemas import BY_NAME, Table, check
+from covey.pipeline.failures import SPARK_ERRORS, first_line
+from covey.pipeline.schemas import BY_NAME, Column, Table, check
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
 ENDINGS = ("", ".parquet", ".csv", ".json", ".jsonl")
@@ -46,9 +49,6 @@ def path_of(directory: Path, name: str, *, needed: bool = True) -> Path | None:
 
 def read(spark: SparkSession, path: Path, name: str) -> DataFrame:
     """Return a table as it is in a file; ConfigError if columns are missing or it cannot be read."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     table = BY_NAME[name]
     where = str(path.resolve())
     try:
@@ -59,7 +59,7 @@ def read(spark: SparkSession, path: Path, name: str) -> DataFrame:
         else:
             frame = spark.read.parquet(where)
         check(frame, table, f"the table {name} in {path}")
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         raise ConfigError(f"{path} cannot be read: {first_line(error)}") from None
     return frame
 
@@ -80,12 +80,20 @@ def _typed(frame: DataFrame, table: Table) -> DataFrame:
 def digested(frame: DataFrame, name: str) -> DataFrame:
     """Return one row (rows, sum): how many rows there are, and the sum of their hashes."""
     columns = [
-        F.coalesce(F.col(f"`{column.name}`").cast("string"), F.lit("\0"))
+        F.coalesce(_as_text(column), F.lit("\0"))
         for column in BY_NAME[name].columns
         if column.name in frame.columns
     ]
     hashed = F.xxhash64(F.lit(name), *columns).cast("decimal(38,0)")
     return frame.agg(F.count(F.lit(1)).alias("rows"), F.coalesce(F.sum(hashed), F.lit(0)).alias("sum"))
+
+
+def _as_text(column: Column) -> SparkColumn:
+    """Return a column as text that is the same whatever the session's time zone is."""
+    value = F.col(f"`{column.name}`")
+    if column.type == "timestamp":
+        value = F.unix_micros(value.cast("timestamp"))
+    return value.cast("string")
 
 
 def digest(frames: Mapping[str, DataFrame]) -> str:
@@ -96,10 +104,3 @@ def digest(frames: Mapping[str, DataFrame]) -> str:
         whole = whole.union(part)
     rows = sorted((row["name"], int(row["rows"]), int(row["sum"])) for row in whole.collect())
     return blake2b(repr(rows).encode(), digest_size=16).hexdigest()
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text that says something, short."""
-    lines = [line.strip(" :") for line in str(error).splitlines()]
-    said = [line for line in lines if line and not line.startswith("An error occurred while calling")]
-    return said[0][:300] if said else type(error).__name__

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from covey.pipeline.session import check_asked
 from covey.planning.groups.registry import METHODS
 from covey.planning.plan import Plan
 
@@ -15,12 +16,12 @@ NOT_INSTALLABLE = ("flooding", "opt")
 
 @dataclass(frozen=True)
 class Request:
-    """What to plan, from what, and where to.
+    """What to plan, from what, and where to; ConfigError for a master, memory or settings that Spark cannot have.
 
     input_dir  has the tables topology, subscriptions, events (and may have advertisements, deliveries): Parquet, or
                .csv, .json, .jsonl files of the same names
     out_dir    gets plan.json, quarantine/, and stages/<name>/, used again if input and parameters are the same
-    master     where Spark runs (`session`)
+    master     where Spark runs (`session`); None: the session that runs already, else as Spark is configured, else here
     method     one of `methods()`
     sample     the share of events that is looked at
     held_out   the share of these that nothing is fitted to; half of it chooses, half reports
@@ -29,11 +30,13 @@ class Request:
                interests and trees (`jobs.FEW_INTERESTS`, `jobs.FEW_TREES`)
     known      plans' files that are to be compared too, by names that stand beside those of methods: what runs now
     log        what Spark prints; by default out_dir/spark.log
+    driver_memory  of Spark's driver, such as 4g; by default by the size of the input, if the driver is started for this
+    conf       settings of Spark, which win over those that it is configured with
     """
 
     input_dir: Path
     out_dir: Path
-    master: str = "local"
+    master: str | None = None
     method: str = BEST
     sample: float = 1.0
     held_out: float = 1 / 3
@@ -41,6 +44,11 @@ class Request:
     aggregate: bool | None = None
     known: Mapping[str, bytes] = field(default_factory=dict)
     log: Path | None = None
+    driver_memory: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_asked(self.master, self.driver_memory, self.conf)
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ class Outcome:
     alternatives  for each alternative, numbers by name; the same as plan.predictions
     stages        the seconds that each stage took
     explain       why this plan, in a few lines
+    master        where Spark ran, as the session itself says
     """
 
     plan: Plan
@@ -74,6 +83,7 @@ class Outcome:
     alternatives: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     stages: Mapping[str, float] = field(default_factory=dict)
     explain: str = ""
+    master: str = ""
 
 
 def methods() -> tuple[str, ...]:

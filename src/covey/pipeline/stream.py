@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from covey.errors import ConfigError, CoveyError
 from covey.pipeline.schemas import BY_NAME
+from covey.pipeline.session import unless_set
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 KEYS: Final = {"events": ("event",), "deliveries": ("event", "subscription")}  # what tells rows apart
 LONGEST_S: Final = 600.0  # for which a query may run
-PARTS: Final = 4  # into which a query shuffles: each has a state of its own, which Spark opens at every start
+# Into which a query shuffles, unless the session says: each has a state of its own, which Spark opens at every start.
+PARTS: Final = 4
 MOST_RATES: Final = 200  # files of rates that are kept
 
 
@@ -162,31 +164,24 @@ class Streams:
         return rows, "append", partial(_put, directory=str((self.store / "rates").resolve()))
 
     def _run(self, name: str, made: tuple[DataFrame, str, Callable[[DataFrame, int], None]]) -> int:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
+        from covey.pipeline.failures import SPARK_ERRORS, failure
 
         rows, mode, put = made
-        parts = "spark.sql.shuffle.partitions"
-        before = str(self._spark.conf.get(parts))
-        self._spark.conf.set(parts, str(PARTS))
         try:
-            query: StreamingQuery = (
-                rows.writeStream.outputMode(mode)
-                .option("checkpointLocation", str((self._checkpoints / name).resolve()))
-                .foreachBatch(put)
-                .trigger(availableNow=True)
-                .start()
-            )
-            if not query.awaitTermination(int(LONGEST_S)):
-                query.stop()
-                raise CoveyError(f"the stream of {name} does not end within {LONGEST_S:g} s")
-            return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
-        except (PySparkException, Py4JError) as error:
-            from covey.pipeline.inputs import first_line
-
-            raise CoveyError(f"the stream of {name} failed: {first_line(error)}") from None
-        finally:
-            self._spark.conf.set(parts, before)
+            with unless_set(self._spark, {"spark.sql.shuffle.partitions": str(PARTS)}):
+                query: StreamingQuery = (
+                    rows.writeStream.outputMode(mode)
+                    .option("checkpointLocation", str((self._checkpoints / name).resolve()))
+                    .foreachBatch(put)
+                    .trigger(availableNow=True)
+                    .start()
+                )
+                if not query.awaitTermination(int(LONGEST_S)):
+                    query.stop()
+                    raise CoveyError(f"the stream of {name} does not end within {LONGEST_S:g} s")
+                return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
+        except SPARK_ERRORS as error:
+            raise failure(error, f"the stream of {name}") from None
 
 
 # -- in Spark's own turn -----------------------------------------------------------------------------------------
