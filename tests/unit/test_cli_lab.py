@@ -12,7 +12,8 @@ import pytest
 from tests import toy_paper
 
 from covey import cli
-from covey.lab import papers
+from covey.lab import papers, runner
+from covey.pipeline.session import NoJavaError
 
 HERE = ("--master", "here")
 
@@ -154,6 +155,17 @@ def test_mistakes_are_one_line(ask, arguments: tuple[str, ...], part: str) -> No
     assert part in err
     assert err.startswith("covey: ")
     assert err.count("\n") == 1
+
+
+def test_without_java_the_lab_offers_what_it_has(ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise NoJavaError
+
+    monkeypatch.setattr(runner, "running", lambda: None)
+    monkeypatch.setattr(runner, "session", fail)
+    code, _, err = ask("run", "T")
+    assert code == 2
+    assert "pip install 'covey[java]'; or --master here, without Spark)" in err.splitlines()[-1]
 
 
 def test_a_directory_of_data_must_be_there(ask, tmp_path: Path) -> None:

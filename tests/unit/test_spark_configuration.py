@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
-from covey.errors import ConfigError, PlanError
+from covey.errors import ConfigError, CoveyError, PlanError
 from covey.pipeline import configuration, session
 from covey.pipeline.configuration import MASTER, MEMORY, REMOTE, configured, parse_conf
 from covey.pipeline.failures import OUT_OF_MEMORY, failure
@@ -172,6 +174,24 @@ def test_a_java_that_ended_is_told_as_what_it_is(tmp_path: Path) -> None:
     assert str(told) == f"it failed on Spark: what (its log: {log})"
     ours = failure(ValueError("… covey.errors.ConfigError: too large \n at"), "it", log)
     assert (type(ours), str(ours)) == (ConfigError, "too large")
+
+
+def test_a_session_whose_java_ended_runs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", refuse)
+    for name in ("_gateway", "_jvm", "_active_spark_context"):
+        monkeypatch.setattr(SparkContext, name, object())
+    for name in ("_instantiatedSession", "_activeSession"):
+        monkeypatch.setattr(SparkSession, name, None)
+    monkeypatch.setenv(configuration.GATEWAY, "1")
+    with pytest.raises(CoveyError, match="Spark's Java has ended"):
+        session.running()
+    monkeypatch.delenv(configuration.GATEWAY)
+    assert session.running() is None
+    assert SparkContext._gateway is None
+    assert session.launches_java("local")
 
 
 def test_masters_by_other_names_are_the_same() -> None:

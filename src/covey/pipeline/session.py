@@ -118,8 +118,11 @@ def check_asked(master: str | None, driver_memory: str | None, conf: Mapping[str
 
 
 def running() -> SparkSession | None:
-    """Return the session that runs in this process, if one does."""
-    from py4j.protocol import Py4JError
+    """Return the session that runs in this process, if one does: not one whose Java has ended.
+
+    CoveyError if that Java was started by spark-submit, which alone could start another one.
+    """
+    from py4j.protocol import Py4JNetworkError
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -128,10 +131,13 @@ def running() -> SparkSession | None:
         if active is None and SparkContext._active_spark_context is not None:
             active = SparkSession.builder.getOrCreate()  # another thread has started it
         return active
-    except (Py4JError, ConnectionError) as error:
-        raise CoveyError(
-            f"Spark's Java has ended and is needed again: start this program anew ({type(error).__name__})"
-        ) from None
+    except (Py4JNetworkError, ConnectionError):
+        if GATEWAY in os.environ:
+            raise CoveyError("Spark's Java has ended (hint: submit the program again)") from None
+        # PySpark would go on asking it. Whoever runs for long can then begin again, with a Java of its own.
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+        return None
 
 
 def join(
