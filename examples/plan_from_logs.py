@@ -6,8 +6,7 @@ between sites. A few lines of PySpark turn them into the tables that Covey reads
 
     python examples/plan_from_logs.py                           makes logs and plans from them, on this machine
     python examples/plan_from_logs.py LOGS OUT                  plans from yours
-    spark-submit --master spark://head:7077 \\
-        examples/plan_from_logs.py LOGS OUT --master spark://head:7077
+    spark-submit --master spark://head:7077 examples/plan_from_logs.py LOGS OUT
 
 On a cluster LOGS and OUT are directories that all workers see, and every worker has Covey installed. OUT/plan.json is
 the plan: `covey install` gives it to a live network.
@@ -91,13 +90,13 @@ def tables(spark: SparkSession, logs: Path) -> dict[str, DataFrame]:
     return {"topology": topology, "subscriptions": subscriptions, "events": events}
 
 
-def plan_from(logs: Path, out: Path, master: str, method: str = "best") -> str:
+def plan_from(logs: Path, out: Path, master: str | None, method: str = "best") -> str:
     """Write the tables and the plan into `out`, and return why it is this plan."""
     out.mkdir(parents=True, exist_ok=True)
     spark = session(master, out / "spark.log")
     for name, table in tables(spark, logs).items():
         table.write.mode("overwrite").parquet(str(out / "tables" / name))
-    outcome = plan(Request(out / "tables", out, master=master, method=method))
+    outcome = plan(Request(out / "tables", out, method=method), spark=spark)
     for table_name, reasons in outcome.quarantined.items():
         for reason, count in reasons.items():
             print(f"{count} rows of {table_name} were set aside: {reason}")
@@ -109,7 +108,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Plan dissemination trees from logs.")
     parser.add_argument("logs", nargs="?", type=Path, help="has access.jsonl, wanted.csv and network.csv")
     parser.add_argument("out", nargs="?", type=Path, help="gets the tables and the plan")
-    parser.add_argument("--master", default="local[2]", help="where Spark runs")
+    parser.add_argument("--master", help="where Spark runs; by default where spark-submit says, or here")
     parser.add_argument("--method", default="best", help="as in `covey plan --method`")
     given = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""What spark-submit is given: plans from one directory to another, on the master that is the third argument."""
+"""What spark-submit is given: plans from one directory to another, where spark-submit says."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from covey.pipeline.jobs import Progress, Request, plan
+from covey.pipeline.session import running
 
 
 def show(step: Progress) -> None:
@@ -14,6 +15,11 @@ def show(step: Progress) -> None:
 
 
 if __name__ == "__main__":
-    source, out, master = sys.argv[1:]
-    request = Request(Path(source), Path(out), master=master, method="held-out", aggregate=False)
-    print(plan(request, show).explain)
+    source, out = sys.argv[1:]
+    outcome = plan(Request(Path(source), Path(out), method="held-out", aggregate=False), show)
+    print(outcome.explain)
+    print(f"ran on {outcome.master}")
+    spark = running()
+    assert spark is not None
+    for name in ("spark.ui.enabled", "spark.sql.session.timeZone", "spark.app.name"):
+        print(f"{name} is {spark.conf.get(name)}")

@@ -306,8 +306,8 @@ def test_a_plan_that_does_not_keep_its_promise_is_taken_back(
     bad = Plan("bad", 1, tuple("abcdef"), links, (tree,))  # type: ignore[arg-type]
     real = module.compute
 
-    def promising(request: Any, on_progress: Any) -> Outcome:
-        outcome = real(request, on_progress)
+    def promising(request: Any, on_progress: Any, **given: Any) -> Outcome:
+        outcome = real(request, on_progress, **given)
         said = {**outcome.plan.predictions, "bad": {"cost_fresh": 0.1 * outcome.plan.basis["fresh"]}}
         return replace(outcome, plan=replace(bad, predictions=said, basis=outcome.plan.basis))
 

@@ -13,7 +13,7 @@ from tests.spark.cluster import cluster
 def test_a_figure_is_computed_by_a_standalone_cluster(tmp_path: Path) -> None:
     with cluster(tmp_path / "cluster") as master:
         done = subprocess.run(
-            [sys.executable, "-m", "covey", "lab", "run", "R", "--figure", "8", "--jobs", master],
+            [sys.executable, "-m", "covey", "lab", "run", "R", "--figure", "8", "--master", master],
             cwd=tmp_path,
             # A session that other tests have is not for this process.
             env={

@@ -69,7 +69,7 @@ def test_the_command(
 ) -> None:
     monkeypatch.setattr(papers, "MODULES", {"T": "tests.toy_paper"})
     monkeypatch.chdir(tmp_path)
-    assert cli.run(["lab", "run", "T", "--figure", "1", "--jobs", MASTER]) == 0
+    assert cli.run(["lab", "run", "T", "--figure", "1", "--master", MASTER]) == 0
     captured = capsys.readouterr()
     assert "t-figure-1.png" in captured.out
     assert "3 of 3 cells" in captured.err

@@ -12,9 +12,10 @@ import pytest
 from tests import toy_paper
 
 from covey import cli
-from covey.lab import papers
+from covey.lab import papers, runner
+from covey.pipeline.session import NoJavaError
 
-HERE = ("--jobs", "here")
+HERE = ("--master", "here")
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_a_damaged_file_is_one_line_and_computed_again(ask, tmp_path: Path) -> N
 def test_a_master_that_does_not_answer(ask) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
-        code, out, err = ask("run", "T", "--jobs", f"spark://127.0.0.1:{taken.getsockname()[1]}")
+        code, out, err = ask("run", "T", "--master", f"spark://127.0.0.1:{taken.getsockname()[1]}")
     assert (code, out) == (2, "")
     assert "covey: no Spark master answers at spark://127.0.0.1" in err
 
@@ -141,7 +142,8 @@ def test_report(ask, tmp_path: Path) -> None:
         (("run", "T", "--figure", "9"), "no figure '9' (hint: 1, Table I)"),
         (("run", "T", "--scale", "huge"), "--scale small or --scale paper"),
         (("run", "T", "--format", "gif"), "--format png"),
-        (("run", "T", "--jobs", "nowhere"), "'nowhere' is no Spark master"),
+        (("run", "T", "--master", "nowhere"), "'nowhere' is no Spark master"),
+        (("run", "T", "--master", "nowhere"), "sc://host:15002, or here, without Spark)"),
         (("run", "T", "--results", "/dev/null"), "not a directory"),
         (("run",), "Missing argument"),
         (("report", "--out", "no/such/page.html"), "expected a file in a directory that is there"),
@@ -153,6 +155,17 @@ def test_mistakes_are_one_line(ask, arguments: tuple[str, ...], part: str) -> No
     assert part in err
     assert err.startswith("covey: ")
     assert err.count("\n") == 1
+
+
+def test_without_java_the_lab_offers_what_it_has(ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise NoJavaError
+
+    monkeypatch.setattr(runner, "running", lambda: None)
+    monkeypatch.setattr(runner, "session", fail)
+    code, _, err = ask("run", "T")
+    assert code == 2
+    assert "pip install 'covey[java]'; or --master here, without Spark)" in err.splitlines()[-1]
 
 
 def test_a_directory_of_data_must_be_there(ask, tmp_path: Path) -> None:

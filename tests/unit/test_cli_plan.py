@@ -65,7 +65,13 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         file.write_bytes(made.encode())
         bad = {"events": {"the content is not JSON: [bold]": 2} | {f"other {n}": 1 for n in range(7)}}
         return Outcome(
-            made, file, bad, made.predictions, {"ingest": 0.5}, "single: one tree.\nWhy: [red]asked."
+            made,
+            file,
+            bad,
+            made.predictions,
+            {"ingest": 0.5},
+            "single: one tree.\nWhy: [red]asked.",
+            request.master or "spark://found:7077",
         )
 
     monkeypatch.setattr(jobs, "plan", plan)
@@ -94,12 +100,15 @@ def test_a_plan_is_told_in_words(ask: Any, planned: Path, tmp_path: Path) -> Non
         "ingest           0.50 s",
         str(out / "report.html"),
         str(out / "plan.json"),
+        "master  spark://found:7077",
     ):
         assert part in text, part
     assert "plan: 1 of 1, ingest, 0.5 s: 20 subscriptions" in err
     assert "plan: stages/x is damaged (y is missing): computed again\n" in err
     assert "replay: 1 of" in err
-    assert (out / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "spark://found:7077" in page
 
 
 def test_json_has_everything_and_repeats(ask: Any, planned: Path, tmp_path: Path) -> None:
@@ -110,6 +119,7 @@ def test_json_has_everything_and_repeats(ask: Any, planned: Path, tmp_path: Path
         results.append(json.loads(text))
     assert results[0] == results[1]
     assert results[0]["method"] == "single"
+    assert results[0]["master"] == "spark://found:7077"
     assert results[0]["alternatives"][1]["chosen"]
     assert results[0]["advice"]["now"] == "simple with advertisements"
     delivered = {one["delivered"] for one in results[0]["advice"]["tried"] if "delivered" in one}
@@ -131,6 +141,15 @@ def test_json_has_everything_and_repeats(ask: Any, planned: Path, tmp_path: Path
             "--epochs 'events.at' is not one column and its",
         ),
         (("{data}",), "Missing option '--out'"),
+        (
+            ("{data}", "--out", "{out}", "--driver-memory", "lots"),
+            "'lots' is no size of memory (hint: 512m, 4g)",
+        ),
+        (("{data}", "--out", "{out}", "--conf", "x"), "--conf 'x': expected KEY=VALUE"),
+        (
+            ("{data}", "--out", "{out}", "--master", "here"),
+            "'here' is no Spark master (hint: local, local[2], spark://host:7077, sc://host:15002)",
+        ),
     ],
 )
 def test_mistakes_are_one_line(

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from covey.commands.options import AdminToken, Every, JsonLines, Method, Seed, TlsCa
+from covey.commands.options import (
+    AdminToken,
+    Conf,
+    DriverMemory,
+    Every,
+    JsonLines,
+    Master,
+    Method,
+    Seed,
+    TlsCa,
+)
 
 if TYPE_CHECKING:
     from covey.coordinator.rounds import Round
@@ -23,10 +33,9 @@ def coordinator(
         Path,
         typer.Option("--data-dir", metavar="DIR", help="Where samples, plans and what it knows are kept."),
     ],
-    master: Annotated[
-        str,
-        typer.Option(metavar="MASTER", help="Where Spark runs: local, local[2], spark://host:7077."),
-    ] = "local",
+    master: Master = None,
+    driver_memory: DriverMemory = None,
+    conf: Conf = None,
     every: Every = 300.0,
     window: Annotated[
         int, typer.Option("--window", metavar="SECONDS", help="Seconds of traffic that are planned for.")
@@ -103,6 +112,7 @@ def coordinator(
     from covey.coordinator.coordinator import Coordinator
     from covey.coordinator.rounds import read_rounds
     from covey.coordinator.settings import Settings, lateness_for
+    from covey.pipeline.configuration import parse_conf
     from covey.pipeline.jobs import Progress
     from covey.pipeline.stream import Windows
 
@@ -112,6 +122,8 @@ def coordinator(
         token=token,
         authority=tls_ca,
         master=master,
+        driver_memory=driver_memory,
+        conf=parse_conf(conf or ()),
         windows=Windows(window, slide, lateness_for(every) if lateness is None else lateness),
         every_s=every,
         max_skew_s=max_skew,

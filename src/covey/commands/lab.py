@@ -20,7 +20,7 @@ from covey.commands.lab_results import (
     open_store,
     use_data,
 )
-from covey.commands.options import OUT_DIR, Json, OutFile, beginning
+from covey.commands.options import OUT_DIR, Json, MasterOrHere, OutFile, beginning
 from covey.commands.output import print_json, wide_console
 from covey.errors import ConfigError
 
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 
 app = Application("The papers' figures and claims, from our own code.")
 
-Jobs = Annotated[
-    str,
-    typer.Option(
-        metavar="MASTER", help="Where cells run: local, local[2], spark://host:7077; here is without Spark."
-    ),
-]
 Directory = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")]
 Data = Annotated[
     Path | None,
@@ -94,7 +88,7 @@ def run(
             autocompletion=complete_scale,
         ),
     ] = "small",
-    jobs: Jobs = "local",
+    master: MasterOrHere = None,
     results: Directory = RESULTS,
     out: Annotated[Path | None, OUT_DIR] = None,
     form: Annotated[
@@ -124,7 +118,7 @@ def run(
     for one, drawn in wanted:
         names = [name for each in drawn for name in each.experiments]
         experiments += one.experiments if figure is None else experiments_of(one, names)
-    failed = compute(store, tasks(store, experiments, the_scale), jobs)
+    failed = compute(store, tasks(store, experiments, the_scale), master)
     directory = out or results / f"figures-{the_scale}"
     rows = [
         row for one, drawn in wanted for row in draw_all(one, drawn, store, the_scale, directory, the_format)
@@ -141,7 +135,7 @@ def run(
 
 @app.command()
 def scoreboard(
-    json: Json = False, jobs: Jobs = "local", results: Directory = RESULTS, data: Data = None
+    json: Json = False, master: MasterOrHere = None, results: Directory = RESULTS, data: Data = None
 ) -> None:
     """Print every claim: what the paper says, what was measured, whether it holds, and why.
 
@@ -153,7 +147,7 @@ def scoreboard(
 
     use_data(data)
     store = open_store(results)
-    failed = complete(store, jobs)
+    failed = complete(store, master)
     rows = judge(papers(), store)
     if json:
         print_json([row._asdict() for row in rows])
@@ -172,7 +166,7 @@ def scoreboard(
 @app.command()
 def report(
     out: OutFile = Path("lab-report.html"),
-    jobs: Jobs = "local",
+    master: MasterOrHere = None,
     results: Directory = RESULTS,
     data: Data = None,
 ) -> None:
@@ -186,7 +180,7 @@ def report(
 
     use_data(data)
     store = open_store(results)
-    failed = complete(store, jobs)
+    failed = complete(store, master)
     write(out, page(papers(), store).encode())
     typer.echo(str(out))
     raise typer.Exit(1 if failed else 0)
@@ -195,7 +189,7 @@ def report(
 @app.command()
 def document(
     out: OutFile = Path("papers.md"),
-    jobs: Jobs = "local",
+    master: MasterOrHere = None,
     results: Directory = RESULTS,
     data: Data = None,
 ) -> None:
@@ -208,7 +202,7 @@ def document(
 
     use_data(data)
     store = open_store(results)
-    failed = complete(store, jobs)
+    failed = complete(store, master)
     problems = write_document(papers(), store, out)
     for problem in problems:
         typer.echo(f"covey: {problem}", err=True)

@@ -64,23 +64,23 @@ def open_store(directory: Path) -> Store:
     return Store(directory, lambda line: typer.echo(f"covey: {line}", err=True))
 
 
-def complete(store: Store, jobs: str) -> list[Outcome]:
+def complete(store: Store, master: str | None) -> list[Outcome]:
     """Compute at small scale what claims and figures lack; return the cells that failed."""
     from covey.lab.papers import papers
     from covey.lab.runner import tasks
     from covey.lab.scoreboard import needed
 
     experiments = [experiment for paper in papers() for experiment in needed(paper, store)]
-    return compute(store, tasks(store, experiments, "small"), jobs)
+    return compute(store, tasks(store, experiments, "small"), master)
 
 
-def compute(store: Store, todo: Sequence[Task], jobs: str) -> list[Outcome]:
+def compute(store: Store, todo: Sequence[Task], master: str | None) -> list[Outcome]:
     """Compute cells while showing how far it is; report those that failed on standard error and return them."""
     from covey.lab.runner import run as run_tasks
 
     with progress_lines("lab") as tell:
         failed = run_tasks(
-            store, todo, jobs, lambda step: tell(step_text(step), step.done in (0, step.total))
+            store, todo, master, lambda step: tell(step_text(step), step.done in (0, step.total))
         )
     for outcome in failed:
         parameters = ", ".join(f"{key}={value}" for key, value in outcome.cell.items())

@@ -185,3 +185,40 @@ TlsCertificate = Annotated[
     str, typer.Option("--tls-cert", metavar="FILE", help="Use TLS, and show the certificate in this file.")
 ]
 TlsKey = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")]
+
+# == where Spark runs, and with what =========================================================================
+
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="MASTER",
+        help="Where Spark runs: local, local[2], spark://host:7077, sc://host:15002. Default: the session that runs "
+        "already, else what Spark is configured with, else local.",
+    ),
+]
+MasterOrHere = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="MASTER",
+        help="Where cells run: local, local[2], spark://host:7077; or here, in this process without Spark. Default: "
+        "what Spark is configured with, else local.",
+    ),
+]
+DriverMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--driver-memory",
+        metavar="SIZE",
+        help="Memory of Spark's driver, such as 4g. Default: by the size of the input.",
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        metavar="KEY=VALUE",
+        help="A setting of Spark, such as spark.executor.memory=4g; may be given several times.",
+    ),
+]

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from covey.commands.options import ADVERTISEMENTS, OUT_DIR, STRATEGY, Json, Method, Seed
+from covey.commands.options import (
+    ADVERTISEMENTS,
+    OUT_DIR,
+    STRATEGY,
+    Conf,
+    DriverMemory,
+    Json,
+    Master,
+    Method,
+    Seed,
+)
 from covey.commands.output import print_json
 from covey.commands.plan_printing import Say, as_dict, print_outcome, step_line, told
 from covey.errors import ConfigError
@@ -31,12 +41,9 @@ def plan(
         ),
     ],
     out: Annotated[Path, OUT_DIR],
-    master: Annotated[
-        str,
-        typer.Option(
-            metavar="MASTER", help="Where Spark runs: local, local[2], spark://host:7077, sc://host:15002."
-        ),
-    ] = "local",
+    master: Master = None,
+    driver_memory: DriverMemory = None,
+    conf: Conf = None,
     method: Method = "best",
     sample: Annotated[
         float, typer.Option("--sample", metavar="SHARE", help="The share of events to look at.")
@@ -89,11 +96,22 @@ def plan(
 
     now = registered(strategy).name
     check_directories(input_dir, out)
+    from covey.pipeline.configuration import parse_conf
     from covey.pipeline.jobs import Request
     from covey.pipeline.jobs import plan as compute
 
     request = Request(
-        input_dir, out, master, method, sample, held_out, seed, aggregate, epochs=epochs_given(epochs or [])
+        input_dir,
+        out,
+        master,
+        method,
+        sample,
+        held_out,
+        seed,
+        aggregate,
+        driver_memory=driver_memory,
+        conf=parse_conf(conf or ()),
+        epochs=epochs_given(epochs or []),
     )
     with told() as say:
         outcome = compute(request, lambda step: say(*step_line(step)))
@@ -203,6 +221,7 @@ def written(outcome: Outcome, advice: Advice | None, request: Request, now: str)
             "seed": request.seed,
             "runs now": now,
             **{f"{column} counts": unit for column, unit in request.epochs.items()},
+            "Spark master": outcome.master,
         },
     )
     file = request.out_dir / "report.html"

@@ -75,6 +75,7 @@ def print_outcome(
         typer.echo(f"aside   {outcome.quarantine}")
     if explain:
         print_explanation(outcome, summary)
+    typer.echo(f"master  {outcome.master}")
     typer.echo(f"plan    {outcome.plan_file}")
     typer.echo(f"report  {report}")
 
@@ -163,6 +164,7 @@ def as_dict(outcome: Outcome, summary: Summary, advice: Advice | None, report: P
     return {
         "plan": str(outcome.plan_file),
         "report": str(report),
+        "master": outcome.master,
         "method": outcome.plan.method,
         "trees": len(outcome.plan.trees),
         "basis": dict(outcome.plan.basis),

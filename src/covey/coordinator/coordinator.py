@@ -35,6 +35,7 @@ from covey.coordinator.settings import Settings
 from covey.errors import ConfigError, CoveyError
 from covey.pipeline.jobs import Outcome, Progress, Request
 from covey.pipeline.jobs import plan as compute
+from covey.pipeline.memory import bytes_in
 from covey.pipeline.stream import KEYS, Streams
 from covey.pipeline.stream_state import ailment, begin_anew
 from covey.planning.plan import Plan
@@ -242,13 +243,12 @@ class Coordinator:
         request = Request(
             self._directory / "input",
             self._directory / "plan",
-            settings.master,
             method=settings.method,
             seed=settings.seed,
             known=known,
             log=self._directory / "spark.log",
         )
-        return compute(request, self._on_progress)
+        return compute(request, self._on_progress, spark=self._spark())
 
     def _is_too_early(self, told: Round) -> bool:
         """Whether a plan is on probation and has not carried enough to be judged: nothing is planned until then."""
@@ -337,4 +337,11 @@ class Coordinator:
     def _spark(self) -> SparkSession:
         from covey.pipeline.session import session
 
-        return session(self.settings.master, self._directory / "spark.log")
+        settings = self.settings
+        return session(
+            settings.master,
+            self._directory / "spark.log",
+            driver_memory=settings.driver_memory,
+            conf=settings.conf,
+            inputs=(bytes_in(self._directory / "tables"), bytes_in(self._directory / "store")),
+        )

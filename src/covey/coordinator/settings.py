@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from covey.errors import ConfigError
+from covey.pipeline.session import check_asked
 from covey.pipeline.stream import Windows
 
 SAMPLED_EVERY_S: Final = (
@@ -21,7 +23,7 @@ class Settings:
 
     urls              the admin pages of all brokers of the network
     data_dir          where samples, checkpoints, plans and the memory of what was done are
-    master            where Spark runs (`pipeline.session`)
+    master            where Spark runs (`pipeline.session`); driver_memory and conf: with what
     windows           over which events are planned for
     every_s           seconds between the beginnings of two rounds; samples may come at least that late (windows)
     max_skew_s        seconds that a broker's clock may be off, before times of its samples are corrected
@@ -37,7 +39,9 @@ class Settings:
     data_dir: Path
     token: str = field(default="", repr=False)
     authority: str = ""
-    master: str = "local"
+    master: str | None = None
+    driver_memory: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
     windows: Windows = field(default_factory=Windows)
     every_s: float = 300.0
     max_skew_s: float = 30.0
@@ -51,6 +55,7 @@ class Settings:
     install_wait_s: float = 60.0
 
     def __post_init__(self) -> None:
+        check_asked(self.master, self.driver_memory, self.conf)
         if not self.urls:
             raise ConfigError(
                 "a coordinator needs the admin pages of the brokers (hint: http://127.0.0.1:7401 …)"

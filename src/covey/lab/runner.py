@@ -17,7 +17,7 @@ from covey.lab import data
 from covey.lab.experiment import Cell, Experiment, Row, Scale
 from covey.lab.outcome import Outcome, compute, compute_with, decode, failure
 from covey.lab.store import Store
-from covey.pipeline.session import check_master, session, slots
+from covey.pipeline.session import NoJavaError, check_master, master_of, running, session, slots
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,15 +51,20 @@ def tasks(store: Store, experiments: Iterable[Experiment], scale: Scale) -> list
     return sorted(found, key=lambda task: -task.experiment.effort(task.cell))
 
 
-def run(store: Store, todo: Sequence[Task], jobs: str, tell: Progress = lambda step: None) -> list[Outcome]:
-    """Compute the cells, keep each outcome when it is there, and return those that failed."""
-    if jobs != HERE:
-        check_master(jobs)
+def run(
+    store: Store, todo: Sequence[Task], master: str | None, tell: Progress = lambda step: None
+) -> list[Outcome]:
+    """Compute the cells, keep each outcome when it is there, and return those that failed.
+
+    `master` is where Spark runs (`pipeline.session`), or HERE, without Spark.
+    """
+    if master is not None and master != HERE:
+        check_master(master, ", or here, without Spark")
     if not todo:
         return []
     tell(Step(0, len(todo), None))
     failed: list[Outcome] = []
-    outcomes = compute_here(todo) if jobs == HERE else compute_on_spark(todo, jobs, store.log())
+    outcomes = compute_here(todo) if master == HERE else compute_on_spark(todo, master, store.log())
     for done, outcome in enumerate(outcomes, 1):
         store.save(outcome)
         if outcome.error:
@@ -74,13 +79,14 @@ def compute_here(todo: Iterable[Task]) -> Iterator[Outcome]:
         yield compute(task.experiment, task.cell)
 
 
-def compute_on_spark(todo: Sequence[Task], master: str, log: Path) -> Iterator[Outcome]:
+def compute_on_spark(todo: Sequence[Task], master: str | None, log: Path) -> Iterator[Outcome]:
     """Compute the cells on Spark; yield outcomes in the order in which they are done."""
-    from pyspark.sql import SparkSession
-
-    running = SparkSession.getActiveSession() is not None
-    spark = session(master, log, "covey lab")
-    pool = ThreadPoolExecutor(slots(master), thread_name_prefix="lab")
+    is_ours = running() is None
+    try:
+        spark = session(master, log, "covey lab")
+    except NoJavaError:
+        raise NoJavaError("; or --master here, without Spark") from None
+    pool = ThreadPoolExecutor(slots(master_of(spark)), thread_name_prefix="lab")
     try:
         waiting: set[Future[Outcome]] = {pool.submit(compute_as_job, spark, task) for task in todo}
         while waiting:
@@ -89,7 +95,7 @@ def compute_on_spark(todo: Sequence[Task], master: str, log: Path) -> Iterator[O
                 yield future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        if not running:
+        if is_ours:
             # Jobs that are still under way, after an interruption, end with the session.
             spark.stop()
 

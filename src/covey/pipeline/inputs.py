@@ -21,8 +21,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey.errors import ConfigError
+from covey.pipeline.failures import SPARK_ERRORS, first_line
 from covey.pipeline.ingest import row_json
 from covey.pipeline.schemas import BY_NAME, INPUTS, NUMERIC, SOURCE, Table, check, check_names, source_type
+from covey.pipeline.schemas import Column as TypedColumn
 from covey.pipeline.text_tables import JSON_ENDINGS, Piece, Row, files_of, header_of, pieces_of, rows_in
 from covey.pipeline.values import FIRST_US, LAST_US, OUT_OF_RANGE, UNITS
 
@@ -60,15 +62,12 @@ def read(spark: SparkSession, path: Path, name: str, units: Mapping[str, str] | 
     `units` says which columns of times are numbers, and what they count since 1970: s, ms or us. ConfigError if
     columns are missing or a file cannot be read.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     table = BY_NAME[name]
     try:
         if path.suffix in (".csv", *JSON_ENDINGS):
             return _read_text(spark, path, table, units or {})
         return _read_parquet(spark, path, table, units or {})
-    except (PySparkException, Py4JError, OSError) as error:
+    except (*SPARK_ERRORS, OSError) as error:
         raise ConfigError(f"{path} cannot be read: {first_line(error)}") from None
 
 
@@ -200,7 +199,7 @@ def digested(frame: DataFrame, name: str) -> DataFrame:
     each is."""
     # A column that is not there says what one of nulls says.
     columns = [
-        (F.col(f"`{column.name}`") if column.name in frame.columns else F.lit(None)).cast("string")
+        _as_text(column) if column.name in frame.columns else F.lit(None).cast("string")
         for column in BY_NAME[name].columns
     ]
     places: list[Column] = []
@@ -218,6 +217,14 @@ def digested(frame: DataFrame, name: str) -> DataFrame:
     )
 
 
+def _as_text(column: TypedColumn) -> Column:
+    """Return a column as text that is the same whatever the session's time zone is."""
+    value = F.col(f"`{column.name}`")
+    if column.type == "timestamp":
+        value = F.unix_micros(value.cast("timestamp"))
+    return value.cast("string")
+
+
 def digest(frames: Mapping[str, DataFrame]) -> Digests:
     """Return the digests of tables; runs an action."""
     parts = [digested(frame, name).withColumn("name", F.lit(name)) for name, frame in frames.items()]
@@ -233,10 +240,3 @@ def digest(frames: Mapping[str, DataFrame]) -> Digests:
             for one in ([row[:3] for row in rows], rows)
         )
     )
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text that says something, short."""
-    lines = [line.strip(" :") for line in str(error).splitlines()]
-    said = [line for line in lines if line and not line.startswith("An error occurred while calling")]
-    return said[0][:300] if said else type(error).__name__

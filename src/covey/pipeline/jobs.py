@@ -12,7 +12,6 @@ give the same bytes of plan.json.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,9 +19,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covey.errors import ConfigError, CoveyError, PlanError
+from covey.errors import ConfigError, PlanError
 from covey.pipeline.checkpoints import Checkpoints, write_at_once
+from covey.pipeline.memory import bytes_in
 from covey.pipeline.request import BEST, Outcome, Progress, Request, explained, methods
+from covey.pipeline.session import (
+    join,
+    master_of,
+    runtime_settings,
+    session,
+    slots,
+    unless_set,
+)
 from covey.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -46,17 +54,44 @@ STAGES = ("ingest", "interests", "documents", "groups", "trees", "costs", "aggre
 THRESHOLDS = (0.5, 0.8, 0.9, 0.95)  # of similarity, for which critical distances are told
 
 
-def plan(request: Request, on_progress: Callable[[Progress], None] = lambda progress: None) -> Outcome:
-    """Plan; ConfigError or PlanError in one line if that cannot be."""
-    _check(request)
-    from covey.pipeline.session import session
+def plan(
+    request: Request,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    *,
+    spark: SparkSession | None = None,
+) -> Outcome:
+    """Plan; ConfigError or PlanError in one line if that cannot be.
 
+    With `spark`, that session is used: nothing is started or stopped, and runtime settings that are unset in it have
+    our values while the job runs. Without it, `session` finds or starts one, which stays. A time without an offset in a
+    text table is one of the session's time zone, or of UTC if the session has none set.
+    """
+    _check(request)
     request.out_dir.mkdir(parents=True, exist_ok=True)
     log = request.log or request.out_dir / "spark.log"
-    size = _bytes_in(request.input_dir)
-    spark = session(request.master, log, bulk=size > SMALL_BYTES)
-    with _settings(spark, request.master, size):
-        return _Planning(spark, request, log, on_progress).run()
+    size = bytes_in(request.input_dir)
+    if spark is None:
+        used = _session(request, log, size)
+    else:
+        used = join(spark, request.master, request.driver_memory, request.conf)
+    with unless_set(used, _settings(master_of(used), size)):
+        return _Planning(used, request, log, on_progress).run()
+
+
+def _session(request: Request, log: Path, size: int) -> SparkSession:
+    from covey.pipeline.inputs import path_of
+
+    table = path_of(request.input_dir, "subscriptions")
+    assert table is not None, "it was checked"
+    subscriptions = bytes_in(table)
+    return session(
+        request.master,
+        log,
+        bulk=size > SMALL_BYTES,
+        driver_memory=request.driver_memory,
+        conf=request.conf,
+        inputs=(subscriptions, size - subscriptions),
+    )
 
 
 def _check(request: Request) -> None:
@@ -78,30 +113,14 @@ def _check(request: Request) -> None:
         path_of(request.input_dir, name)
 
 
-@contextmanager
-def _settings(spark: SparkSession, master: str, size: int) -> Iterator[None]:
-    """Let Spark do as much about its queries as threads and bytes are worth, and wait for what it broadcasts."""
-    from covey.pipeline.session import slots
-
-    parts = "spark.sql.shuffle.partitions"
-    wanted = {"spark.sql.broadcastTimeout": "7200"}
-    if str(spark.conf.get(parts)) == "200":  # nobody has chosen it
-        least = 2 * min(slots(master), 4)
-        wanted[parts] = str(min(200, max(least, size // PART_BYTES)))
+def _settings(master: str, size: int) -> dict[str, str]:
+    """Return runtime settings that let Spark do as much about its queries as threads and bytes are worth."""
+    wanted = runtime_settings(bulk=size > SMALL_BYTES) | {"spark.sql.broadcastTimeout": "7200"}
+    least = 2 * min(slots(master), 4)
+    wanted["spark.sql.shuffle.partitions"] = str(min(200, max(least, size // PART_BYTES)))
     if size <= FEW_BYTES:
         wanted |= {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
-    before = {name: str(spark.conf.get(name)) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
-
-
-def _bytes_in(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    return wanted
 
 
 class _Planning:
@@ -215,7 +234,14 @@ class _Planning:
             file = request.out_dir / "plan.json"
             write_at_once(file, bytes(found["plan"]))
         return Outcome(
-            made, file, self.quarantined, made.predictions, self.seconds, explained(made), tuple(self.damaged)
+            made,
+            file,
+            self.quarantined,
+            made.predictions,
+            self.seconds,
+            explained(made),
+            tuple(self.damaged),
+            master_of(self.spark),
         )
 
     def _count_events(self, events: DataFrame) -> None:
@@ -295,8 +321,7 @@ class _Planning:
     @contextmanager
     def _stage(self, name: str, *basis: Any) -> Iterator[None]:
         """Report the stage, and turn what Spark says of its failure into one line."""
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
+        from covey.pipeline.failures import SPARK_ERRORS, failure
 
         number = STAGES.index(name) + 1
         self.current = name
@@ -305,8 +330,8 @@ class _Planning:
         started_s = time.perf_counter()
         try:
             yield
-        except (PySparkException, Py4JError) as error:
-            raise self._failure(name, error) from None
+        except SPARK_ERRORS as error:
+            raise failure(error, f"the stage {name}", self.log) from None
         self.seconds[name] = time.perf_counter() - started_s
         detail = self.details.get(name, "")
         self.on_progress(Progress(name, number, len(STAGES), self.seconds[name], kept, detail))
@@ -315,15 +340,6 @@ class _Planning:
         self.damaged.append(line)
         number = STAGES.index(self.current) + 1
         self.on_progress(Progress(self.current, number, len(STAGES), note=line))
-
-    def _failure(self, stage: str, error: Exception) -> CoveyError:
-        from covey.pipeline.inputs import first_line
-
-        ours = re.search(r"covey\.errors\.(\w+): (.*)", str(error))
-        if ours:
-            kind = ConfigError if ours[1] == "ConfigError" else PlanError
-            return kind(ours[2].strip())
-        return PlanError(f"the stage {stage} failed on Spark: {first_line(error)} (its log: {self.log})")
 
 
 def _digest(plan: bytes) -> str:

@@ -15,7 +15,8 @@ to the worker, which finds the index in the first row it sees.
 (0.4 s for 100,000 filters, which take 5 s to compile). A worker keeps the last index, by its digest, for the next
 partitions and jobs.
 
-**Bound.** A row of Spark is smaller than 2 GiB: about 35 million filters.
+**Bound.** A row of Spark is smaller than 2 GiB: about 35 million filters. The driver's memory is a lower bound:
+an index that is too large for it is refused where it was compiled (`memory`).
 
 Events are judged from their packed form without a Python object for any of them (`matching/attributes/unpacking.py`).
 Most of what that takes is Java's handling of rows and looking up names; `blocks` does both beforehand.
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,6 +47,7 @@ from covey.matching.jit import Ints, Longs
 from covey.pipeline.blocks import by_language, bytes_of
 from covey.pipeline.blocks import decode as decode_block
 from covey.pipeline.ingest import ingested
+from covey.pipeline.memory import Room, room_of
 from covey.pipeline.packed import first_in_partition, squeezed, unsqueezed
 from covey.pipeline.schemas import BLOCKS, FILTERS, MATCHES, check
 
@@ -88,15 +91,15 @@ def compile_filters(subscriptions: DataFrame) -> DataFrame:
         checked.unionByName(nobody)
         .repartition(1)
         .sortWithinPartitions("subscription")
-        .mapInArrow(compile_batches, FILTERS.schema())
+        .mapInArrow(partial(compile_batches, room=room_of(subscriptions.sparkSession)), FILTERS.schema())
     )
 
 
 # -- in the workers --------------------------------------------------------------------------------------------
 
 
-def compile_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return one batch of one row for all subscriptions."""
+def compile_batches(batches: Iterator[pa.RecordBatch], *, room: Room) -> Iterator[pa.RecordBatch]:
+    """Return one batch of one row for all subscriptions; ConfigError if there is no room to broadcast it."""
     names: list[Any] = []
     index = AttributeIndex()
     others: list[tuple[int, bytes]] = []
@@ -119,6 +122,7 @@ def compile_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         count += len(encoded)
     subscriptions = pa.concat_arrays(names) if names else pa.array([], pa.string())
     blob = squeezed((index, others, subscriptions))
+    room.check(len(blob), f"too large to broadcast is the index of {len(subscriptions):,} filters")
     digest = hashlib.blake2b(blob, digest_size=16).hexdigest()
     yield pa.RecordBatch.from_arrays(
         [pa.array([0], pa.int32()), pa.array([digest]), pa.array([blob], pa.binary())],

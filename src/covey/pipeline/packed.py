@@ -4,7 +4,8 @@ A stage runs no action, so it cannot collect the overlay and close over it. One 
 of a single row; the row is joined to the first row of each partition alone (as in `match`), and the worker keeps what
 it made of the bytes, by their digest, for the next partitions and stages.
 
-**Bound.** A row of Spark is smaller than 2 GiB, and the packing task holds the tables in memory.
+**Bound.** A row of Spark is smaller than 2 GiB, and the packing task holds the tables in memory. That task refuses
+a row for which the driver has too little memory (`memory`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey.errors import PlanError
 from covey.matching.jit import Ints
+from covey.pipeline.memory import Room, room_of
 from covey.planning.graph import Graph
 from covey.planning.paths import AllPaths
 
@@ -47,7 +49,8 @@ def pack(tables: Mapping[str, DataFrame], *, build: Build) -> DataFrame:
     for frame in frames:
         whole = whole.unionByName(frame, allowMissingColumns=True)
     columns = {name: tuple(frame.columns) for name, frame in tables.items()}
-    return whole.repartition(1).mapInArrow(partial(_packed, build=build, columns=columns), _SCHEMA)
+    task = partial(_packed, build=build, columns=columns, room=room_of(whole.sparkSession))
+    return whole.repartition(1).mapInArrow(task, _SCHEMA)
 
 
 def first_in_partition() -> Column:
@@ -68,7 +71,7 @@ def attach(frame: DataFrame, packed: DataFrame) -> DataFrame:
 
 
 def _packed(
-    batches: Iterator[pa.RecordBatch], *, build: Build, columns: Mapping[str, tuple[str, ...]]
+    batches: Iterator[pa.RecordBatch], *, build: Build, columns: Mapping[str, tuple[str, ...]], room: Room
 ) -> Iterator[pa.RecordBatch]:
     parts: dict[str, list[pa.RecordBatch]] = {name: [] for name in columns}
     schema: pa.Schema | None = None
@@ -84,6 +87,7 @@ def _packed(
         for name, mine in parts.items()
     }
     blob = squeezed(build(tables))
+    room.check(len(blob), f"too much to broadcast in the tables {', '.join(tables)}")
     yield pa.RecordBatch.from_arrays(
         [
             pa.array([0], pa.int32()),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from covey.pipeline.session import check_asked
 from covey.planning.groups.registry import METHODS
 from covey.planning.plan import Plan
 
@@ -15,12 +16,12 @@ NOT_INSTALLABLE = ("flooding", "opt")
 
 @dataclass(frozen=True)
 class Request:
-    """What to plan, from what, and where to.
+    """What to plan, from what, and where to; ConfigError for a master, memory or settings that Spark cannot have.
 
     input_dir  has the tables topology, subscriptions, events (and may have advertisements, deliveries): Parquet, or
                .csv, .json, .jsonl files of the same names
     out_dir    gets plan.json, quarantine/, and stages/<name>/, used again if input and parameters are the same
-    master     where Spark runs (`session`)
+    master     where Spark runs (`session`); None: the session that runs already, else as Spark is configured, else here
     method     one of `methods()`
     sample     the share of events that is looked at
     held_out   the share of these that nothing is fitted to; half of it chooses, half reports
@@ -30,11 +31,13 @@ class Request:
     known      plans' files that are to be compared too, by names that stand beside those of methods: what runs now
     log        what Spark prints; by default out_dir/spark.log
     epochs     columns of times that are numbers, with what these count since 1970: {"events.at": "ms"}; s, ms or us
+    driver_memory  of Spark's driver, such as 4g; by default by the size of the input, if the driver is started for this
+    conf       settings of Spark, which win over those that it is configured with
     """
 
     input_dir: Path
     out_dir: Path
-    master: str = "local"
+    master: str | None = None
     method: str = BEST
     sample: float = 1.0
     held_out: float = 1 / 3
@@ -43,6 +46,11 @@ class Request:
     known: Mapping[str, bytes] = field(default_factory=dict)
     log: Path | None = None
     epochs: Mapping[str, str] = field(default_factory=dict)
+    driver_memory: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_asked(self.master, self.driver_memory, self.conf)
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,7 @@ class Outcome:
     stages        the seconds that each stage took
     explain       why this plan, in a few lines
     damaged       a line for each table of an earlier run that was damaged, and was computed again
+    master        where Spark ran, as the session itself says
     """
 
     plan: Plan
@@ -80,6 +89,7 @@ class Outcome:
     stages: Mapping[str, float] = field(default_factory=dict)
     explain: str = ""
     damaged: tuple[str, ...] = ()
+    master: str = ""
 
     @property
     def quarantine(self) -> Path:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from covey.errors import PlanError
 from covey.strategies.merging.reduction import merged
 from covey.strategies.reductions import REDUCTIONS, Reduction, nothing
 
@@ -34,7 +33,7 @@ def table_sizes(
     stages: Path,
     tree: Sequence[tuple[str, str]],
     *,
-    master: str,
+    master: str | None,
     log: Path,
     interests: int,
     on_reduction: Callable[[str], None] = lambda strategy: None,
@@ -42,19 +41,17 @@ def table_sizes(
     """Return the sizes of tables on a tree, for each strategy that has a reduction, with advertisements and without.
 
     `stages` has what planning has judged; without a table of advertisements there are sizes without them only.
-    `interests` is how many filters there are, equal ones at a broker as one. PlanError in one line if Spark fails.
+    `interests` is how many filters there are, equal ones at a broker as one. PlanError or ConfigError in one line if
+    Spark fails.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    from covey.pipeline.inputs import first_line
+    from covey.pipeline.failures import SPARK_ERRORS, failure
     from covey.pipeline.session import session
 
     spark = session(master, log, bulk=True)
     try:
         return _computed(spark, stages, tree, interests, on_reduction)
-    except (PySparkException, Py4JError) as error:
-        raise PlanError(f"sizes of tables failed on Spark: {first_line(error)} (its log: {log})") from None
+    except SPARK_ERRORS as error:
+        raise failure(error, "sizes of tables", log) from None
 
 
 def _computed(

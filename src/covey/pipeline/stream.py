@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 from covey.errors import ConfigError, CoveyError
 from covey.pipeline.schemas import BY_NAME
+from covey.pipeline.session import unless_set
 from covey.pipeline.stream_state import prepare, slots_in
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 KEYS: Final = {"events": ("event",), "deliveries": ("event", "subscription")}  # what tells rows apart
 LONGEST_S: Final = 600.0  # for which a query may run
 MOST_LATENESS_S: Final = 31 * 86_400
-PARTS: Final = 4  # into which a query shuffles: each has a state of its own, which Spark opens at every start
+# Into which a query shuffles, unless the session says: each has a state of its own, which Spark opens at every start.
+PARTS: Final = 4
 MOST_RATES: Final = 200  # files of rates that are kept
 LATE, REPEATED, PAST = "late", "repeated", "before the window"  # why rows are dropped
 
@@ -193,31 +195,24 @@ class Streams:
     def _run(
         self, name: str, made: tuple[DataFrame, str, Callable[[DataFrame, int], None]]
     ) -> list[StreamingQueryProgress]:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
+        from covey.pipeline.failures import SPARK_ERRORS, failure
 
         rows, mode, put = made
-        parts = "spark.sql.shuffle.partitions"
-        before = str(self._spark.conf.get(parts))
-        self._spark.conf.set(parts, str(PARTS))
         try:
-            query: StreamingQuery = (
-                rows.writeStream.outputMode(mode)
-                .option("checkpointLocation", str((self._checkpoints / name).resolve()))
-                .foreachBatch(put)
-                .trigger(availableNow=True)
-                .start()
-            )
-            if not query.awaitTermination(int(LONGEST_S)):
-                query.stop()
-                raise CoveyError(f"the stream of {name} does not end within {LONGEST_S:g} s")
-            return query.recentProgress
-        except (PySparkException, Py4JError) as error:
-            from covey.pipeline.inputs import first_line
-
-            raise CoveyError(f"the stream of {name} failed: {first_line(error)}") from None
-        finally:
-            self._spark.conf.set(parts, before)
+            with unless_set(self._spark, {"spark.sql.shuffle.partitions": str(PARTS)}):
+                query: StreamingQuery = (
+                    rows.writeStream.outputMode(mode)
+                    .option("checkpointLocation", str((self._checkpoints / name).resolve()))
+                    .foreachBatch(put)
+                    .trigger(availableNow=True)
+                    .start()
+                )
+                if not query.awaitTermination(int(LONGEST_S)):
+                    query.stop()
+                    raise CoveyError(f"the stream of {name} does not end within {LONGEST_S:g} s")
+                return query.recentProgress
+        except SPARK_ERRORS as error:
+            raise failure(error, f"the stream of {name}") from None
 
 
 def _rows_in(slot: Path) -> int:

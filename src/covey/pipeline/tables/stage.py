@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey.pipeline.ingest import ingested
+from covey.pipeline.memory import Room, room_of
 from covey.pipeline.packed import first_in_partition
 from covey.pipeline.schemas import TOPOLOGY, Column, Table, check
 from covey.pipeline.tables.answers import Network
@@ -128,7 +129,8 @@ def _network(topology: DataFrame, advertisements: DataFrame | None) -> DataFrame
         *[F.lit(None).cast(kind).alias(name) for name, kind in (pair.split() for pair in nothing_at_all)]
     )
     together = rows.union(empty).repartition(1)
-    pack = partial(pack_batches, advertisements=advertisements is not None)
+    room = room_of(topology.sparkSession)
+    pack = partial(pack_batches, advertisements=advertisements is not None, room=room)
     return together.mapInArrow(pack, "part int, network binary")
 
 
@@ -142,8 +144,13 @@ def _last(rows: DataFrame, step: Step, network: DataFrame) -> DataFrame:
 # -- in the workers --------------------------------------------------------------------------------------------
 
 
-def pack_batches(batches: Iterator[pa.RecordBatch], *, advertisements: bool) -> Iterator[pa.RecordBatch]:
-    """Return one row with the network; ConfigError if its links are no tree or somebody is at no broker of it."""
+def pack_batches(
+    batches: Iterator[pa.RecordBatch], *, advertisements: bool, room: Room
+) -> Iterator[pa.RecordBatch]:
+    """Return one row with the network.
+
+    ConfigError if its links are no tree, somebody is at no broker of it, or there is no room to broadcast it.
+    """
     links: list[tuple[str, str]] = []
     advertised: list[tuple[str, bytes]] = []
     for batch in batches:
@@ -154,6 +161,8 @@ def pack_batches(batches: Iterator[pa.RecordBatch], *, advertisements: bool) -> 
                 links.append((a, b))
     network = Network(Overlay(links), sorted(advertised) if advertisements else None)
     network.wanting()
+    packed = network.packed()
+    room.check(len(packed), f"too large to broadcast is the network with {len(advertised):,} advertisements")
     yield pa.RecordBatch.from_arrays(
-        [pa.array([0], pa.int32()), pa.array([network.packed()], pa.binary())], ["part", "network"]
+        [pa.array([0], pa.int32()), pa.array([packed], pa.binary())], ["part", "network"]
     )
