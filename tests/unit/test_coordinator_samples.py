@@ -31,7 +31,8 @@ from covey.coordinator.samples import (
 )
 from covey.coordinator.settings import Settings, lateness_for
 from covey.errors import ConfigError
-from covey.pipeline.ingest import judge_batches
+from covey.pipeline.ingest import REASON, judge_batches
+from covey.pipeline.schemas import SOURCE
 from covey.pipeline.stream import PAST, Windows
 from covey.pipeline.stream_state import ailment, begin_anew, prepare
 
@@ -197,7 +198,8 @@ def test_contents_that_are_none_end_no_planner() -> None:
     rows = [("e", None, "a", None, language, content) for language in languages for content in contents]
     kinds = [MICROSECONDS if name == "at" else pa.string() for name in EVENTS]
     arrays = [pa.array(list(some), kind) for some, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
-    batch = pa.RecordBatch.from_arrays(arrays, list(EVENTS))
+    nothing = pa.nulls(len(rows), pa.string())  # that reading has found wrong, and where each row comes from
+    batch = pa.RecordBatch.from_arrays([*arrays, nothing, nothing], [*EVENTS, REASON, SOURCE])
     (judged,) = judge_batches(iter([batch]), table="events")
     assert None not in judged.column("reason").to_pylist()
 
