@@ -14,6 +14,7 @@ from covey.broker.logs import say
 from covey.broker.sampling import Sampler
 from covey.core.filter import Filter
 from covey.errors import ConfigError
+from covey.extras import require
 from covey.routing.messages import Key
 
 log = logging.getLogger("covey.broker")
@@ -25,6 +26,7 @@ class Samples:
     def __init__(self, exchange: Exchange, config: BrokerConfig) -> None:
         if not config.data_dir:
             raise ConfigError("sample needs a data_dir, where samples go")
+        require("spark", "the setting sample")  # they are Parquet files
         self._exchange = exchange
         self._links = [link.name for link in config.links]
         self.sampler = Sampler(config.name, Path(config.data_dir) / "samples", config.sample)

@@ -16,6 +16,7 @@ from covey.commands.help import Application
 from covey.commands.options import OUT_FILE, Events, Json, OutFile, Plot, Quick, beginning
 from covey.commands.output import print_json, print_rows, print_table, progress
 from covey.errors import ConfigError, CoveyError
+from covey.extras import require
 
 app = Application("Measure indexes and brokers on this machine, beside others.")
 
@@ -75,6 +76,7 @@ def network(
     json: Json = False,
 ) -> None:
     """Measure events through brokers on this machine: how many a second, and how long they take."""
+    require("broker", "covey bench network")
     for name, values, most in (("hops", hops, 16), ("subscribers", subscribers, 1_000)):
         for value in values or ():
             if not 1 <= value <= most:
@@ -119,12 +121,14 @@ def routing(quick: Quick = False, json: Json = False, out: Out = None, plot: Plo
 @app.command()
 def planning(quick: Quick = False, json: Json = False, out: Out = None, plot: Plot = None) -> None:
     """Measure the graph work of planning beside plain Python, and plans beside one tree."""
+    require("spark", "covey bench planning")
     _compare(["planning"], quick, json, out, plot)
 
 
 @app.command()
 def pipeline(quick: Quick = False, json: Json = False, out: Out = None, plot: Plot = None) -> None:
     """Measure matching and routing tables on Spark beside a join and plain Python."""
+    require("spark", "covey bench pipeline")
     _compare(["pipeline"], quick, json, out, plot)
 
 
@@ -146,6 +150,7 @@ def everything(
     Takes about ten minutes on two free cores, one or two with --quick. A part that cannot run here says so, and the
     others go on. Fails if answers differ. --out saves all figures as JSON, --plot draws how costs grow, as SVG or PNG.
     """
+    require("spark", "covey bench all")
     from covey.bench.parts import PARTS
 
     for name in part or ():
@@ -160,6 +165,7 @@ def draw(
     out: OutFile = Path("growth.svg"),
 ) -> None:
     """Draw how costs grow, from figures that were saved by `--out`, as SVG or PNG."""
+    require("lab", "covey bench plot")
     from covey.bench.comparison import load
     from covey.bench.picture import check_picture, write_picture
 
@@ -174,6 +180,7 @@ def document(
     out: OutFile = Path("docs/performance.md"),
 ) -> None:
     """Put saved figures into a page, between its markers, and the picture into `images` beside it."""
+    require("lab", "covey bench document")
     from covey.bench.comparison import load
     from covey.bench.document import PICTURE, write_block
     from covey.bench.picture import write_picture
@@ -186,6 +193,7 @@ def document(
 
 def _compare(names: list[str], quick: bool, json: bool, out: Path | None, plot: Path | None) -> None:
     # Loaded here: a benchmark brings the compiler and every index, which no other command needs.
+    require("broker", "covey bench")
     from covey.bench import parts
     from covey.bench.comparison import save
     from covey.bench.picture import check_picture, write_picture
@@ -209,6 +217,7 @@ def _compare(names: list[str], quick: bool, json: bool, out: Path | None, plot: 
 
 
 def _bench(name: str, title: str, sizes: list[int] | None, json: bool) -> None:
+    require("broker", "covey bench")
     chosen = tuple(sizes or DEFAULT_SIZES[name])
     for size in chosen:
         if not 1 <= size <= MAX_SIZE:

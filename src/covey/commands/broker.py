@@ -12,6 +12,7 @@ import typer
 from covey.commands.options import NAME, STRATEGY, Json, Settings
 from covey.commands.output import print_json
 from covey.errors import ConfigError
+from covey.extras import require
 
 READY_S = 30.0
 
@@ -48,6 +49,7 @@ def broker(
     strategy is covering unless set. SIGTERM drains and ends the broker, SIGUSR2 makes it a lame duck, SIGHUP lets it
     read its settings again.
     """
+    require("broker", "covey broker")
     # Loaded here: it brings the compiler, which takes half a second.
     from covey.broker.config_reading import read_config
     from covey.broker.daemon import run
@@ -90,6 +92,7 @@ def check_config(
 
     With --json, every setting is printed.
     """
+    require("broker", "covey check-config")
     from covey.broker.config_reading import as_values, config_of, read_toml
     from covey.broker.topology import is_topology, topology_of
 
@@ -122,6 +125,7 @@ def up(
 
     One process a broker. Prints their addresses, and "ready" once all links are open.
     """
+    require("broker", "covey up")
     import time
 
     from covey.broker.forking import Family, listen

@@ -19,6 +19,7 @@ from covey.commands.options import (
     Seed,
     TlsCa,
 )
+from covey.extras import require
 
 if TYPE_CHECKING:
     from covey.coordinator.rounds import Round
@@ -107,6 +108,7 @@ def coordinator(
     with what was predicted; a plan that makes things worse is taken back. Started again on the same directory, it goes
     on where it was. Ends with Ctrl-C, or after --rounds.
     """
+    require("spark", "covey coordinator")
     # Loaded here: it brings the compiler, Arrow and Spark.
     from covey.advisor.rounds import rounds_page
     from covey.coordinator.coordinator import Coordinator

@@ -13,6 +13,7 @@ from covey.commands.help import Application
 from covey.commands.options import OUT_DIR, Events, Json, List, Seed, Settings
 from covey.commands.output import print_json, print_lists, print_pairs, progress_lines
 from covey.errors import ConfigError
+from covey.extras import require
 
 # What draws workloads is loaded by the functions that use it: it brings the compiler and Arrow.
 
@@ -69,6 +70,7 @@ def generate(
     Each table is a directory in --out. The same seed and sizes give the same files. Memory does not grow with the
     number of events. --set changes a parameter of the workload, or of the topology as in topology.extra=0.1.
     """
+    require("spark", "covey data")
     if list_:
         print_list(json)
         return

@@ -11,6 +11,7 @@ from rich.console import Console
 from covey.commands.options import Json, OutFile, Plot, Quick, Seed
 from covey.commands.output import print_json
 from covey.errors import ConfigError
+from covey.extras import require
 
 if TYPE_CHECKING:
     from covey.demo.findings import Findings
@@ -38,6 +39,7 @@ def demo(
     checked. Exit code 1 if anything was not as promised. The report is an HTML page; the picture of everything, if one
     is wanted, is an SVG file.
     """
+    require("spark", "covey demo")
     if plot is not None and plot.suffix.lower() != ".svg":
         raise ConfigError(f"--plot {str(plot)!r:.80}: expected a file name that ends with .svg")
     # Loaded here: it brings the compiler, which takes half a second.

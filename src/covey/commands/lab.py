@@ -23,6 +23,7 @@ from covey.commands.lab_results import (
 from covey.commands.options import OUT_DIR, Json, MasterOrHere, OutFile, beginning
 from covey.commands.output import print_json, wide_console
 from covey.errors import ConfigError
+from covey.extras import require
 
 # What belongs to the lab is loaded by the functions that use it: it brings the compiler, Arrow and Spark.
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def complete_scale(incomplete: str) -> list[str]:
 @app.command("list")
 def list_(json: Json = False) -> None:
     """List papers, figures, experiments with their numbers of cells, and claims."""
+    require("lab", "covey lab")
     from covey.lab.papers import papers
 
     found = [about(paper) for paper in papers()]
@@ -102,6 +104,7 @@ def run(
     Interrupted, it goes on where it stopped. Figures are drawn into a directory for the scale among the results, unless
     --out names another. Exit code 1 if a cell failed or a figure could not be drawn.
     """
+    require("lab", "covey lab")
     from covey.lab.drawing import FORMATS
     from covey.lab.experiment import SCALES
     from covey.lab.papers import chosen, experiments_of
@@ -142,6 +145,7 @@ def scoreboard(
     From results at the papers' scale where they are all kept; else from small ones, computing those that are missing.
     Exit code 1 if a cell failed.
     """
+    require("lab", "covey lab")
     from covey.lab.papers import papers
     from covey.lab.scoreboard import scoreboard as judge
 
@@ -174,6 +178,7 @@ def report(
 
     Takes results as `scoreboard` does. Exit code 1 if a cell failed.
     """
+    require("lab", "covey lab")
     from covey.lab.drawing import write
     from covey.lab.papers import papers
     from covey.lab.report import report as page
@@ -197,6 +202,7 @@ def document(
 
     Takes results as `scoreboard` does. Exit code 1 if a cell failed or a figure could not be drawn.
     """
+    require("lab", "covey lab")
     from covey.lab.document import write_document
     from covey.lab.papers import papers
 

@@ -18,6 +18,7 @@ import typer
 
 from covey.core.families import LANGUAGES
 from covey.errors import ConfigError
+from covey.extras import require
 
 # == completion ==============================================================================================
 
@@ -69,10 +70,17 @@ def writable(ctx: typer.Context, param: typer.CallbackParam, value: Path | None)
     return value
 
 
+def drawable(ctx: typer.Context, param: typer.CallbackParam, value: Path | None) -> Path | None:
+    """Return the path of a picture's file, as `writable` does; ConfigError if what draws is not installed."""
+    if value is not None and not ctx.resilient_parsing:
+        require("lab", param.opts[0])
+    return writable(ctx, param, value)
+
+
 OUT_FILE = typer.Option("--out", metavar="FILE", help="Write the result to this file.", callback=writable)
 OUT_DIR = typer.Option("--out", metavar="DIR", help="Write the result into this directory.")
 PLOT = typer.Option(
-    "--plot", metavar="FILE", help="Draw a picture of the result, such as FILE.svg.", callback=writable
+    "--plot", metavar="FILE", help="Draw a picture of the result, such as FILE.svg.", callback=drawable
 )
 
 OutFile = Annotated[Path, OUT_FILE]

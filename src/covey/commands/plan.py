@@ -23,6 +23,7 @@ from covey.commands.options import (
 from covey.commands.output import print_json
 from covey.commands.plan_printing import Say, as_dict, print_outcome, step_line, told
 from covey.errors import ConfigError
+from covey.extras import require
 
 # What plans and replays is loaded by the functions that use it: it brings the compiler, Arrow and Spark.
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def plan(
     Writes plan.json, report.html, the rows that could not be used (quarantine) and the tables of all stages. The same
     input and seed give the same plan, byte for byte. --strategy and --advertisements say how the network works now.
     """
+    require("spark", "covey plan")
     import covey.strategies  # noqa: F401 (registers them)
     from covey.routing.strategy import registered
 

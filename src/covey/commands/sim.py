@@ -13,6 +13,7 @@ from rich.table import Table
 from covey.commands.options import ADVERTISEMENTS, SEED, STRATEGY, Json, List, Plot, Settings
 from covey.commands.output import number_text, print_json, print_lists, print_pairs, progress, wide_console
 from covey.errors import ConfigError
+from covey.extras import require
 
 # What belongs to the simulator is loaded by the functions that use it: it brings the compiler.
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def sim(
     Options change the scenario for this run: a strategy for all brokers, or any key, as in --set workload.events=100.
     The picture shows what was measured over time; JSON has all samples.
     """
+    require("broker", "covey sim")
     if list_:
         print_list(json)
         return

@@ -9,6 +9,7 @@ import typer
 from covey.commands.options import ADVERTISEMENTS, Count, Json, Seed, complete_strategy
 from covey.commands.output import print_json, progress
 from covey.errors import ConfigError
+from covey.extras import require
 
 
 def trial(
@@ -36,6 +37,7 @@ def trial(
     There is a run for each of --count seeds, from --seed on. Exit code 1 if a promise is broken; then the command that
     repeats just that run is printed.
     """
+    require("broker", "covey trial")
     # Loaded here: it brings the compiler, which takes half a second.
     from covey.routing.strategy import names, registered
     from covey.sim.trial import TOPOLOGIES, Trial, applies
