@@ -71,7 +71,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
             made.predictions,
             {"ingest": 0.5},
             "single: one tree.\nWhy: [red]asked.",
-            request.master or "spark://found:7077",
+            master=request.master or "spark://found:7077",
         )
 
     monkeypatch.setattr(jobs, "plan", plan)
