@@ -45,6 +45,7 @@ VOCABULARY = {
     "--dry-run": "change nothing",
     "--durable": "a durable subscription",
     "--events": "a number of events",
+    "--epochs": "what the numbers of a column of times count",
     "--every": "the time from one round to the next",
     "--explain": "say why",
     "--faults": "let things fail",
@@ -58,7 +59,6 @@ VOCABULARY = {
     "--host": "an address to listen on",
     "--install-completion": "completion in the shell",
     "--json": "JSON instead of text",
-    "--jobs": "where Spark runs, for the lab",
     "--keep": "a directory for what is usually removed",
     "--language": "the language of filters and events",
     "--lateness": "the watermark of samples",
@@ -188,6 +188,7 @@ def test_a_page_shows_names_and_numbers_for_people(words: tuple[str, ...]) -> No
 def test_every_option_is_in_the_vocabulary() -> None:
     seen = {long_name(option) for _, option in options()} | {"--help"}
     assert seen - set(VOCABULARY) == set(), "new options; is there one already that means this?"
+    assert set(VOCABULARY) - seen == set(), "no options any more"
     assert len(set(VOCABULARY.values())) == len(VOCABULARY), "two names for one meaning"
 
 

@@ -2,20 +2,23 @@
 
 Hints stand in messages as `(hint: …)` or `(try: …)`. They are collected from the sources, so that one that nobody has
 tried fails here: give it a line in TRIED, which provokes the message where that is cheap, and does what the hint says.
-Hints about the text of filters are in `test_language_hints.py`.
+Hints about the text of filters are in `test_language_hints.py`, trials of those about planning in
+`tests/planning_hints.py`.
 """
 
 from __future__ import annotations
 
 import ast
 import asyncio
-import inspect
 import io
 import json
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -23,16 +26,30 @@ from typing import Any, NamedTuple
 
 import pytest
 import typer
-from tests.command_lines import COMMANDS, option_names, parses, problems
+from tests import planning_hints
+from tests.command_lines import COMMANDS, option_names, problems
+from tests.hint_trials import (
+    HINT,
+    ROOT,
+    Try,
+    both,
+    extra,
+    follow,
+    hint_of,
+    lines,
+    module,
+    names,
+    options,
+    parameter,
+    plain,
+)
 
 import covey
 from covey import cli
+from covey.core.content import check_content, published_payload
 from covey.errors import ConfigError, CoveyError
 
-ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-HINT = re.compile(r"\((?:hint|try): (.*)\)", re.DOTALL)
-Try = Callable[[], object]
 
 
 class Found(NamedTuple):
@@ -86,63 +103,7 @@ MESSAGES = [one for one in STRINGS if not one.is_docstring]
 HINTS = {found[1]: one for one in [*MESSAGES, *logged()] if (found := HINT.search(one.text))}
 
 
-# -- ways to try a hint --------------------------------------------------------------------------------------
-
-
-def hint_of(call: Callable[[], object]) -> str:
-    """Return the hint that a call fails with."""
-    with pytest.raises(CoveyError) as caught:
-        call()
-    found = HINT.search(str(caught.value))
-    assert found, f"no hint: {caught.value}"
-    return found[1]
-
-
-def names(call: Callable[[str], object], wrong: str = "no-such-name") -> Try:
-    """Try a hint that lists names: a wrong name is answered with them, and each of them is taken.
-
-    Where work would follow that is no matter here, the call is given None to work with, and fails by that.
-    """
-
-    def attempt() -> None:
-        listed = re.split(r", | or ", hint_of(lambda: call(wrong)).removeprefix("one of "))
-        assert all(listed)
-        for name in listed:
-            try:
-                call(name)
-            except (AttributeError, TypeError):
-                continue
-
-    return attempt
-
-
-def lines(*lines: str) -> Try:
-    """Try command lines that a hint gives in full."""
-
-    def attempt() -> None:
-        for line in lines:
-            assert problems(line) == []
-            parses(line)
-
-    return attempt
-
-
-def options(command: str, *wanted: str) -> Try:
-    """Try a hint that names options, on the commands (with | between them) that can print it."""
-
-    def attempt() -> None:
-        for one in command.split("|"):
-            assert set(wanted) <= option_names(tuple(one.split())), one
-
-    return attempt
-
-
-def both(*tries: Try) -> Try:
-    def attempt() -> None:
-        for one in tries:
-            one()
-
-    return attempt
+# -- what the hints need -------------------------------------------------------------------------------------
 
 
 def settings(**values: Any) -> Try:
@@ -162,27 +123,6 @@ def section_tls() -> None:
         ConfigError, match=r"tls: the certificate a\.pem with the key a\.key cannot be used: No such"
     ):
         settings(tls={"certificate": "a.pem", "key": "a.key", "authority": "ca.pem"})()
-
-
-def follow(wrong: Callable[[], object], right: Callable[[], object]) -> Try:
-    """Try a hint by provoking it, and doing what it says."""
-
-    def attempt() -> None:
-        hint_of(wrong)
-        right()
-
-    return attempt
-
-
-def plain() -> None:
-    """Nothing to try: the hint names no command, option, setting, file or name of the program."""
-
-
-# -- what the hints need -------------------------------------------------------------------------------------
-
-
-def module(name: str) -> Any:
-    return import_module(f"covey.{name}")
 
 
 def admin_on_all_addresses(**more: Any) -> Any:
@@ -297,23 +237,6 @@ def network(links: list[tuple[str, str]], strategy: str) -> Try:
     return attempt
 
 
-def columns() -> None:
-    """Every type that the hint lists is one that columns of events may have."""
-    from pyspark.sql import types
-
-    rows, read = module("pipeline.network.rows"), module("pipeline.network.columns")
-    wrong = types.StructType().add("a", types.ArrayType(types.IntegerType()))
-    hint_of(lambda: rows.publisher_of(wrong, "attributes"))
-    hint_of(lambda: read.attribute_kinds(wrong))
-    simple = [types.StringType, types.BooleanType, types.DoubleType, types.FloatType, types.LongType]
-    simple += [types.IntegerType, types.ShortType, types.ByteType]
-    assert {one().simpleString() for one in simple} == set(read.KINDS)
-    for one in simple:
-        good = types.StructType().add("a", one()).add("s", types.StructType().add("x", one()))
-        rows.publisher_of(good, "attributes")
-        assert set(read.attribute_kinds(good)) == {"a", "s.x"}
-
-
 TRIANGLE = [("a", "b"), ("b", "c"), ("c", "a")]
 
 
@@ -334,6 +257,48 @@ def connecting_twice() -> None:
     asyncio.run(attempt())
 
 
+DECLARED, ACCENTED = '<?xml version="1.0" encoding="iso-8859-1"?>', "<a b='é'/>"
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+# Values that no event carries, of every kind that has a hint of its own; the hint, and what it leads to.
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+DO_NOT_TRAVEL: list[tuple[object, str, list[object]]] = [
+    (b"x", "publish them as the payload, or as a text", [b"x".decode()]),
+    (Decimal("12.5"), "float(...) or str(...) of it", [12.5, "12.5"]),
+    (NOON, "its isoformat(), or its timestamp()", [NOON.isoformat(), NOON.timestamp()]),
+    (NOON.date(), "its isoformat()", [NOON.date().isoformat()]),
+    (NOON.time(), "its isoformat()", [NOON.time().isoformat()]),
+    (NOON - NOON, "its total_seconds()", [(NOON - NOON).total_seconds()]),
+    (Colour.RED, "its value", [Colour.RED.value]),
+    ([1, 2], "an attribute for each element, or the payload", [{"0": 1, "1": 2}]),
+    (object(), "a text or a number for it", ["text", 1]),
+]
+
+
+def values_that_do_not_travel() -> None:
+    content = module("core.content")
+    for value, hint, right in DO_NOT_TRAVEL:
+        assert hint_of(lambda value=value: check_content({"a": value})) == hint
+        for method in re.findall(r"its (\w+)\(\)", hint):
+            assert hasattr(value, method)
+        for one in right:
+            check_content({"a": one})
+        if "payload" in hint:
+            published_payload(value if isinstance(value, bytes) else json.dumps(value).encode())
+    assert {one.file.name for one in MESSAGES if "(hint: {hint})" in one.text} == {"content.py"}
+    assert {hint for _, hint in content._HINTS} < {hint for _, hint, _ in DO_NOT_TRAVEL}
+
+
+def lost_events() -> None:
+    fate = module("commands.pub").Fate()
+    fate.broken("it is gone")
+    assert hint_of(fate.check) == "--confirm"
+
+
 def data_files() -> None:
     data = module("lab.data")
     for words in COMMANDS:
@@ -341,28 +306,6 @@ def data_files() -> None:
             assert "--data-files" in option_names(words)
     assert data.VARIABLE == "COVEY_LAB_DATA"
     assert data.VARIABLE in (ROOT / "docs/lab.md").read_text(encoding="utf-8")
-
-
-def extra(*wanted: str) -> Try:
-    """Try a hint that names extras of the package."""
-
-    def attempt() -> None:
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        assert set(wanted) <= set(project["optional-dependencies"])
-
-    return attempt
-
-
-def masters() -> None:
-    session = module("pipeline.session")
-    *hinted, last = hint_of(lambda: session.check_master("nowhere")).split(", or ")
-    for master in hinted[0].split(", "):
-        session.check_master(master)
-    assert last == "here, without Spark"
-
-
-def endings() -> None:
-    assert {"", ".parquet", ".csv", ".jsonl"} <= set(module("pipeline.inputs").ENDINGS)
 
 
 def one_figure() -> None:
@@ -411,203 +354,207 @@ def page_that_is_served(path: str) -> Try:
     return attempt
 
 
-def parameter(function: Callable[[], Callable[..., object]], name: str) -> Try:
-    """Try a hint that names a parameter of a function."""
-
-    def attempt() -> None:
-        assert name in inspect.signature(function()).parameters
-
-    return attempt
-
-
 # -- all hints -----------------------------------------------------------------------------------------------
 
 JOIN = "', '.join"
-TRIED: dict[str, Try] = {
-    # names that there are
-    f"one of {{{JOIN}(PARTS)}}": names(lambda name: module("bench.parts").measured(name, None, quick=None)),
-    f"one of {{{JOIN}(_REGISTERED)}}": names(
-        lambda name: covey.strategies() and module("routing.strategy").registered(name)
-    ),
-    f"one of {{{JOIN}(WORKLOADS)}}": names(lambda name: module("datasets.catalogue").workload_named(name)),
-    f"one of {{{JOIN}(methods())}}": names(
-        lambda name: module("pipeline.jobs")._check(
-            module("pipeline.jobs").Request(Path(), Path(), None, name, known=None)
-        )
-    ),
-    f"one of {{{JOIN}(METHODS)}}": both(
-        names(lambda name: module("planning.groups.registry").group(None, name)),
-        names(lambda name: module("pipeline.groups").check_method(name)),
-    ),
-    f"one of {{{JOIN}(ALGORITHMS)}}": names(
-        lambda name: module("planning.aggregation.registry").aggregate(None, theta=1, method=name)
-    ),
-    f"one of {{{JOIN}(MEASURES)}}": names(
-        lambda name: module("planning.groups.likeness").dendrogram(None, measure=name)
-    ),
-    f"one of {{{JOIN}(CHANGES)}}": names(
-        lambda name: module("planning.groups.semcast").semcast(None, changes=name)
-    ),
-    f"one of {{{JOIN}(RULES)}}": both(
-        names(lambda name: module("planning.groups.regions").placed(None, 1, name)),
-        names(
-            lambda name: module("routing.carrying").Carrying(
-                None, module("routing.carrying").OneCopy(name, None)
+TRIED: dict[str, Try] = (
+    planning_hints.TRIED
+    | {
+        # names that there are
+        f"one of {{{JOIN}(PARTS)}}": names(
+            lambda name: module("bench.parts").measured(name, None, quick=None)
+        ),
+        f"one of {{{JOIN}(_REGISTERED)}}": names(
+            lambda name: covey.strategies() and module("routing.strategy").registered(name)
+        ),
+        f"one of {{{JOIN}(WORKLOADS)}}": names(
+            lambda name: module("datasets.catalogue").workload_named(name)
+        ),
+        f"one of {{{JOIN}(methods())}}": names(
+            lambda name: module("pipeline.jobs")._check(
+                module("pipeline.jobs").Request(Path(), Path(), None, name, known=None)
             )
         ),
-    ),
-    f"one of {{{JOIN}(DELAYS)}}": names(lambda name: module("sim.delays").build(name, 1.0, Random(1))),
-    f"one of {{{JOIN}(REDUCTIONS)}}": names(
-        lambda name: module("pipeline.tables.steps").reduction_of(name), "incremental"
-    ),
-    "one of zero, table-ii, linear, measured": names(
-        lambda name: module("sim.service").build(name, "covering")
-    ),
-    f"{{{JOIN}(POLICIES)}}": names(lambda name: module("client.options").Limits(policy=name)),
-    f"{{{JOIN}(LANGUAGES)}}": names(
-        lambda name: module("pipeline.network.rows").content_of("[]" if name == "keywords" else "{}", name)
-    ),
-    f"{{{JOIN}(BY_NAME)}}": names(
-        lambda name: (
-            module("pipeline.network.options").BY_NAME[name]
-            if name != "no-such-name"
-            else module("pipeline.network.options").options_of({name: ""})
-        )
-    ),
-    f"{{{JOIN}((table.name for table in INPUTS))}}": names(
-        lambda name: module("pipeline.schemas").table_named(name)
-    ),
-    f"{{{JOIN}(WALKS)}}": names(
-        lambda name: module("lab.paper_x.population").population(None, None, unique=None, walks=name, seed=1)
-    ),
-    f"{{{JOIN}(TOPOLOGIES)}} or any": trial_topologies,
-    "{keys}": names(lambda name: module("lab.papers").chosen(name)),
-    "{there[:300]}": one_figure,
-    "{known}": strategy_settings,
-    f"{{{JOIN}(KINDS)}} or a struct of these": columns,
-    f"cast it to one of {{{JOIN}(KINDS)}}": columns,
-    # commands and options
-    "{command} --help": plain,  # tests/unit/test_help.py follows it
-    "{self.hint}": plain,  # of filters: tests/unit/test_language_hints.py follows them
-    "make one with covey token": follow(
-        lambda: module("broker.credentials").read_token_hash("x"),
-        lambda: module("broker.credentials").read_token_hash(made("token", "hash")),
-    ),
-    "make one with covey password": follow(
-        lambda: module("broker.credentials").read_password_hash("x"),
-        lambda: module("broker.credentials").read_password_hash(made("password", "password", "secret\n")),
-    ),
-    "covey token": follow(
-        admin_on_all_addresses, lambda: admin_on_all_addresses(token=made("token", "hash"))
-    ),
-    "covey password < file": lines("covey password"),
-    "one to two minutes, once; covey compile does it ahead": lines("covey compile"),
-    "covey sim tour, or covey sim --list": scenario,
-    "covey data generate keywords --out example": workload,
-    "covey data generate makes one": both(lines("covey data generate"), workload),
-    "covey pub - --json": lines("covey pub - --json"),
-    "quote it": follow(
-        lambda: module("commands.pub").given(["<a", "b='1'/>"], "xpath", b"", 1),
-        lambda: module("commands.pub").given(["<a b='1'/>"], "xpath", b"", 1),
-    ),
-    "covey tables URL lists them": lines("covey tables URL"),
-    "--at http://127.0.0.1:7401, once for each broker": lines(
-        "covey explain {} --to a/1 --at http://127.0.0.1:7401 --at http://127.0.0.1:7402"
-    ),
-    "--replace, or another --out": options("data generate", "--replace", "--out"),
-    "--data-files or {VARIABLE}": data_files,
-    "name a new directory": options("demo", "--keep"),
-    "a smaller sample": options("plan", "--sample"),
-    "a larger one": options("plan", "--sample"),
-    "no more than its length": both(
-        follow(
-            lambda: module("pipeline.stream").Windows(60, 61),
-            lambda: module("pipeline.stream").Windows(60, 60),
+        f"one of {{{JOIN}(METHODS)}}": both(
+            names(lambda name: module("planning.groups.registry").group(None, name)),
+            names(lambda name: module("pipeline.groups").check_method(name)),
         ),
-        options("coordinator", "--window", "--slide"),
-    ),
-    "--lateness {lateness_for(self.every_s)}": lateness,
-    # packages
-    "pip install 'covey[connect]'": extra("connect"),
-    "pip install 'covey[{extra}]'": lambda: extra(*module("extras").MODULES)(),
-    "install openjdk-17-jre-headless, or: pip install 'covey[java]'; or use --jobs here": both(
-        extra("java"), options("lab run|lab scoreboard|lab report|lab document", "--jobs")
-    ),
-    "local, local[2], spark://host:7077, or here, without Spark": masters,
-    # settings and files
-    "it needs a data_dir": settings(data_dir="data"),
-    "its settings sample and data_dir": settings(sample=0.1, data_dir="data"),
-    "[tls], or a token in [neighbours] at both brokers": both(
-        settings(neighbours={"token": "secret of both"}),
-        section_tls,
-    ),
-    "a section [anonymous] says what everybody may do": follow(
-        exposed, lambda: exposed(anonymous={"publish": "TRUE", "subscribe": "TRUE"})
-    ),
-    "remove it": too_large_state,
-    "remove it; neighbours know the plan": damaged_state(
-        lambda directory: module("broker.keeping").load_state(directory), "plans.bin", b"damaged"
-    ),
-    "remove it to begin anew": damaged_state(
-        lambda directory: module("coordinator.memory").Memory.load(directory), "coordinator.json", b"damaged"
-    ),
-    "another data directory": another_version,
-    "chmod 700 {path}": closed_directory,
-    "chmod 700, or another XDG_CACHE_HOME": kept_kernels,
-    "a directory {name} or a file {name}.parquet, .csv or .jsonl; "
-    "it has {', '.join(there)[:200] or 'nothing'}": endings,
-    # addresses and pages
-    "{DEFAULT_URL}": follow(
-        lambda: module("client.address").address_of("http://x"),
-        lambda: module("client.address").address_of(module("client.address").DEFAULT_URL),
-    ),
-    "http://127.0.0.1:7401": follow(
-        lambda: module("client.pages").Pages("covey://x"),
-        lambda: module("client.pages").Pages("http://127.0.0.1:7401"),
-    ),
-    "http://127.0.0.1:7401 …": follow(
-        lambda: module("coordinator.settings").Settings((), Path()),
-        lambda: module("coordinator.settings").Settings(("http://127.0.0.1:7401",), Path()),
-    ),
-    "ask again with /planz": page_that_is_served("/planz"),
-    "?filter=price > 10": lambda: covey.parse("price > 10"),
-    # the library
-    "connect(..., name=...)": parameter(lambda: covey.connect, "name"),
-    "async with covey.connect(...) as client": connecting_twice,
-    "covey.connect again": connecting_twice,
-    "subscribe again": plain,
-    "publish its text": follow(
-        lambda: module("wire.events").encode_content(covey.Document.parse("<a/>")),
-        lambda: module("wire.events").encode_content("<a/>"),
-    ),
-    "use the strategy trees, or a spanning tree": both(
-        follow(network(TRIANGLE, "covering"), network(TRIANGLE, "trees")), network(TRIANGLE[:2], "covering")
-    ),
-    "tables(…, keys=True)": parameter(lambda: module("pipeline.tables.stage").tables, "keys"),
-    # Spark
-    "the option name": follow(
-        lambda: module("pipeline.network.options").options_of({"durable": "d", "name": ""}),
-        lambda: module("pipeline.network.options").options_of({"durable": "d", "name": "n"}),
-    ),
-    "the option url, or a new checkpointLocation": lambda: module("pipeline.network.options").BY_NAME["url"],
-    "a new checkpointLocation": plain,  # Spark's own option; tests/spark/test_network_source.py follows it
-    'mode("append")': plain,  # Spark's own; tests/spark/test_network_sink.py writes so
-    "rename content if it is an attribute": plain,
-    "leave out the schema": plain,
-    # what to do with one's own data
-    "a newer Covey": follow(
-        lambda: broken_plan(lambda file: file.update(version=file["version"] + 1)),
-        lambda: broken_plan(lambda file: file),
-    ),
-    "plan again, or fetch the file again": follow(
-        lambda: broken_plan(lambda file: file.update(checksum="")), lambda: broken_plan(lambda file: file)
-    ),
-    "{problem.tree.most_gain} is the most": plain,
-    "give ranges or boxes": plain,
-    "install it again": plain,
-    "plan each part by itself": plain,
-    "plan each part apart": plain,
-}
+        f"one of {{{JOIN}(ALGORITHMS)}}": names(
+            lambda name: module("planning.aggregation.registry").aggregate(None, theta=1, method=name)
+        ),
+        f"one of {{{JOIN}(MEASURES)}}": names(
+            lambda name: module("planning.groups.likeness").dendrogram(None, measure=name)
+        ),
+        f"one of {{{JOIN}(CHANGES)}}": names(
+            lambda name: module("planning.groups.semcast").semcast(None, changes=name)
+        ),
+        f"one of {{{JOIN}(RULES)}}": both(
+            names(lambda name: module("planning.groups.regions").placed(None, 1, name)),
+            names(
+                lambda name: module("routing.carrying").Carrying(
+                    None, module("routing.carrying").OneCopy(name, None)
+                )
+            ),
+        ),
+        f"one of {{{JOIN}(DELAYS)}}": names(lambda name: module("sim.delays").build(name, 1.0, Random(1))),
+        f"one of {{{JOIN}(REDUCTIONS)}}": names(
+            lambda name: module("pipeline.tables.steps").reduction_of(name), "incremental"
+        ),
+        "one of zero, table-ii, linear, measured": names(
+            lambda name: module("sim.service").build(name, "covering")
+        ),
+        f"{{{JOIN}(POLICIES)}}": names(lambda name: module("client.options").Limits(policy=name)),
+        f"{{{JOIN}(LANGUAGES)}}": names(
+            lambda name: module("pipeline.network.rows").content_of(
+                "[]" if name == "keywords" else "{}", name
+            )
+        ),
+        f"{{{JOIN}(BY_NAME)}}": names(
+            lambda name: (
+                module("pipeline.network.options").BY_NAME[name]
+                if name != "no-such-name"
+                else module("pipeline.network.options").options_of({name: ""})
+            )
+        ),
+        f"{{{JOIN}((table.name for table in INPUTS))}}": names(
+            lambda name: module("pipeline.schemas").table_named(name)
+        ),
+        f"{{{JOIN}(WALKS)}}": names(
+            lambda name: module("lab.paper_x.population").population(
+                None, None, unique=None, walks=name, seed=1
+            )
+        ),
+        f"{{{JOIN}(TOPOLOGIES)}} or any": trial_topologies,
+        "{keys}": names(lambda name: module("lab.papers").chosen(name)),
+        "{there[:300]}": one_figure,
+        "{known}": strategy_settings,
+        # commands and options
+        "{command} --help": plain,  # tests/unit/test_help.py follows it
+        "{self.hint}": plain,  # of filters: tests/unit/test_language_hints.py follows them
+        "make one with covey token": follow(
+            lambda: module("broker.credentials").read_token_hash("x"),
+            lambda: module("broker.credentials").read_token_hash(made("token", "hash")),
+        ),
+        "make one with covey password": follow(
+            lambda: module("broker.credentials").read_password_hash("x"),
+            lambda: module("broker.credentials").read_password_hash(made("password", "password", "secret\n")),
+        ),
+        "covey token": follow(
+            admin_on_all_addresses, lambda: admin_on_all_addresses(token=made("token", "hash"))
+        ),
+        "covey password < file": lines("covey password"),
+        "one to two minutes, once; covey compile does it ahead": lines("covey compile"),
+        "covey sim tour, or covey sim --list": scenario,
+        "covey data generate keywords --out example": workload,
+        "covey data generate makes one": both(lines("covey data generate"), workload),
+        "covey pub - --json": lines("covey pub - --json"),
+        "quote it": follow(
+            lambda: module("commands.pub").given(["<a", "b='1'/>"], "xpath", b"", 1),
+            lambda: module("commands.pub").given(["<a b='1'/>"], "xpath", b"", 1),
+        ),
+        "covey tables URL lists them": lines("covey tables URL"),
+        "--at http://127.0.0.1:7401, once for each broker": lines(
+            "covey explain {} --to a/1 --at http://127.0.0.1:7401 --at http://127.0.0.1:7402"
+        ),
+        "--replace, or another --out": options("data generate", "--replace", "--out"),
+        "--data-files or {VARIABLE}": data_files,
+        "name a new directory": options("demo", "--keep"),
+        "a smaller sample": options("plan", "--sample"),
+        "a larger one": options("plan", "--sample"),
+        "no more than its length": both(
+            follow(
+                lambda: module("pipeline.stream").Windows(60, 61),
+                lambda: module("pipeline.stream").Windows(60, 60),
+            ),
+            options("coordinator", "--window", "--slide"),
+        ),
+        "--lateness {lateness_for(self.every_s)}": lateness,
+        # packages
+        "pip install 'covey[{extra}]'": lambda: extra(*module("extras").MODULES)(),
+        # settings and files
+        "it needs a data_dir": settings(data_dir="data"),
+        "its settings sample and data_dir": settings(sample=0.1, data_dir="data"),
+        "[tls], or a token in [neighbours] at both brokers": both(
+            settings(neighbours={"token": "secret of both"}),
+            section_tls,
+        ),
+        "a section [anonymous] says what everybody may do": follow(
+            exposed, lambda: exposed(anonymous={"publish": "TRUE", "subscribe": "TRUE"})
+        ),
+        "remove it": too_large_state,
+        "remove it; neighbours know the plan": damaged_state(
+            lambda directory: module("broker.keeping").load_state(directory), "plans.bin", b"damaged"
+        ),
+        "remove it to begin anew": damaged_state(
+            lambda directory: module("coordinator.memory").Memory.load(directory),
+            "coordinator.json",
+            b"damaged",
+        ),
+        "another data directory": another_version,
+        "chmod 700 {path}": closed_directory,
+        "chmod 700, or another XDG_CACHE_HOME": kept_kernels,
+        # addresses and pages
+        "{DEFAULT_URL}": follow(
+            lambda: module("client.address").address_of("http://x"),
+            lambda: module("client.address").address_of(module("client.address").DEFAULT_URL),
+        ),
+        "http://127.0.0.1:7401": follow(
+            lambda: module("client.pages").Pages("covey://x"),
+            lambda: module("client.pages").Pages("http://127.0.0.1:7401"),
+        ),
+        "http://127.0.0.1:7401 …": follow(
+            lambda: module("coordinator.settings").Settings((), Path()),
+            lambda: module("coordinator.settings").Settings(("http://127.0.0.1:7401",), Path()),
+        ),
+        "ask again with /planz": page_that_is_served("/planz"),
+        "?filter=price > 10": lambda: covey.parse("price > 10"),
+        # the library
+        "connect(..., name=...)": parameter(lambda: covey.connect, "name"),
+        "async with covey.connect(...) as client": connecting_twice,
+        "covey.connect again": connecting_twice,
+        "subscribe again": plain,
+        "publish its text": follow(
+            lambda: module("wire.events").encode_content(covey.Document.parse("<a/>")),
+            lambda: module("wire.events").encode_content("<a/>"),
+        ),
+        # what cannot be published
+        "{hint}": values_that_do_not_travel,
+        "leave the attribute out": follow(
+            lambda: check_content({"a": float("nan"), "b": 1}), lambda: check_content({"b": 1})
+        ),
+        "float(...) of it": follow(
+            lambda: check_content({"a": Fraction(1, 3)}), lambda: check_content({"a": float(Fraction(1, 3))})
+        ),
+        "publish its bytes, or leave the declaration out": follow(
+            lambda: check_content(f"{DECLARED}{ACCENTED}"),
+            lambda: (
+                check_content(f"{DECLARED}{ACCENTED}".encode("iso-8859-1")),
+                check_content(ACCENTED),
+            ),
+        ),
+        "encode a text": follow(lambda: published_payload("text"), lambda: published_payload(b"text")),
+        "--confirm": both(lost_events, options("pub", "--confirm")),
+        # networks
+        "use the strategy trees, or a spanning tree": both(
+            follow(network(TRIANGLE, "covering"), network(TRIANGLE, "trees")),
+            network(TRIANGLE[:2], "covering"),
+        ),
+        "tables(…, keys=True)": parameter(lambda: module("pipeline.tables.stage").tables, "keys"),
+        # what to do with one's own data
+        "a newer Covey": follow(
+            lambda: broken_plan(lambda file: file.update(version=file["version"] + 1)),
+            lambda: broken_plan(lambda file: file),
+        ),
+        "plan again, or fetch the file again": follow(
+            lambda: broken_plan(lambda file: file.update(checksum="")), lambda: broken_plan(lambda file: file)
+        ),
+        "{problem.tree.most_gain} is the most": plain,
+        "give ranges or boxes": plain,
+        "install it again": plain,
+        "plan each part by itself": plain,
+        "plan each part apart": plain,
+    }
+)
 
 
 @pytest.mark.parametrize("hint", sorted(HINTS))
@@ -643,7 +590,10 @@ def test_only_hints_that_there_are_are_tried() -> None:
 # -- what all messages name ----------------------------------------------------------------------------------
 
 OPTION = re.compile(r"(?<![\w/(`'-])--[a-z][a-z-]+(?![a-z]*:)")  # but not variables of CSS
-OF_OTHERS = {"--add-modules", "--add-opens", "--enable-native-access"}  # Java's
+OF_OTHERS = {
+    *("--add-modules", "--add-opens", "--enable-native-access"),  # Java's
+    *("--driver-java-options", "--properties-file", "--remote"),  # of spark-submit, which are read
+}
 LINE = re.compile(r"`(covey [a-z][^`\n]*)`")
 DOCUMENT = re.compile(r"\b(?:docs|examples)/[\w./-]+\.(?:md|py|svg|json)")
 

@@ -42,7 +42,7 @@ def test_lines_of_json_keep_their_place_and_text(tmp_path: Path) -> None:
         ('{"event": NaN}', "NaN is no JSON number"),
         ('{"event": "\\ud800"}', "the column event holds an unpaired surrogate"),
         (json.dumps(good | {"content": {"a": 1}}), "the column content is a JSON object and not a text"),
-        (json.dumps(good | {"At": "2026-01-02"}), "the column 'At' is not at (hint: write it as at)"),
+        (json.dumps(good | {"At": "2026-01-02"}), "the column 'At' is not at (hint: leave it out)"),
         (b'{"event": "\xff"}', "the line is not UTF-8"),
         ("[" * 100_000, "it nests too deep"),
         (json.dumps(good | {"event": True, "at": None, "more": {"x": [1]}}), None),

@@ -43,7 +43,8 @@ _DECLARED: Final = re.compile(r"<\?xml[^>]*?\sencoding\s*=\s*[\"']([A-Za-z][A-Za
 _HINTS: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
     ((bytes, bytearray, memoryview), "publish them as the payload, or as a text"),
     ((Decimal,), "float(...) or str(...) of it"),
-    ((datetime.date, datetime.time), "its isoformat(), or its timestamp()"),
+    ((datetime.datetime,), "its isoformat(), or its timestamp()"),
+    ((datetime.date, datetime.time), "its isoformat()"),
     ((datetime.timedelta,), "its total_seconds()"),
     ((Enum,), "its value"),
     ((list, tuple, set, frozenset), "an attribute for each element, or the payload"),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 ENDINGS = ("", ".parquet", ".csv", ".json", ".jsonl")
+TIMES = [f"{table.name}.{one.name}" for table in INPUTS for one in table.columns if one.type == "timestamp"]
 MOST_TASKS = 1_000  # among which pieces of text are spread
 BATCH_ROWS = 10_000
 BATCH_CHARACTERS = 32 << 20
@@ -50,8 +51,8 @@ def path_of(directory: Path, name: str, *, needed: bool = True) -> Path | None:
     if needed:
         there = sorted(path.name for path in directory.iterdir())
         raise ConfigError(
-            f"{directory} has no table {name} (hint: a directory {name} or a file {name}.parquet, .csv or .jsonl;"
-            f" it has {', '.join(there)[:200] or 'nothing'})"
+            f"{directory} has no table {name} (hint: a directory {name} or a file {name}.parquet, .csv, .json or"
+            f" .jsonl; it has {', '.join(there)[:200] or 'nothing'})"
         )
     return None
 
@@ -82,12 +83,9 @@ def units_of(epochs: Mapping[str, str], table: str) -> dict[str, str]:
 
 def check_epochs(epochs: Mapping[str, str]) -> None:
     """Raise ConfigError if there is no such column of times, or no such unit."""
-    known = [
-        f"{table.name}.{one.name}" for table in INPUTS for one in table.columns if one.type == "timestamp"
-    ]
     for column, unit in epochs.items():
-        if column not in known:
-            raise ConfigError(f"there is no column of times {column!r:.80} (hint: {', '.join(known)})")
+        if column not in TIMES:
+            raise ConfigError(f"there is no column of times {column!r:.80} (hint: {', '.join(TIMES)})")
         if unit not in UNITS:
             raise ConfigError(f"{column} cannot count {unit!r:.40} (hint: {', '.join(UNITS)})")
 

@@ -23,7 +23,7 @@ import gzip
 import json
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -222,9 +222,11 @@ def _json_object(text: str) -> dict[str, Any]:
     try:
         found = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
-        # The place in the line would make each a reason of its own.
-        said = "it nests too deep" if isinstance(error, RecursionError) else getattr(error, "msg", error)
-        raise ValueError(f"the line is not JSON: {said} (hint: an object a line)") from None
+        said = "it nests too deep" if isinstance(error, RecursionError) else str(error)
+        if isinstance(error, json.JSONDecodeError):
+            # The place in the line would make each a reason of its own.
+            said = f"{error.msg} (hint: an object a line)"
+        raise ValueError(f"the line is not JSON: {said}") from None
     if not isinstance(found, _Pairs):
         raise ValueError("the line is not a JSON object")
     given = dict(found)
@@ -294,7 +296,7 @@ def _supply(lines: Iterator[Line], waiting: deque[Line], taken: list[Line]) -> I
     while one := waiting.popleft() if waiting else next(lines, None):
         taken.append(one)
         size += len(one[1])
-        if size > MAX_RECORD:
+        if size > MAX_RECORD and len(taken) > 1:
             raise ValueError(f"the record has more than {MAX_RECORD} bytes (hint: is a quote left open?)")
         yield _text(one[1])
 
@@ -337,10 +339,11 @@ def _values(
     return values, problem
 
 
-def _refuse_likely(given: Iterable[str], readers: Mapping[str, Reader]) -> None:
+def _refuse_likely(given: Mapping[str, Any], readers: Mapping[str, Reader]) -> None:
     for name in given:
         if name not in readers and (likely := name.strip().lower()) in readers:
-            raise ValueError(f"the column {name!r:.40} is not {likely} (hint: write it as {likely})")
+            mend = "leave it out" if likely in given else f"write it as {likely}"
+            raise ValueError(f"the column {name!r:.40} is not {likely} (hint: {mend})")
 
 
 def _said(error: Exception) -> str:
