@@ -61,7 +61,7 @@ def curves(
         anchor = "end" if seconds > last_s / 2 else "start"
         shift = -4 if anchor == "end" else 4
         parts.append(
-            f'<text class="tick" x="{x + shift}" y="{TOP + 8}" text-anchor="{anchor}">{escape(words)}</text>'
+            f'<text class="tick" x="{x + shift}" y="{TOP - 4}" text-anchor="{anchor}">{escape(words)}</text>'
         )
     for place, (name, points) in enumerate(lines.items()):
         way = [f"{x_of(x)},{y_of(y)}" for x, y in (_stepped(points) if steps else points)]

@@ -212,7 +212,8 @@ class _Planning:
             self.details["plan"] = f"{made.method}, {len(made.trees)} trees"
             file = request.out_dir / "plan.json"
             _write(file, bytes(found["plan"]))
-        return Outcome(made, file, self.quarantined, made.predictions, self.seconds, explained(made))
+        explain = explained(made, sum(self.seconds.values()))
+        return Outcome(made, file, self.quarantined, made.predictions, self.seconds, explain)
 
     def _count_events(self, events: DataFrame) -> None:
         self.basis["sample"] = self.request.sample
