@@ -94,10 +94,11 @@ def draw_network(sheet: Any, plan: Plan, hosted: Mapping[str, int]) -> str:
     others = [(a, b) for a, b, _ in plan.links if (a, b) not in on_tree]
     # Thousands of links would cover everything: together they are never darker than a hundred.
     _lines(axes, points, others, IDLE, 0.6, min(0.5, 60 / max(1, len(others))), "not on this tree")
+    steps = 1
     if len(plan.trees) == 1:
         _lines(axes, points, tree.links, SERIES[0], _width(plan), 1.0, "link of the tree")
     else:
-        _by_use(axes, points, plan, tree.links)
+        steps = _by_use(axes, points, plan, tree.links)
     dots = _brokers(axes, points, plan, hosted)
     roots = _roots(axes, points, plan, dots)
     radii = dict(
@@ -121,22 +122,26 @@ def draw_network(sheet: Any, plan: Plan, hosted: Mapping[str, int]) -> str:
         points[tree.root],
     )
     _legend(sheet, axes)
-    return network_caption(plan, dots[0], bool(others), len(named), left_out)
+    return network_caption(plan, dots[0], steps, bool(others), len(named), left_out)
 
 
-def network_caption(plan: Plan, hosts: Dots, others: bool, named: int, left_out: int) -> str:
-    """Return the caption of the network: what was drawn, and which names there was no room for."""
+def network_caption(plan: Plan, hosts: Dots, steps: int, others: bool, named: int, left_out: int) -> str:
+    """Return the caption of the network.
+
+    It says what was drawn: dots of hosts, links in so many steps, whether there are others, how many names were to be
+    written, and for how many of them there was no room.
+    """
     main = main_tree(plan)
     count = len(plan.trees)
     which = "The tree" if count == 1 else f"Tree {main}, the one of {count:,} trees with the most filters"
     root = plan.trees[main].root
     said = [
-        f"{which}. Its root, {root}, is in the middle.",
+        f"{which}, drawn around its root, {root}, which has a ring.",
         "The distance of a broker from the root is the number of links between them.",
     ]
     if len(set(hosts.radii)) > 1:
         said.append("The larger a dot, the more subscriptions the broker hosts.")
-    if count > 1:
+    if steps > 1:
         said.append(f"The colour and the width of a link say how many of the {count:,} trees use it.")
     if others:
         said.append("Thin grey links belong to the overlay but not to this tree.")
@@ -203,8 +208,8 @@ def _roots(axes: Any, points: Points, plan: Plan, dots: tuple[Dots, Dots]) -> Do
     return _rings(axes, points, roots, dots, title)
 
 
-def _by_use(axes: Any, points: Points, plan: Plan, links: Iterable[tuple[str, str]]) -> None:
-    """Draw links in steps of how many trees use them."""
+def _by_use(axes: Any, points: Points, plan: Plan, links: Iterable[tuple[str, str]]) -> int:
+    """Draw links in steps of how many trees use them; return how many steps there are."""
     used = Counter(link for tree in plan.trees for link in tree.links)
     steps: dict[tuple[int, int, int], list[tuple[str, str]]] = {}
     for link in links:
@@ -214,6 +219,7 @@ def _by_use(axes: Any, points: Points, plan: Plan, links: Iterable[tuple[str, st
         strength = step / (min(len(USE), len(plan.trees)) - 1)
         shade = USE[round(strength * (len(USE) - 1))]
         _lines(axes, points, some, shade, _width(plan) * (0.8 + strength), 1.0, title)
+    return len(steps)
 
 
 def use_step(used: int, trees: int) -> tuple[int, int, int]:
@@ -261,9 +267,8 @@ def draw_trees(sheet: Any, plan: Plan) -> str:
 
 def trees_caption(plan: Plan, hosts: Mapping[int, Mapping[str, int]]) -> str:
     """Return the caption of the trees; `hosts` are those shown, with how many filters of each broker they have."""
-    all_shown = len(hosts) == len(plan.trees)
-    which = f"All {len(hosts)} trees" if all_shown else f"The {len(hosts)} trees with the most filters"
-    said = [f"{which}, each drawn around its root, which has a ring."]
+    most = "" if len(hosts) == len(plan.trees) else " with the most filters"
+    said = [f"The {len(hosts)} trees{most}, each drawn around its root, which has a ring."]
     dots = [(plan.trees[tree].root, brokers) for tree, brokers in hosts.items() if brokers]
     whose = (
         "whose filters belong to the tree" if plan.one_copy is None else "of the region that the tree serves"

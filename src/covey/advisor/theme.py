@@ -89,7 +89,7 @@ def themed(svg: str) -> str:
         if name is None:
             return match[0]
         used.add(name)
-        return f"{match[1]}var(--{name}, {match[2]})"
+        return f"{match[1]}var(--{name})"
 
     def element(match: re.Match[str]) -> str:
         return re.sub(r"(\b(?:fill|stroke): )(#[0-9a-f]{6})\b", variable, match[0])

@@ -11,7 +11,7 @@ from html import escape
 from typing import Final
 
 WIDTH, HEIGHT = 460, 230
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 30, 34
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 36, 34
 TICKS: Final = 4
 
 Points = Sequence[tuple[float, float]]
