@@ -38,6 +38,7 @@ table:not(.pairs) td:last-child:not(.number) { min-width: 14rem }
 table.pairs { width: auto; max-width: 100% }
 td.number { min-width: 0; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 th.number { text-align: right }
+td.number.left { text-align: left }
 tr.chosen { background: var(--chosen-ground); font-weight: 600 }
 tr.now { background: var(--now-ground) }
 tr.floor { color: var(--soft); font-style: italic }
@@ -55,6 +56,7 @@ summary { cursor: pointer; color: var(--link) }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--now-ground); padding: .8rem 1rem;
   border-radius: .5rem; font-size: .85rem }
 code { font-size: .9em; overflow-wrap: anywhere }
+@media (min-width: 60rem) { td:first-child:not(.number) { min-width: 13rem } }
 @media (max-width: 40rem) {
   main { padding: 1.2rem .7rem 2rem }
   section { padding: 1rem .9rem }
@@ -94,11 +96,18 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[s
     lines = []
     for place, row in enumerate(rows):
         kind = f' class="{kinds[place]}"' if place < len(kinds) and kinds[place] else ""
-        cells = "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in row)
+        cells = "".join(_cell(cell, right) for cell, right in zip(row, numeric, strict=False))
         lines.append(f"<tr{kind}>{cells}</tr>\n")
     narrow = ' class="pairs"' if len(heads) == 2 else ""
     top = f"<thead><tr>{head}</tr></thead>" if any(heads) else ""
     return f'<div class="scroll"><table{narrow}>{top}<tbody>\n{"".join(lines)}</tbody></table></div>'
+
+
+def _cell(cell: str, right: bool) -> str:
+    """Return a cell; a number among texts stands at the left, as they do."""
+    if not cell.startswith("<td"):
+        return f"<td>{cell}</td>"
+    return cell if right else cell.replace('class="number"', 'class="number left"', 1)
 
 
 def _is_number(row: Sequence[str], place: int) -> bool:

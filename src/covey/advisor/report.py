@@ -21,6 +21,18 @@ __all__ = ["Contents", "report"]
 
 MOST_REASONS = 40
 MOST_TREES = 200
+FACTS = {  # what the plan's basis says, in words
+    "asked": "method asked for",
+    "digest": "digest of the input",
+    "fresh": "fresh events",
+    "held_out": "events held out",
+    "interests": "different filters, by broker",
+    "matches": "matches of filters and events",
+    "sample": "share of the events looked at",
+    "sampled": "events looked at",
+    "topology": "links",
+    "training": "training events",
+}
 
 
 def report(contents: Contents) -> str:
@@ -142,7 +154,7 @@ def data_section(contents: Contents) -> str:
     basis = contents.plan.basis
     facts = [
         [
-            escape(str(key).replace("_", " ")),
+            escape(FACTS.get(str(key), str(key).replace("_", " "))),
             number(value) if isinstance(value, int | float) else escape(str(value)),
         ]
         for key, value in basis.items()
