@@ -112,7 +112,7 @@ def link(one: str, other: str) -> tuple[str, str]:
     return min(one, other), max(one, other)
 
 
-def a_plan(brokers: int = 40, trees: int = 3, name: str = "s{}.1", extra: int = 20, **more: Any) -> Plan:
+def a_plan(brokers: int = 40, trees: int = 3, name: str = "s{}.1", extra: int = 20) -> Plan:
     """A plan on a random overlay; filters of tree t are at every t-th broker."""
     draw = np.random.default_rng(7)
     names = sorted(name.format(place) for place in range(brokers))
@@ -131,8 +131,7 @@ def a_plan(brokers: int = 40, trees: int = 3, name: str = "s{}.1", extra: int = 
         tuple(names),
         tuple((a, b, 1.0) for a, b in overlay),
         planned,
-        groups={**groups, **more.pop("groups", {})},
-        **more,
+        groups=groups,
     )
 
 
