@@ -25,6 +25,7 @@ from covey.errors import ConfigError, CoveyError, PlanError
 from covey.pipeline import jobs
 from covey.pipeline.checkpoints import Checkpoints
 from covey.pipeline.inputs import read
+from covey.pipeline.request import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -187,7 +188,8 @@ def test_what_was_planned_is_counted_and_told(
         (name, place + 1) for place, name in enumerate(jobs.STAGES)
     ]
     assert set(outcome.stages) == set(jobs.STAGES)
-    assert outcome.explain.splitlines()[0].startswith(f"{outcome.plan.method}: ")
+    first = outcome.explain.splitlines()[0]
+    assert first == first_line(outcome.plan, sum(outcome.stages.values()))
     assert "On fresh events it costs" in outcome.explain
     assert outcome.alternatives.keys() >= {
         "single",

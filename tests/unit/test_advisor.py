@@ -12,7 +12,7 @@ import pytest
 
 import covey
 from covey.advisor import replay as replaying
-from covey.advisor.advice import Tried, advise, candidates, change, choose
+from covey.advisor.advice import Tried, advise, candidates, change, choose, figures, headline
 from covey.advisor.reading import hosted, read_plans, read_traffic
 from covey.advisor.replay import Candidate, Measured, TooSlowError, WrongDeliveryError, attempt, replay
 from covey.advisor.traffic import Placed, Published, Traffic, checked_links, sizes
@@ -126,6 +126,63 @@ def test_traffic_decides_then_tables_then_control_messages() -> None:
     )
 
 
+def a_try(name: str, cost: float, entries: int, control: int, planned: bool = False) -> Tried:
+    measured = Measured(cost, 1, 0, entries, 1, control, 1, 0.0)
+    return Tried(Candidate(name, name, True, plan(CHAIN) if planned else None), measured)
+
+
+CHAIN = ("a", (("a", "b"), ("b", "c"), ("c", "d")))
+NOW = a_try("covering", 128.0, 100, 100)
+
+
+@pytest.mark.parametrize(
+    ("best", "words"),
+    [
+        ((100.0, 100, 76), "22% less traffic for the same routing tables: use the plan `regions` with"),
+        ((100.0, 120, 76), "22% less traffic for 20% larger routing tables: use"),
+        ((100.0, 80, 176), "22% less traffic and 20% smaller routing tables: use"),
+        ((129.9, 50, 76), "50% smaller routing tables for 1% more traffic: use"),
+        (
+            (128.0, 100, 76),
+            "24% fewer control messages for the same traffic and the same routing tables: use",
+        ),
+        ((127.9, 100, 100), "Almost nothing is gained by the plan `regions` with advertisements instead of"),
+    ],
+)
+def test_the_headline_begins_with_what_is_gained(best: tuple[float, int, int], words: str) -> None:
+    said = headline(a_try("plan regions", *best, planned=True), NOW)
+    assert said.startswith(words), said
+    assert said.endswith("instead of `covering` with advertisements.")
+
+
+def test_the_figures_are_a_sentence_with_one_and_with_many() -> None:
+    assert figures(a_try("x", 100.0, 1, 1), NOW, 100) == (
+        "In the replay an event costs 1.00 on average instead of 1.28, all routing tables together have 1 entry (99%"
+        " fewer), and 1 control message sets them up (99% fewer)."
+    )
+    assert figures(NOW, NOW, 100) == (
+        "In the replay an event costs 1.28 on average, all routing tables together have 100 entries, and 100 control"
+        " messages set them up."
+    )
+    cannot = replace(NOW, measured=None, problem="it took too long")
+    assert headline(a_try("x", 1.0, 1, 1), cannot) == (
+        "Use `x` with advertisements: `covering` with advertisements, which runs now, cannot run here (it took too"
+        " long)."
+    )
+
+
+def test_what_runs_now_stays_where_nothing_is_gained() -> None:
+    advice = advise(traffic(), {}, now="covering-lazy", only=("covering", "simple"))
+    best = advice.best.measured
+    assert best is not None
+    names = [one.candidate.name for one in advice.tried if one.measured and one.measured.as_good(best)]
+    assert names == ["covering", "covering-lazy"]
+    assert advice.best is advice.now
+    assert advice.headline == (
+        "Stay with `covering-lazy` with advertisements: nothing that was replayed does better."
+    )
+
+
 def test_advice_names_one_and_says_why() -> None:
     chain = plan(("a", (("a", "b"), ("b", "c"), ("c", "d"))))
     seen = []
@@ -139,8 +196,8 @@ def test_advice_names_one_and_says_why() -> None:
     assert [number for _, number, _ in seen] == list(range(1, 9))
     assert advice.now.candidate.label == "simple with advertisements"
     assert advice.best.candidate.name in ("merging", "plan single")
-    assert advice.best.candidate.label in advice.sentence
-    assert advice.sentence.startswith("Use ")
+    assert advice.best.candidate.phrase in advice.headline
+    assert advice.as_dict()["sentence"] == advice.sentence == f"{advice.headline} {advice.figures}"
     assert any("cycles" in note for note in advice.notes)
     told = advice.as_dict()
     assert told == advise(traffic(), {"single": chain}, now="simple", only=("flooding", "merging")).as_dict()

@@ -6,16 +6,20 @@ import math
 import re
 from base64 import b64decode
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
 
+from tests.unit.test_advisor_pictures import assert_follows
+
 import covey
 from covey.advisor.advice import advise
 from covey.advisor.layout import radial
-from covey.advisor.report import Contents, report
+from covey.advisor.report import Contents, expected, predicted, report
 from covey.advisor.summary import runner_up, saved, saving_text, summarise
 from covey.advisor.traffic import Placed, Published, Traffic
+from covey.pipeline.request import explained, first_line
 from covey.planning.plan import Plan, PlannedTree
 
 EVIL = '<script>alert("1")</script>'
@@ -111,6 +115,47 @@ def test_the_page_needs_nothing_and_runs_nothing() -> None:
     assert not any("<script" in picture for picture in pictures)
     assert any("&lt;script" in picture for picture in pictures)
     assert text == report(contents(trees=3))
+    for picture in pictures:
+        assert_follows(picture)
+
+
+def test_the_lead_is_sentences_for_people() -> None:
+    given = contents(trees=3)
+    assert given.advice is not None
+    page = report(given)
+    lead = page.partition('<section class="lead">')[2].partition("</section>")[0]
+    first = lead.partition("<p>")[2].partition("</p>")[0]
+    assert re.sub("</?code>", "`", first) == escape(given.advice.headline)
+    assert "25.0%" in page
+    assert "less traffic than covering on one tree, predicted on fresh events" in page
+    bare = replace(given, advice=None, explain="")
+    text = " ".join(Page(report(bare)).texts)
+    assert (
+        "is expected to need 25.0% less traffic than covering on one tree, predicted on fresh events." in text
+    )
+    assert f"Planned 3 dissemination trees for 6 filters on 4 brokers (method: {EVIL})." in text
+    worse = replace(bare.plan, predictions={**bare.plan.predictions, "single": {"cost_fresh": 10.0}})
+    assert predicted(replace(bare, summary=summarise(worse, "covering"))) == (
+        "50.0%",
+        "more traffic than covering on one tree, predicted on fresh events",
+    )
+    same = replace(bare.plan, predictions={**bare.plan.predictions, "single": {"cost_fresh": 15.0}})
+    assert expected(replace(bare, summary=summarise(same, "covering"))) == [
+        "The plan is not expected to save any traffic compared with one tree."
+    ]
+
+
+def test_the_explanation_begins_with_a_sentence() -> None:
+    plan = a_plan(trees=3)
+    assert explained(plan).splitlines()[0] == first_line(plan)
+    assert first_line(plan, 28.46) == (
+        f"Planned 3 dissemination trees for 6 filters on 4 brokers in 28.5 s (method: {EVIL})."
+    )
+    many = replace(plan, trees=plan.trees[:1], groups={}, basis={"interests": 3638})
+    assert first_line(many).startswith("Planned 1 dissemination tree for 3,638 filters on 4 brokers (")
+    assert first_line(replace(many, basis={"interests": 1})).startswith(
+        "Planned 1 dissemination tree for 1 filter on"
+    )
 
 
 def test_the_page_says_what_matters() -> None:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import msgspec
 import pytest
+from tests.unit.test_advisor_pictures import assert_follows
 
 from covey.bench import parts, picture
 from covey.bench.comparison import Comparison, Run, largest, load, save
@@ -188,6 +189,7 @@ def test_the_page_that_is_kept_has_the_figures_that_are_kept() -> None:
     assert replaced(text, load(ROWS), PICTURE) == text, "run: covey bench document docs/performance.json"
     picture = PAGE.parent / PICTURE
     assert picture.stat().st_size < 150_000
+    assert_follows(picture.read_text(encoding="utf-8"))
     words = "".join(ElementTree.parse(picture).getroot().itertext())
     assert all(title in words for title in panels(load(ROWS).comparisons))
 
@@ -209,6 +211,7 @@ def test_the_picture_has_a_panel_for_each_part_that_grew(tmp_path: Path) -> None
     for word in ("toy, µs by numbers", "sorting", "scan", "bubbles"):
         assert word in words
     assert drawn(LINEAR, ".svg") == drawn(LINEAR, ".svg")
+    assert_follows(drawn(LINEAR, ".svg").decode())
     assert drawn(LINEAR, ".png").startswith(b"\x89PNG")
 
 

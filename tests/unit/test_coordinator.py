@@ -359,7 +359,7 @@ def test_rounds_are_shown_and_reasons_are_only_texts(tmp_path: Path) -> None:
     page = rounds_page(rounds)
     assert "<script" not in page
     assert "7,077" in page
-    assert "4 rounds: 1 plans were installed, 1 of them were taken back." in page
+    assert "4 rounds: 1 plan was installed, and 1 was taken back." in page
     assert "66.7%" in page
     assert "-50.0%" in page
     assert rounds_page([]).count("<tr>") == 1

@@ -2,7 +2,8 @@
 
 The choice, in this order: events first, as they are what a network is for; a way of routing within CLOSE of the
 cheapest is as good. Of these, the one with the smallest tables; within CLOSE of that, the one with the fewest control
-messages; then the cheaper one; then the one that comes first, which is the simpler one.
+messages; then the cheaper one; then the one that comes first, which is the simpler one. What runs now stays if it
+measures the same as that one.
 
 Strategies that need an overlay without cycles run on the best single tree of one that has some.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import covey.strategies
+from covey.advisor.page import counted
 from covey.advisor.replay import Candidate, Measured, attempt
 from covey.advisor.traffic import Traffic
 from covey.planning.plan import Plan
@@ -41,15 +43,21 @@ class Tried:
 
 @dataclass(frozen=True)
 class Advice:
-    """What was tried, what runs now, what is recommended, why in one sentence, and what to know about it all."""
+    """What was tried, what runs now, what is recommended, why in a sentence and its figures, and what to know of it."""
 
     tried: Sequence[Tried]
     now: Tried
     best: Tried
-    sentence: str
+    headline: str
+    figures: str
     notes: Sequence[str]
     events: int
     subscriptions: int
+
+    @property
+    def sentence(self) -> str:
+        """The recommendation with its figures."""
+        return f"{self.headline} {self.figures}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it for JSON; the same for the same traffic."""
@@ -127,11 +135,14 @@ def advise(
         and one.candidate.advertisements == advertisements
     )
     best = choose(tried)
+    if here.measured is not None and best.measured is not None and here.measured.as_good(best.measured):
+        best = here  # a change would gain nothing
     return Advice(
         tried,
         here,
         best,
-        sentence(best, here, len(traffic.events)),
+        headline(best, here),
+        figures(best, here, len(traffic.events)),
         notes(traffic),
         len(traffic.events),
         len(traffic.subscriptions),
@@ -148,35 +159,70 @@ def choose(tried: Sequence[Tried]) -> Tried:
     return min(able, key=lambda one: one.measured.cost if one.measured else 0.0)
 
 
-def sentence(best: Tried, now: Tried, events: int) -> str:
-    """Return the recommendation in one sentence."""
+def headline(best: Tried, now: Tried) -> str:
+    """Return the recommendation in one sentence: what is gained first, then what to do."""
     assert best.measured is not None
-    per_event = best.measured.cost / max(1, events)
-    facts = (
-        f"an event costs {per_event:,.2f} on average, tables have {best.measured.entries:,} entries, "
-        f"{best.measured.control:,} control messages set them up"
-    )
     if now.measured is None:
-        return f"Use {best.candidate.label}: {facts}; what runs now cannot run here: {now.problem}."
+        return f"Use {best.candidate.phrase}: {now.candidate.phrase}, which runs now, cannot run here ({now.problem})."
     if best is now:
-        return f"Stay with {best.candidate.label}: {facts}, and nothing that was tried does better."
+        return f"Stay with {now.candidate.phrase}: nothing that was replayed does better."
+    gained = gain(best.measured, now.measured)
+    if not gained:
+        return f"Almost nothing is gained by {best.candidate.phrase} instead of {now.candidate.phrase}."
+    return f"{gained}: use {best.candidate.phrase} instead of {now.candidate.phrase}."
+
+
+def gain(best: Measured, now: Measured) -> str:
+    """Return what the better way gains, and at which price, as the beginning of a sentence; "" if hardly anything."""
+    traffic = amount(best.cost, now.cost, "less", "more", "traffic")
+    tables = amount(best.entries, now.entries, "smaller", "larger", "routing tables")
+    control = amount(best.control, now.control, "fewer", "more", "control messages")
+    if " less " in traffic:
+        return f"{traffic} {'and' if ' smaller ' in tables else 'for'} {tables}"
+    if " smaller " in tables:
+        return f"{tables} for {traffic}"
+    if " fewer " in control:
+        return f"{control} for {traffic} and {tables}"
+    return ""
+
+
+def figures(best: Tried, now: Tried, events: int) -> str:
+    """Return the figures for the recommendation, in a sentence."""
+    assert best.measured is not None
+    mine, before = best.measured, now.measured
+    instead, entries, control = "", "", ""
+    if before is not None and best is not now:
+        if before.cost != mine.cost:
+            instead = f" instead of {before.cost / max(1, events):,.2f}"
+        entries = f" ({change(mine.entries, before.entries, 'fewer')})"
+        control = f" ({change(mine.control, before.control, 'fewer')})"
     return (
-        f"Use {best.candidate.label} instead of {now.candidate.label}: {facts}; that is "
-        f"{change(best.measured.cost, now.measured.cost)} in traffic, "
-        f"{change(best.measured.entries, now.measured.entries)} in tables and "
-        f"{change(best.measured.control, now.measured.control)} in control messages."
+        f"In the replay an event costs {mine.cost / max(1, events):,.2f} on average{instead}, all routing tables"
+        f" together have {counted(mine.entries, 'entry')}{entries}, and {counted(mine.control, 'control message')}"
+        f"{' sets' if mine.control == 1 else ' set'} them up{control}."
     )
 
 
-def change(value: float, before: float) -> str:
+def change(value: float, before: float, fewer: str = "less") -> str:
     """Return by how much a value differs from the one before, in words."""
     if value == before:
         return "no difference"
     if before == 0:
         return f"{value:,.0f} instead of none"
     share = value / before - 1
+    return f"{abs(share):.0%} {fewer if share < 0 else 'more'}" if abs(share) >= 0.005 else "almost no change"
+
+
+def amount(value: float, before: float, lower: str, higher: str, thing: str) -> str:
+    """Return how much of a thing there is compared with before: 22% less traffic, the same routing tables."""
+    if value == before:
+        return f"the same {thing}"
+    if before and abs(value / before - 1) < 0.005:
+        return f"almost the same {thing}"
     return (
-        f"{abs(share):.0%} {'less' if share < 0 else 'more'}" if abs(share) >= 0.005 else "almost no change"
+        f"{abs(value / before - 1):.0%} {lower if value < before else higher} {thing}"
+        if before
+        else f"more {thing}"
     )
 
 

@@ -1,124 +1,187 @@
-"""The report's pictures of numbers: alternatives compared, cost over the number of groups, and what was replayed."""
+"""The report's pictures of numbers: alternatives compared, cost over the number of groups, and what was replayed.
+
+As in every picture, captions and legends say only what was drawn.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from covey.advisor.advice import Advice
-from covey.advisor.pictures import COLOURS, INK, cut, image
+from covey.advisor.labels import write_names
+from covey.advisor.pictures import cut, figure
+from covey.advisor.theme import INK, PAPER, SERIES
 
-FAR = 5.0  # times the cheapest: what costs more would press all others together
+FAR: Final = 5.0  # times the cheapest: what costs more would press all others together
+WIDE: Final = 20.0  # times the smallest table: larger ones need a logarithmic axis
+PARTS: Final = {
+    "cost_training": "Training events are those that the plans were fitted to.",
+    "cost_held_out": "Events held out chose between the plans.",
+    "cost_fresh": "Fresh events did neither, so they say what to expect.",
+}
 
 
 def alternatives(
-    rows: Mapping[str, Mapping[str, float]], columns: Sequence[tuple[str, str]], chosen: str, alt: str
+    rows: Mapping[str, Mapping[str, float]], columns: Sequence[tuple[str, str]], chosen: str
 ) -> str:
     """Return what the alternatives cost, as bars, one for each of the columns (key, title) that they have."""
     names = list(rows)
     present = [(key, title) for key, title in columns if any(key in numbers for numbers in rows.values())]
 
-    def draw(sheet: Any) -> None:
+    def draw(sheet: Any) -> str:
         axes = sheet.subplots()
-        height = 0.8 / max(1, len(present))
+        height = 0.84 / max(1, len(present))
         for place, (key, title) in enumerate(present):
-            values = [rows[name].get(key, 0.0) for name in names]
-            spots = [row - 0.4 + height * (place + 0.5) for row in range(len(names))]
-            bars = axes.barh(spots, values, height * 0.9, color=COLOURS[place], alpha=0.85, label=title)
-            axes.bar_label(bars, fmt="{:,.4g}", padding=3, fontsize=7.5)
+            own = [(row, rows[name][key]) for row, name in enumerate(names) if key in rows[name]]
+            spots = [row - 0.42 + height * (place + 0.5) for row, _ in own]
+            bars = axes.barh(
+                spots, [value for _, value in own], height * 0.88, color=SERIES[place], label=title
+            )
+            axes.bar_label(bars, fmt="{:,.4g}", padding=3)
         axes.set_yticks(range(len(names)), [cut(name) for name in names])
         for label, name in zip(axes.get_yticklabels(), names, strict=True):
             label.set_fontweight("bold" if name == chosen else "normal")
         axes.invert_yaxis()
-        axes.margins(x=0.12)
-        axes.grid(axis="y", alpha=0)
+        axes.margins(x=0.12, y=0.01)
+        axes.grid(visible=False, axis="y")
         axes.set_xlabel("cost of an event on average")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=max(1, len(present)))
+        sheet.legend(loc="outside upper center", ncols=max(1, len(present)))
+        bold = f" The bold name, {chosen}, is the plan that was chosen." if chosen in names else ""
+        said = " ".join(PARTS[key] for key, _ in present if key in PARTS)
+        return f"The average cost of an event: the links it crosses, each at its cost. {said}{bold}"
 
-    return image(alt, (7.6, 1.2 + 0.55 * len(names)), draw)
+    # A bar has room for its number.
+    inches = 1.1 + len(names) * (0.16 + 0.17 * max(1, len(present)))
+    return figure("The alternatives compared", (7.6, inches), draw)
 
 
-def curve(points: Sequence[Mapping[str, float]], alt: str) -> str:
+def curve(points: Sequence[Mapping[str, float]]) -> str:
     """Return cost against the number of groups: `points` have groups, sample, held_out."""
 
-    def draw(sheet: Any) -> None:
+    def draw(sheet: Any) -> str:
         axes = sheet.subplots()
-        for place, (key, title) in enumerate((("sample", "sample"), ("held_out", "held out"))):
+        said = [
+            "The average cost of an event by how many groups or regions there are, each with its own tree."
+        ]
+        for place, (key, title, meaning) in enumerate(
+            (
+                ("sample", "training events", "Trees were fitted to training events."),
+                ("held_out", "events held out", "Nothing was fitted to events held out."),
+            )
+        ):
             xs = [point["groups"] for point in points if point.get(key) is not None]
             ys = [point[key] for point in points if point.get(key) is not None]
             if xs:
-                axes.plot(xs, ys, marker="o", markersize=3.5, color=COLOURS[place], label=title)
+                look = {"marker": "os"[place], "color": SERIES[place]}
+                axes.plot(xs, ys, markersize=4, label=title, **look)
                 best = min(range(len(ys)), key=lambda spot: (ys[spot], xs[spot]))
-                axes.plot(
-                    xs[best], ys[best], marker="o", markersize=9, fillstyle="none", color=COLOURS[place]
-                )
+                axes.plot(xs[best], ys[best], markersize=10, fillstyle="none", linestyle="none", **look)
+                said.append(meaning)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:,g}")
         axes.xaxis.set_minor_formatter("")
-        axes.set_xlabel("groups or regions, each with a tree")
+        axes.set_xlabel("groups or regions")
         axes.set_ylabel("cost of an event on average")
-        axes.legend()
+        sheet.legend(loc="outside upper center", ncols=2)
+        return " ".join([*said, "The larger outline on each line marks its least cost."])
 
-    return image(alt, (6.4, 3.4), draw)
+    return figure("Cost of an event by number of groups", (7.0, 3.9), draw)
 
 
-def tried(advice: Advice, alt: str) -> str:
+def tried(advice: Advice) -> str:
     """Return traffic against tables for everything that was replayed."""
+    return figure(
+        "Traffic and routing tables of everything replayed",
+        (7.6, 5.0),
+        lambda sheet: draw_tried(sheet, advice),
+        constrained=False,
+    )
 
-    def draw(sheet: Any) -> None:
-        axes = sheet.subplots()
-        events = max(1, advice.events)
-        spots: dict[tuple[float, int], list[str]] = {}
-        least = min((one.measured.cost for one in advice.tried if one.measured is not None), default=0.0)
-        for told, marker in ((True, "o"), (False, "s")):
-            some = [one for one in advice.tried if one.candidate.advertisements is told]
-            measured = [
-                (one.candidate.name, one.measured)
-                for one in some
-                if one.measured is not None and one.measured.cost <= FAR * least
-            ]
-            xs = [numbers.entries + 1 for _, numbers in measured]
-            ys = [numbers.cost / events for _, numbers in measured]
-            title = f"{'with' if told else 'without'} advertisements"
+
+def draw_tried(sheet: Any, advice: Advice) -> str:
+    """Draw traffic against tables onto a sheet; return the caption."""
+    axes = sheet.add_axes((0.09, 0.22, 0.88, 0.75))
+    events = max(1, advice.events)
+    measured = [(one, one.measured) for one in advice.tried if one.measured is not None]
+    least = min((numbers.cost for _, numbers in measured), default=0.0)
+    near = [(one, numbers) for one, numbers in measured if numbers.cost <= FAR * least]
+    sizes = [numbers.entries + 1 for _, numbers in near] or [1]
+    wide = max(sizes) > WIDE * min(sizes)
+    spots: dict[tuple[float, float], list[str]] = {}
+    # Both often fall together: the filled square is visible inside the circle.
+    for told, look in (
+        (True, {"marker": "o", "s": 80, "facecolors": PAPER, "edgecolors": SERIES[0], "linewidths": 1.6}),
+        (False, {"marker": "s", "s": 22, "color": SERIES[3], "linewidths": 0}),
+    ):
+        some = [(one, numbers) for one, numbers in near if one.candidate.advertisements is told]
+        xs = [numbers.entries + wide for _, numbers in some]
+        ys = [numbers.cost / events for _, numbers in some]
+        if some:
             axes.scatter(
-                xs, ys, marker=marker, s=34, alpha=0.75, color=COLOURS[0 if told else 3], label=title
+                xs, ys, label=f"{'with' if told else 'without'} advertisements", zorder=2 + (not told), **look
             )
-            for name, numbers in measured:
-                spots.setdefault((numbers.cost / events, numbers.entries + 1), []).append(name)
-        for (y, x), names in _apart(spots):
-            said = names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
-            axes.annotate(cut(said), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=6.5)
-        for one, colour, title in ((advice.now, INK, "runs now"), (advice.best, COLOURS[2], "recommended")):
-            if one.measured is not None and one.measured.cost <= FAR * least:
-                axes.scatter(
-                    [one.measured.entries + 1],
-                    [one.measured.cost / events],
-                    s=190,
-                    facecolors="none",
-                    edgecolors=colour,
-                    linewidths=1.8,
-                    label=title,
-                )
+        for x, y, (one, _) in zip(xs, ys, some, strict=True):
+            spots.setdefault((y, x), []).append(one.candidate.name)
+    for one, colour, title, size in (
+        (advice.now, INK, "runs now", 230),
+        (advice.best, SERIES[2], "recommended", 370),
+    ):
+        if any(one is other for other, _ in near) and one.measured is not None:
+            spot = ([one.measured.entries + wide], [one.measured.cost / events])
+            axes.scatter(*spot, s=size, facecolors="none", edgecolors=colour, linewidths=1.8, label=title)
+    axes.set_ylim(0, max([*(y for y, _ in spots), 0.0]) * 1.25 or 1.0)
+    if wide:
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:,g}")
         axes.xaxis.set_minor_formatter("")
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("entries of all routing tables, plus one")
-        axes.set_ylabel("cost of an event on average")
-        axes.margins(0.1)
-        axes.legend(fontsize=7.5)
+        axes.set_xlim(min(sizes) / 1.6, max(sizes) * 2.5)
+    else:
+        axes.set_xlim(0, max(sizes) * 1.3)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlabel("entries of all routing tables" + (", plus one" if wide else ""))
+    axes.set_ylabel("cost of an event on average")
+    named = [(_together(names), (x, y), 10.5) for (y, x), names in _apart(spots, wide)]
+    others = [((x, y), 5.0) for y, x in spots]
+    left_out = write_names(axes, named, others, middle=(axes.get_xlim()[0], 0.0))
+    sheet.legend(*axes.get_legend_handles_labels(), loc="lower center", ncols=4)
+    return _tried_caption(
+        len(named) < len({one.candidate.name for one, _ in near}), len(measured) - len(near), left_out
+    )
 
-    return image(alt, (7.6, 4.4), draw)
+
+def _tried_caption(together: bool, far: int, left_out: int) -> str:
+    said = ["Farther left is smaller tables, farther down is less traffic."]
+    if together:
+        said.append("Ways of routing that lie together have one name.")
+    if far:
+        what = "1 way of routing that costs" if far == 1 else f"{far} ways of routing that cost"
+        are = "is" if far == 1 else "are"
+        said.append(f"{what} more than {FAR:g} times the cheapest {are} left out.")
+    if left_out:
+        said.append("Some names are left out because there is no room.")
+    return " ".join(said)
 
 
-def _apart(spots: Mapping[tuple[float, int], list[str]]) -> list[tuple[tuple[float, int], list[str]]]:
+def _together(names: Sequence[str]) -> str:
+    return cut(names[0]) if len(names) == 1 else f"{cut(names[0])} and {len(names) - 1} more"
+
+
+def _apart(
+    spots: Mapping[tuple[float, float], list[str]], wide: bool
+) -> list[tuple[tuple[float, float], list[str]]]:
     """Return the points to name, with those that lie almost on one left to the first."""
-    found: list[tuple[tuple[float, int], list[str]]] = []
-    top = max((y for y, _ in spots), default=0.0)
+    found: list[tuple[tuple[float, float], list[str]]] = []
+    top, right = (max((spot[axis] for spot in spots), default=0.0) for axis in (0, 1))
     for (y, x), names in sorted(spots.items()):
         near = next(
-            (one for one in found if abs(one[0][0] - y) < 0.06 * top and abs(math.log(one[0][1] / x)) < 0.35),
+            (
+                one
+                for one in found
+                if abs(one[0][0] - y) < 0.06 * top
+                and (abs(math.log(one[0][1] / x)) < 0.35 if wide else abs(one[0][1] - x) < 0.03 * right)
+            ),
             None,
         )
         if near is None:

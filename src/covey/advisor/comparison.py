@@ -9,7 +9,7 @@ from typing import Any
 from covey.advisor import charts
 from covey.advisor.advice import Advice, Tried
 from covey.advisor.contents import Contents
-from covey.advisor.page import figure, number, table
+from covey.advisor.page import number, said, table
 from covey.advisor.summary import saving_text
 
 
@@ -40,18 +40,15 @@ def alternatives_section(contents: Contents) -> str:
     ]
     costs = {row.name: row.costs for row in summary.rows if row.name != "flooding"}
     chosen = next((row.name for row in summary.rows if row.chosen), "")
-    picture = charts.alternatives(costs, summary.parts, chosen, "the alternatives compared")
-    caption = (
-        "What an event costs on average: links crossed, each at its cost. Training events are those that a plan was "
-        "fitted to; those held out chose between plans; fresh ones did neither, and say what to expect. Flooding is "
-        "left out of the picture."
-    )
+    picture = charts.alternatives(costs, summary.parts, chosen)
+    left_out = "" if len(costs) == len(summary.rows) else " Flooding is in the table only."
     return (
-        f"<section><h2>Alternatives</h2>{figure(picture, caption)}"
-        f"{table(heads, rows, kinds)}<p class='fine'>Saving: against {escape(summary.now)}, by "
-        f"{escape(dict(summary.parts)[summary.judged])}. Entries: of all brokers' tables, equal filters as one, "
-        "without advertisements. False positives: cost of crossing links beyond which nobody wants the event. "
-        "Copies: how often an event sets out on a tree.</p></section>"
+        f"<section><h2>Alternatives</h2>{picture}"
+        f"{table(heads, rows, kinds)}<p class='fine'>Saving: how much less an event costs than with "
+        f"{escape(summary.now)}, predicted on {escape(dict(summary.parts)[summary.judged])}. Entries: in the routing "
+        "tables of all brokers, without advertisements; equal filters are one entry. False positives: what it costs to "
+        "send events over links beyond which nobody wants them. Copies: how often an event starts on a tree."
+        f"{left_out}</p></section>"
     )
 
 
@@ -78,12 +75,7 @@ def curve_section(contents: Contents) -> str:
     ]
     if len(good) < 2:
         return ""
-    caption = (
-        "What an event costs on average with so many groups or regions, each with a tree of its own: events that trees "
-        "were fitted to (sample), and those held out. Rings mark the least."
-    )
-    picture = figure(charts.curve(good, "cost by number of groups"), caption)
-    return f"<section><h2>How many groups</h2>{picture}</section>"
+    return f"<section><h2>How many groups</h2>{charts.curve(good)}</section>"
 
 
 def _per_event(point: Mapping[str, Any], events: Mapping[str, Any]) -> dict[str, float]:
@@ -130,13 +122,9 @@ def advice_section(advice: Advice | None) -> str:
     heads += ["entries", "largest table", "control messages", "deliveries"]
     heads += ["entries with all subscriptions"] if whole else []
     items = "".join(f"<li>{escape(text)}</li>" for text in advice.notes)
-    caption = (
-        f"Left is smaller tables, down is less traffic. What costs more than {charts.FAR:g} times the cheapest is "
-        "left out."
-    )
     return (
-        f"<section><h2>Every strategy, on your own traffic</h2><p>{escape(advice.sentence)}</p>"
-        f"{figure(charts.tried(advice, 'traffic against tables'), caption)}{table(heads, rows, kinds)}"
+        f"<section><h2>Every strategy, on your own traffic</h2><p>{said(advice.sentence)}</p>"
+        f"{charts.tried(advice)}{table(heads, rows, kinds)}"
         f"<ul class='fine'>{items}</ul></section>"
     )
 

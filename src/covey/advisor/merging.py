@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from covey.advisor.contents import Contents
-from covey.advisor.page import number, table
+from covey.advisor.page import counted, number, table
 
 MOST_MERGES = 20
 
@@ -51,15 +51,10 @@ def totals(rows: Sequence[Mapping[str, Any]]) -> str:
     gain = sum(_amount(row, "gain") for row in rows)
     cost, held_out = (sum(_amount(row, key) for row in rows) for key in ("cost", "held_out_cost"))
     return (
-        f"{_counted(len(rows), 'merge')} on {_counted(len(trees), 'tree')} together save"
-        f" {_counted(int(gain), 'entry')} of routing tables, at a cost of {cost:,.4g}, and of"
+        f"{counted(len(rows), 'merge')} on {counted(len(trees), 'tree')} together save"
+        f" {counted(int(gain), 'entry')} of routing tables, at a cost of {cost:,.4g}, and of"
         f" {held_out:,.4g} by events held out."
     )
-
-
-def _counted(count: int, thing: str) -> str:
-    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
-    return f"{count:,} {thing if count == 1 else plural}"
 
 
 def _amount(row: Mapping[str, Any], key: str) -> float:

@@ -2,50 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
 
-STYLE = """
-:root { --ink: #1e293b; --soft: #64748b; --line: #e2e8f0; --blue: #2563eb; --green: #047857; --red: #b91c1c }
+from covey.advisor.theme import css
+
+LAYOUT = """
 * { box-sizing: border-box }
-body { font: 15px/1.55 system-ui, sans-serif; color: var(--ink); background: #f8fafc; margin: 0 }
+body { font: 15px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--ground); margin: 0 }
 main { max-width: 72rem; margin: 0 auto; padding: 2rem 1.2rem 4rem }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem }
 h2 { font-size: 1.2rem; margin: 0 0 .6rem }
 h3 { font-size: 1rem; margin: 1rem 0 .2rem }
-section { background: white; border: 1px solid var(--line); border-radius: .7rem; padding: 1.2rem 1.4rem;
+h1, h2, h3, p, li, figcaption { overflow-wrap: anywhere }
+section { background: var(--paper); border: 1px solid var(--line); border-radius: .7rem; padding: 1.2rem 1.4rem;
   margin: 1.2rem 0 }
-.lead { font-size: 1.08rem; border-left: 4px solid var(--blue) }
-.warning { border-left: 4px solid #d97706; background: #fffbeb }
+.lead { border-left: 4px solid var(--series-0) }
+.lead p:first-of-type { margin-top: 0; font-size: 1.15rem; font-weight: 600 }
+section > :last-child { margin-bottom: 0 }
+.warning { border-left: 4px solid var(--warning); background: var(--warning-ground) }
 .warning ul { margin: 0; padding-left: 1.2rem }
 .fine, figcaption { color: var(--soft); font-size: .87rem; font-weight: 400 }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .8rem; margin: 1.2rem 0 }
-.card { background: white; border: 1px solid var(--line); border-radius: .7rem; padding: .8rem 1rem }
+.card { background: var(--paper); border: 1px solid var(--line); border-radius: .7rem; padding: .8rem 1rem }
 .card b { display: block; font-size: 1.35rem; line-height: 1.25; overflow-wrap: anywhere }
 .card span { color: var(--soft); font-size: .83rem }
-.scroll { overflow-x: auto }
+.scroll, .picture { overflow-x: auto }
 table { border-collapse: collapse; margin: .6rem 0; width: 100% }
 th, td { padding: .32rem .7rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top }
-th { font-size: .8rem; color: var(--soft); font-weight: 600 }
-td { overflow-wrap: anywhere; min-width: 4rem }
-td:first-child { min-width: 13rem }
-table.pairs { width: auto; min-width: 24rem }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+th { font-size: .8rem; color: var(--soft); font-weight: 600; vertical-align: bottom }
+td { overflow-wrap: anywhere; min-width: 6.5rem }
+td:first-child:not(.number) { min-width: 10rem }
+table:not(.pairs) td:last-child:not(.number) { min-width: 14rem }
+table.pairs { width: auto; max-width: 100% }
+td.number { min-width: 0; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 th.number { text-align: right }
-tr.chosen { background: #eff6ff; font-weight: 600 }
-tr.now { background: #f1f5f9 }
+td.number.left { text-align: left }
+tr.chosen { background: var(--chosen-ground); font-weight: 600 }
+tr.now { background: var(--now-ground) }
 tr.floor { color: var(--soft); font-style: italic }
-.good { color: var(--green) }
-.bad { color: var(--red) }
-.tag { font-size: .74rem; font-weight: 600; border-radius: 1rem; padding: .06rem .55rem; background: #dbeafe;
-  color: #1d4ed8; margin-left: .4rem; white-space: nowrap }
-.tag.grey { background: #e2e8f0; color: #334155 }
+.good { color: var(--good) }
+.bad { color: var(--bad) }
+.tag { display: inline-block; font-size: .74rem; font-weight: 600; border-radius: 1rem; padding: 0 .55rem;
+  background: var(--tag-ground); color: var(--ink); margin-left: .4rem; white-space: nowrap }
+.tag.grey { background: var(--now-ground); border: 1px solid var(--line) }
 figure { margin: .6rem 0; text-align: center }
-figure img { max-width: 100%; height: auto }
+.picture img, .picture svg { max-width: none; height: auto }
+.picture .light { background: white; border-radius: .7rem; padding: .5rem }
 figcaption { text-align: left; max-width: 52rem; margin: .3rem auto 0 }
-summary { cursor: pointer; color: var(--blue) }
-pre { white-space: pre-wrap; background: #f1f5f9; padding: .8rem 1rem; border-radius: .5rem; font-size: .85rem }
-code { font-size: .85rem; overflow-wrap: anywhere }
+details { margin: .6rem 0 }
+summary { cursor: pointer; color: var(--link) }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--now-ground); padding: .8rem 1rem;
+  border-radius: .5rem; font-size: .85rem }
+code { font-size: .9em; overflow-wrap: anywhere }
+@media (min-width: 60rem) { td:first-child:not(.number) { min-width: 13rem } }
+@media (max-width: 40rem) {
+  main { padding: 1.2rem .7rem 2rem }
+  section { padding: 1rem .9rem }
+}
+@media print {
+  body { background: white }
+  main { padding: 0; max-width: none }
+  section, .card { border-color: #cbd5e1 }
+  figure, tr, .card { break-inside: avoid }
+  h2, h3 { break-after: avoid }
+  .picture, .scroll { overflow: visible }
+  .picture img, .picture svg { max-width: 100% }
+  table { font-size: .8rem }
+}
 """
+STYLE = css(":root") + LAYOUT
+
+
+def page(title: str, parts: Iterable[str], style: str = "") -> str:
+    """Return a whole page from parts that are HTML already; `title` is a text."""
+    inside = "\n".join(part for part in parts if part)
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        f"<title>{escape(title)}</title><style>{STYLE}{style}</style></head><body><main>\n"
+        f"<h1>{escape(title)}</h1>\n{inside}\n</main></body></html>\n"
+    )
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str] = ()) -> str:
@@ -58,11 +96,18 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[s
     lines = []
     for place, row in enumerate(rows):
         kind = f' class="{kinds[place]}"' if place < len(kinds) and kinds[place] else ""
-        cells = "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in row)
+        cells = "".join(_cell(cell, right) for cell, right in zip(row, numeric, strict=False))
         lines.append(f"<tr{kind}>{cells}</tr>\n")
     narrow = ' class="pairs"' if len(heads) == 2 else ""
     top = f"<thead><tr>{head}</tr></thead>" if any(heads) else ""
     return f'<div class="scroll"><table{narrow}>{top}<tbody>\n{"".join(lines)}</tbody></table></div>'
+
+
+def _cell(cell: str, right: bool) -> str:
+    """Return a cell; a number among texts stands at the left, as they do."""
+    if not cell.startswith("<td"):
+        return f"<td>{cell}</td>"
+    return cell if right else cell.replace('class="number"', 'class="number left"', 1)
 
 
 def _is_number(row: Sequence[str], place: int) -> bool:
@@ -79,5 +124,16 @@ def number(value: float | None) -> str:
 
 
 def figure(picture: str, caption: str) -> str:
-    """Return a picture with a caption, both HTML."""
-    return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
+    """Return a picture with a caption, both HTML; a picture that is too wide for the page scrolls in its own box."""
+    return f'<figure><div class="picture">{picture}</div><figcaption>{caption}</figcaption></figure>'
+
+
+def said(text: str) -> str:
+    """Return a text as HTML, in which what stands between `backticks` is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def counted(count: int, thing: str) -> str:
+    """Return how many of a thing there are, in words: 1 entry, 2,000 entries."""
+    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    return f"{count:,} {thing if count == 1 else plural}"

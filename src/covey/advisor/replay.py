@@ -51,6 +51,12 @@ class Candidate:
         """The name, and whether subscriptions follow advertisements."""
         return f"{self.name} {'with' if self.advertisements else 'without'} advertisements"
 
+    @property
+    def phrase(self) -> str:
+        """The same within a sentence."""
+        name = f"the plan `{self.name.removeprefix('plan ')}`" if self.plan is not None else f"`{self.name}`"
+        return f"{name} {'with' if self.advertisements else 'without'} advertisements"
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -72,6 +78,10 @@ class Measured:
     control: int
     delivered: int
     cpu_s: float
+
+    def as_good(self, other: Measured) -> bool:
+        """Return whether all that a choice is made by is the same."""
+        return (self.cost, self.entries, self.control) == (other.cost, other.entries, other.control)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers by name, without the time, which differs from run to run."""

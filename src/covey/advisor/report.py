@@ -9,30 +9,39 @@ from hashlib import blake2b
 from html import escape
 
 from covey import __version__
-from covey.advisor import pictures
 from covey.advisor.comparison import advice_section, alternatives_section, curve_section
 from covey.advisor.contents import Contents
 from covey.advisor.merging import merging_section
-from covey.advisor.page import STYLE, figure, number, table
+from covey.advisor.network import group_sizes, largest, network, trees
+from covey.advisor.page import counted, number, page, said, table
 from covey.advisor.summary import saved, saving_text
+from covey.pipeline.request import first_line
 
 __all__ = ["Contents", "report"]
 
 MOST_REASONS = 40
 MOST_TREES = 200
+FACTS = {  # what the plan's basis says, in words
+    "asked": "method asked for",
+    "digest": "digest of the input",
+    "fresh": "fresh events",
+    "held_out": "events held out",
+    "interests": "different filters, by broker",
+    "matches": "matches of filters and events",
+    "sample": "share of the events looked at",
+    "sampled": "events looked at",
+    "topology": "links",
+    "training": "training events",
+}
 
 
 def report(contents: Contents) -> str:
     """Return the page."""
     plan = contents.plan
     parts = [
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width">',
-        f"<title>A plan for {len(plan.brokers):,} brokers</title><style>{STYLE}</style></head><body><main>",
-        f"<h1>A plan for {len(plan.brokers):,} brokers</h1>",
         f'<p class="fine">Covey {escape(__version__)}. Method <b>{escape(plan.method)}</b>, seed {plan.seed}.</p>',
-        cards(contents),
         lead(contents),
+        cards(contents),
         warnings_section(contents),
         network_section(contents),
         alternatives_section(contents),
@@ -41,9 +50,8 @@ def report(contents: Contents) -> str:
         advice_section(contents.advice),
         data_section(contents),
         making_section(contents),
-        "</main></body></html>\n",
     ]
-    return "\n".join(part for part in parts if part)
+    return page(f"A plan for {counted(len(plan.brokers), 'broker')}", parts)
 
 
 # -- sections ------------------------------------------------------------------------------------------------
@@ -53,11 +61,11 @@ def cards(contents: Contents) -> str:
     """Return the figures that say most."""
     plan, basis = contents.plan, contents.plan.basis
     shown: list[tuple[str, str]] = [
-        (saving_text(saved(contents.summary)) or "unknown", "less traffic than what runs now"),
-        (f"{len(plan.trees):,}", "tree" if len(plan.trees) == 1 else "trees"),
+        predicted(contents),
+        (f"{len(plan.trees):,}", "dissemination tree" if len(plan.trees) == 1 else "dissemination trees"),
         (f"{len(plan.brokers):,} / {len(plan.links):,}", "brokers / links"),
     ]
-    for key, title in (("subscriptions", "subscriptions"), ("interests", "different filters at a broker")):
+    for key, title in (("subscriptions", "subscriptions"), ("interests", "different filters, by broker")):
         if isinstance(basis.get(key), int):
             shown.append((f"{basis[key]:,}", title))
     if isinstance(basis.get("events"), int):
@@ -68,16 +76,35 @@ def cards(contents: Contents) -> str:
     return f'<div class="cards">{boxes}</div>'
 
 
+def predicted(contents: Contents) -> tuple[str, str]:
+    """Return what the plan is predicted to save, and by which measure; a replay measures the same otherwise."""
+    summary = contents.summary
+    saving = saved(summary)
+    by = f"traffic than {summary.now}, predicted on {dict(summary.parts)[summary.judged]}"
+    if saving is None:
+        return "unknown", "how much traffic the plan saves"
+    return saving_text(abs(saving)), f"{'less' if saving >= 0 else 'more'} {by}"
+
+
 def lead(contents: Contents) -> str:
-    """Return what to do, in a sentence or two."""
-    advice = contents.advice
-    said = contents.explain.splitlines()[0] if contents.explain else f"{contents.plan.method} was planned."
-    if advice is None:
-        return f'<section class="lead"><h2>In short</h2><p>{escape(said)} Nothing was replayed.</p></section>'
-    return (
-        f'<section class="lead"><h2>In short</h2><p>{escape(advice.sentence)}</p>'
-        f'<p class="fine">{escape(said)}</p></section>'
-    )
+    """Return what to do, in a sentence or two: the result first."""
+    made = contents.explain.splitlines()[0] if contents.explain else first_line(contents.plan)
+    if contents.advice is not None:
+        lines = [contents.advice.headline, contents.advice.figures, made]
+    else:
+        lines = [*expected(contents), made, "Nothing was replayed: strategies were not compared."]
+    rest = "".join(f'<p class="fine">{said(line)}</p>' for line in lines[1:])
+    return f'<section class="lead"><h2>In short</h2><p>{said(lines[0])}</p>{rest}</section>'
+
+
+def expected(contents: Contents) -> list[str]:
+    """Return in a sentence what the plan is predicted to save, if that is known."""
+    value, of = predicted(contents)
+    if saved(contents.summary) is None:
+        return []
+    if value == "0%":
+        return ["The plan is not expected to save any traffic compared with one tree."]
+    return [f"The plan `{contents.plan.method}` is expected to need {value} {of}."]
 
 
 def warnings_section(contents: Contents) -> str:
@@ -86,7 +113,7 @@ def warnings_section(contents: Contents) -> str:
     if not found:
         return ""
     items = "".join(f"<li>{escape(text)}</li>" for text in found)
-    return f'<section class="warning"><h2>To know</h2><ul>{items}</ul></section>'
+    return f'<section class="warning"><h2>Please note</h2><ul>{items}</ul></section>'
 
 
 def warnings(contents: Contents) -> list[str]:
@@ -98,11 +125,11 @@ def warnings(contents: Contents) -> list[str]:
             found.append(f"{rows:,} rows of the table {name} could not be used and were set aside.")
     if not basis.get("fresh"):
         found.append(
-            "There were too few events to keep some fresh: the figures are of events that chose the plan."
+            "There were too few events to set some aside for the prediction: it is made on events that chose the plan."
         )
     saving = saved(contents.summary)
     if saving is not None and saving <= 0:
-        found.append("The plan saves nothing against one tree: nothing need be installed.")
+        found.append("The plan saves nothing compared with one tree: there is no need to install it.")
     if not any(contents.hosted.values()):
         found.append("No broker hosts a subscription.")
     return found
@@ -111,27 +138,15 @@ def warnings(contents: Contents) -> list[str]:
 def network_section(contents: Contents) -> str:
     """Return the network drawn, its trees, and a table of them."""
     plan = contents.plan
-    sizes = pictures.group_sizes(plan)
-    caption = (
-        "The main tree around its root, brokers by their number of links from it; larger ones host more "
-        "subscriptions. Grey links are not on this tree. "
-    )
-    if len(plan.trees) > 1:
-        caption += "Darker links are on more trees. A star is a root."
-    figures = [figure(pictures.network(plan, contents.hosted, "the network"), caption)]
-    if len(plan.trees) > 1:
-        shown = min(len(plan.trees), pictures.MOST_PANELS)
-        which = "All trees" if shown == len(plan.trees) else f"The {shown} trees with the most filters"
-        caption = f"{which}, each around its own root; dots are brokers whose filters belong to the tree."
-        if plan.one_copy is not None:
-            caption += " Every tree serves all subscriptions: an event travels on one of them."
-        figures.append(figure(pictures.trees(plan, sizes, "trees"), caption))
-    order = sorted(range(len(plan.trees)), key=lambda tree: (-sizes[tree], tree))[:MOST_TREES]
+    sizes = group_sizes(plan)
+    figures = [network(plan, contents.hosted), *([trees(plan)] if len(plan.trees) > 1 else [])]
+    order = largest(plan)[:MOST_TREES]
     rows = [[number(tree), escape(plan.trees[tree].root), number(sizes[tree])] for tree in order]
     more = len(plan.trees) - len(order)
     note = f'<p class="fine">and {more:,} more</p>' if more else ""
-    trees = f"<details><summary>Trees</summary>{table(['tree', 'root', 'filters'], rows)}{note}</details>"
-    return f"<section><h2>The network</h2>{''.join(figures)}{trees}</section>"
+    every = table(["tree", "root", "filters"], rows)
+    listed = f"<details><summary>All trees, as a table</summary>{every}{note}</details>"
+    return f"<section><h2>The network</h2>{''.join(figures)}{listed}</section>"
 
 
 def data_section(contents: Contents) -> str:
@@ -139,7 +154,7 @@ def data_section(contents: Contents) -> str:
     basis = contents.plan.basis
     facts = [
         [
-            escape(str(key).replace("_", " ")),
+            escape(FACTS.get(str(key), str(key).replace("_", " "))),
             number(value) if isinstance(value, int | float) else escape(str(value)),
         ]
         for key, value in basis.items()

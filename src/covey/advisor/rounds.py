@@ -10,61 +10,78 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from covey.advisor.page import STYLE, figure, number, table
-from covey.advisor.pictures import COLOURS, INK, image
+from covey.advisor.page import counted, number, page, table
+from covey.advisor.pictures import figure
+from covey.advisor.theme import INK, SERIES
 
 MOST_ROWS = 200
 Rounds = Sequence[Mapping[str, Any]]
 LINES = (
-    ("measured", "measured", "o-"),
-    ("installed", "predicted for what was in use", "--"),
-    ("planned", "predicted for the new plan", ":"),
-    ("floor", "a Steiner tree for each event", "-."),
+    ("measured", "measured", "-", SERIES[0]),
+    ("installed", "predicted for what was in use", "--", SERIES[4]),
+    ("planned", "predicted for the new plan", ":", SERIES[3]),
+    ("floor", "a Steiner tree for each event", "-.", INK),
 )
-CHANGES = {"install": COLOURS[2], "take back": COLOURS[1]}
+CHANGES: Mapping[str, tuple[str, Any, str]] = {  # colour, line and name of what changes the plan
+    "install": (SERIES[2], "-", "plan installed"),
+    "take back": (SERIES[1], (0, (6, 2)), "plan taken back"),
+}
 
 
 def rounds_page(rounds: Rounds) -> str:
     """Return the page; `rounds` are lines of rounds.jsonl."""
-    done = sum(one["action"] == "install" for one in rounds)
-    back = sum(one["action"] == "take back" for one in rounds)
-    lead = f"{len(rounds):,} rounds: {done:,} plans were installed, {back:,} of them were taken back."
     parts = [
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width">',
-        f"<title>A network that plans itself</title><style>{STYLE}</style></head><body><main>",
-        "<h1>A network that plans itself</h1>",
-        f'<section class="lead"><p>{lead}</p></section>',
+        f'<section class="lead"><p>{lead(rounds)}</p></section>',
         f"<section><h2>Links that an event crosses</h2>{_picture(rounds)}</section>",
         f"<section><h2>Rounds, the last first</h2>{_table(rounds)}</section>",
-        "</main></body></html>\n",
     ]
-    return "\n".join(parts)
+    return page("A network that plans itself", parts)
+
+
+def lead(rounds: Rounds) -> str:
+    """Return what the coordinator has done, in a sentence."""
+    done, back = (sum(one["action"] == action for one in rounds) for action in ("install", "take back"))
+    installed = f"{counted(done, 'plan')} {'was' if done == 1 else 'were'} installed"
+    taken = f"{back:,} {'was' if back == 1 else 'were'} taken back"
+    return f"{counted(len(rounds), 'round')}: {installed}" + (f", and {taken}." if back else ".")
 
 
 def _picture(rounds: Rounds) -> str:
-    caption = "A green line is the installation of a plan, a red one that a plan was taken back."
-    drawn = image("Links that an event crosses, by rounds", (8.4, 3.6), lambda sheet: _draw(sheet, rounds))
-    return figure(drawn, caption)
+    if not any(one.get(key) is not None for one in rounds for key, *_ in LINES):
+        return '<p class="fine">Nothing has been measured yet.</p>'
+    return figure(
+        "Links that an event crosses, by rounds", (8.4, 4.0), lambda sheet: draw_rounds(sheet, rounds)
+    )
 
 
-def _draw(sheet: Any, rounds: Rounds) -> None:
+def draw_rounds(sheet: Any, rounds: Rounds) -> str:
+    """Draw what an event crossed in each round onto a sheet; return the caption."""
+    from matplotlib.ticker import MaxNLocator
+
     axes = sheet.subplots()
-    for place, (key, title, style) in enumerate(LINES):
+    for key, title, style, colour in LINES:
         spots = [(one["number"], one[key]) for one in rounds if one.get(key) is not None]
         if spots:
             xs, ys = zip(*spots, strict=True)
-            axes.plot(
-                xs, ys, style, markersize=3.5, color=INK if key == "floor" else COLOURS[place], label=title
-            )
+            # A line of one point would not be seen.
+            dots = "o" if key == "measured" or len(spots) == 1 else ""
+            axes.plot(xs, ys, linestyle=style, marker=dots, markersize=3.5, color=colour, label=title)
+    marked = set()
     for one in rounds:
         if one["action"] in CHANGES:
-            axes.axvline(one["number"], color=CHANGES[one["action"]], linewidth=1.2, alpha=0.7)
+            shade, dashes, title = CHANGES[one["action"]]
+            new = one["action"] not in marked
+            axes.axvline(
+                one["number"], color=shade, linestyle=dashes, linewidth=1.4, label=title if new else None
+            )
+            marked.add(one["action"])
     axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("round")
-    axes.set_ylabel("links an event")
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=7.5)
+    axes.set_ylabel("links that an event crosses")
+    sheet.legend(loc="outside upper center", ncols=3)
+    upright = " Upright lines mark the rounds that changed the plan." if marked else ""
+    return f"The average number of links that an event crosses, measured and predicted.{upright}"
 
 
 def _table(rounds: Rounds) -> str:
@@ -76,8 +93,8 @@ def _table(rounds: Rounds) -> str:
         "left out",
         "subscriptions",
         "links an event",
-        "predicted",
-        "measured",
+        "saving, predicted",
+        "saving, measured",
         "why",
     )
     rows = []

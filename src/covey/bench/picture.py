@@ -2,7 +2,7 @@
 
 A work has one colour; ours is a line with dots, others are broken. Each panel has its own legend below it, an entry a
 line, in room that is reserved for it, so that panels have one size whatever their legends say. matplotlib is loaded
-when a picture is drawn, and draws without a screen. The same run gives the same bytes.
+when a picture is drawn, and draws without a screen. An SVG follows light and dark. The same run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final
 
+from covey.advisor import pictures
+from covey.advisor.theme import SERIES, themed
 from covey.bench.comparison import Comparison
 from covey.bench.growth import LEAST_SIZES
 from covey.errors import ConfigError
@@ -27,20 +29,11 @@ LINE_INCHES: Final = 0.165  # of a legend
 CHARACTERS: Final = 74  # of a line of a legend
 APART: Final = 0.09  # the least distance of two marks on an axis, as a share of its length
 LOOKS: Final = {"--": "dashed", ":": "dotted", "-.": "dash-dotted"}
-STYLE: Final[Any] = {  # its keys are a long list of literals in the hints of matplotlib
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "font.sans-serif": ["DejaVu Sans"],  # every text of an SVG names all of them
-    "font.size": 9,
-    "grid.alpha": 0.3,
+STYLE: Final[Any] = {
+    **pictures.STYLE,
     "legend.fontsize": 8,
-    "legend.frameon": False,
     "lines.linewidth": 1.5,
     "lines.markersize": 4,
-    "svg.fonttype": "none",  # texts stay texts
-    "svg.hashsalt": "covey",
-    "text.parse_math": False,
 }
 
 Panel = dict[str, list[Comparison]]  # by work
@@ -79,14 +72,12 @@ def drawn(comparisons: Sequence[Comparison], suffix: str) -> bytes:
     with mpl.rc_context(STYLE):
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
         sheet_of(comparisons).savefig(content, format=kind, dpi=110, metadata=metadata)
-    return content.getvalue()
+    raw = content.getvalue()
+    return themed(raw.decode()).encode() if kind == "svg" else raw
 
 
 def sheet_of(comparisons: Sequence[Comparison]) -> Any:
     """Return the picture as a figure of matplotlib; ConfigError if nothing was done at enough sizes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Sheet
-
     shown = panels(comparisons)
     if not shown:
         raise ConfigError(f"nothing to draw: no work was done at {LEAST_SIZES} sizes")
@@ -95,8 +86,7 @@ def sheet_of(comparisons: Sequence[Comparison]) -> Any:
     lines = [max(sum(map(len, entries(works).values())) for _, works in row) for row in rows]
     width = COLUMNS * (LEFT + PANEL_INCHES[0] + RIGHT)
     height = sum(ABOVE + PANEL_INCHES[1] + BELOW + LINE_INCHES * count for count in lines)
-    sheet = Sheet(figsize=(width, height))
-    FigureCanvasAgg(sheet)
+    sheet = pictures.sheet_of((width, height), constrained=False)
     top = height
     for row, count in zip(rows, lines, strict=True):
         for column, (title, works) in enumerate(row):
@@ -155,7 +145,7 @@ def _draw(axes: Any, title: str, works: Panel) -> None:
 
     labels = entries(works)
     for number, (work, rows) in enumerate(works.items()):
-        colour = f"C{number % 10}"
+        colour = SERIES[number % len(SERIES)]
         baselines: dict[str, list[Comparison]] = {}
         for row in sorted(rows, key=lambda row: row.size):
             if row.theirs:

@@ -62,7 +62,8 @@ def print_outcome(
     wide.print(alternatives_table(summary))
     if advice is not None:
         wide.print(advice_table(advice))
-        typer.echo(advice.sentence)
+        typer.echo(advice.headline)
+        typer.echo(advice.figures)
         for note in advice.notes:
             typer.echo(f"  {note}")
     for name, reasons in outcome.quarantined.items():

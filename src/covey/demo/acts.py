@@ -142,7 +142,7 @@ class Acts:
         found.plan, found.explain, found.plan_s = made.plan, made.explain, made.seconds
         found.predicted_cost = _predicted(made.plan, made.plan.method)
         found.predicted_single = _predicted(made.plan, "single")
-        self._teller.note(f"{made.explain.splitlines()[0]} Made in {made.seconds:.1f} s.")
+        self._teller.note(made.explain.splitlines()[0])
 
     async def _rehearsed(self) -> None:
         """Return when the planner is ready; say what it does until then."""

@@ -11,7 +11,7 @@ from html import escape
 from typing import Final
 
 WIDTH, HEIGHT = 460, 230
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 30, 34
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 36, 34
 TICKS: Final = 4
 
 Points = Sequence[tuple[float, float]]
@@ -61,7 +61,7 @@ def curves(
         anchor = "end" if seconds > last_s / 2 else "start"
         shift = -4 if anchor == "end" else 4
         parts.append(
-            f'<text class="tick" x="{x + shift}" y="{TOP + 8}" text-anchor="{anchor}">{escape(words)}</text>'
+            f'<text class="tick" x="{x + shift}" y="{TOP - 4}" text-anchor="{anchor}">{escape(words)}</text>'
         )
     for place, (name, points) in enumerate(lines.items()):
         way = [f"{x_of(x)},{y_of(y)}" for x, y in (_stepped(points) if steps else points)]

@@ -12,6 +12,7 @@ from covey.demo.scene import CITIES, LINKS
 WIDTH, HEIGHT = 460, 200
 SMALL_WIDTH, SMALL_HEIGHT = 150, 74
 WIDEST: Final = 11.0
+COLOURS: Final = 4  # of trees
 # Links that would run through other cities bend away from them.
 AROUND: Final[Mapping[Pair, float]] = {("seattle", "tokyo"): -46.0, ("losangeles", "sydney"): 40.0}
 
@@ -37,7 +38,7 @@ def tree(title: str, links: Collection[Pair], root: str, place: int) -> str:
     scale = SMALL_WIDTH / WIDTH
     parts = [f'<text class="small" x="4" y="10">{escape(title)}</text><g transform="translate(0 8)">']
     for pair in LINKS:
-        kind = f"tree colour{place % 4}" if pair in links else "link idle"
+        kind = f"tree colour{place % COLOURS}" if pair in links else "link idle"
         parts.append(f'<path class="{kind}" d="{_way(pair, scale)}"/>')
     for city in CITIES:
         x, y = _place(city, scale)

@@ -1,43 +1,39 @@
 """The pictures of the findings: for the report, and all of them in one file for documents.
 
-Colours are CSS variables, LIGHT or DARK, which whoever shows the pictures sets.
+Colours are the CSS variables of `covey.advisor.theme`, which a page, or the file, sets.
 """
 
 from __future__ import annotations
 
+import re
+
+from covey.advisor.theme import css
 from covey.demo import curves, drawing
 from covey.demo.findings import Findings, Pair, Phase
 
-LIGHT = (
-    "--ink: #1e293b; --soft: #64748b; --line: #e2e8f0; --paper: #ffffff; --idle: #cbd5e1; --link: #2563eb;"
-    " --c0: #dc2626; --c1: #059669; --c2: #7c3aed; --c3: #d97706"
-)
-DARK = (
-    "--ink: #e2e8f0; --soft: #94a3b8; --line: #334155; --paper: #0f172a; --idle: #475569; --link: #60a5fa;"
-    " --c0: #f87171; --c1: #34d399; --c2: #a78bfa; --c3: #fbbf24"
-)
 PICTURE = """
-text { font: 11px system-ui, sans-serif; fill: var(--ink) }
-.title { font-size: 12.5px; font-weight: 600 }
-.tick, .small { font-size: 9.5px; fill: var(--soft) }
+text { font: 12px system-ui, sans-serif; fill: var(--ink) }
+.title { font-size: 13px; font-weight: 600 }
+.tick, .small { font-size: 10.5px; fill: var(--soft) }
 .grid { stroke: var(--line); stroke-width: 1 }
 .mark { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 3 3 }
 .line { fill: none; stroke-width: 2 }
 .name { font-weight: 600 }
-.link { fill: none; stroke: var(--link); stroke-linecap: round; opacity: .85 }
+.link { fill: none; stroke: var(--series-0); stroke-linecap: round; opacity: .85 }
 .idle { stroke: var(--idle); stroke-width: .8; stroke-dasharray: 3 3; opacity: 1 }
 .tree { fill: none; stroke-width: 1.6 }
 .broker { fill: var(--ink); stroke: var(--paper); stroke-width: 1 }
-.city { font-size: 10px; paint-order: stroke; stroke: var(--paper); stroke-width: 3px }
+.city { font-size: 11px; paint-order: stroke; stroke: var(--paper); stroke-width: 3px }
 """ + "".join(
-    f"polyline.colour{n}, path.colour{n} {{ stroke: var(--c{n}) }} text.colour{n} {{ fill: var(--c{n}) }}\n"
-    for n in range(4)
+    f"polyline.colour{n}, path.colour{n} {{ stroke: var(--series-{n + 1}) }}\n"
+    f"text.colour{n} {{ fill: var(--series-{n + 1}) }}\n"
+    for n in range(drawing.COLOURS)
 )
 
 
 def picture(found: Findings) -> str:
     """Return one SVG file with the network before and after and both curves."""
-    dark = f"@media (prefers-color-scheme: dark) {{ svg {{ {DARK} }} }}"
+    used = set(re.findall(r"var\(--([\w-]+)\)", PICTURE))
     wide, high = drawing.WIDTH + curves.WIDTH + 20, drawing.HEIGHT + curves.HEIGHT + 20
     groups = (
         (0, 0, before_plan(found)),
@@ -48,7 +44,7 @@ def picture(found: Findings) -> str:
     inside = "".join(f'<g transform="translate({x} {y})">{group}</g>' for x, y, group in groups)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}">'
-        f"<style>svg {{ {LIGHT} }}\n{dark}{PICTURE}</style>"
+        f"<style>{css('svg', used)}{PICTURE}</style>"
         f'<rect width="{wide}" height="{high}" style="fill: var(--paper)"/>{inside}</svg>\n'
     )
 

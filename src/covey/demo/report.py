@@ -5,18 +5,14 @@ from __future__ import annotations
 from html import escape
 
 from covey import __version__
-from covey.advisor.page import STYLE, figure, number, table
+from covey.advisor.page import figure, number, page, table
 from covey.demo import drawing
 from covey.demo.findings import Findings
-from covey.demo.pictures import DARK, LIGHT, PICTURE, after_plan, before_plan, bursts, over_time, phases, svg
+from covey.demo.pictures import PICTURE, after_plan, before_plan, bursts, over_time, phases, svg
 
-DARK_WORDS = "--blue: #60a5fa; --green: #34d399; --red: #f87171"
-PAGE = """
-body { background: var(--paper) }
-section, .card { background: var(--paper) }
-figure svg { max-width: 100%; height: auto }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem }
-pre { background: none; border: 1px solid var(--line) }
+PAIR = """
+.pair { display: flex; flex-wrap: wrap; justify-content: center; gap: 1rem; width: max-content; max-width: 100%;
+  min-width: 460px; margin: 0 auto }
 """
 MOST_TREES = 12
 
@@ -24,21 +20,15 @@ MOST_TREES = 12
 def report(found: Findings) -> str:
     """Return the page."""
     title = f"Covey: {found.brokers} brokers, {found.subscriptions:,} subscriptions, planned while they work"
-    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {DARK}; {DARK_WORDS} }} }}"
-    style = f"{STYLE}:root {{ color-scheme: light dark; {LIGHT} }}\n{dark}{PAGE}{PICTURE}"
     parts = [
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width">',
-        f"<title>{escape(title)}</title><style>{style}</style></head><body><main><h1>{escape(title)}</h1>",
         f'<p class="fine">Covey {escape(__version__)}, seed {found.seed}, {found.total_s:.0f} s in all.</p>',
         verdict(found),
         network_section(found),
         burst_section(found),
         content_section(found),
         making_section(found),
-        "</main></body></html>\n",
     ]
-    return "\n".join(parts)
+    return page(title, parts, PAIR + PICTURE)
 
 
 # -- sections ------------------------------------------------------------------------------------------------

@@ -239,7 +239,7 @@ class _Planning:
             self.quarantined,
             made.predictions,
             self.seconds,
-            explained(made),
+            explained(made, sum(self.seconds.values())),
             tuple(self.damaged),
             master_of(self.spark),
         )

@@ -105,12 +105,23 @@ def methods() -> tuple[str, ...]:
     )
 
 
-def explained(plan: Plan) -> str:
-    """Return why this plan, in a few lines."""
+def first_line(plan: Plan, seconds: float | None = None) -> str:
+    """Return what was planned, in a sentence; `seconds` is how long that took, if it is known."""
+    trees, brokers = len(plan.trees), len(plan.brokers)
+    known = plan.basis.get("interests")
+    filters = known if isinstance(known, int) else len(plan.groups)
+    took = "" if seconds is None else f" in {seconds:,.1f} s"
+    return (
+        f"Planned {trees:,} dissemination tree{'s' * (trees != 1)} for {filters:,} filter{'s' * (filters != 1)}"
+        f" on {brokers:,} broker{'s' * (brokers != 1)}{took} (method: {plan.method})."
+    )
+
+
+def explained(plan: Plan, seconds: float | None = None) -> str:
+    """Return what was planned, and why this plan, in a few lines."""
     basis, numbers = plan.basis, plan.predictions
-    size = f"{len(plan.trees)} trees for {basis.get('interests', len(plan.groups))} interests"
     lines = [
-        f"{plan.method}: {size} at {len(plan.brokers)} brokers.",
+        first_line(plan, seconds),
         f"Why: {basis.get('reason', 'asked for')}.",
     ]
     part = "cost_fresh" if basis.get("fresh") else "cost_held_out" if basis.get("held_out") else "cost"
@@ -118,8 +129,8 @@ def explained(plan: Plan) -> str:
     if mine is not None and one and floor:
         words = {"cost_fresh": "fresh events", "cost_held_out": "events held out", "cost": "all events"}[part]
         lines.append(
-            f"On {words} it costs {mine:.10g}: {1 - mine / one:.1%} less than one tree ({one:.10g}), and"
-            f" {mine / floor - 1:.1%} more than a Steiner tree for each event ({floor:.10g})."
+            f"On {words} it costs {mine:.10g}: {abs(1 - mine / one):.1%} {'less' if mine <= one else 'more'} than one"
+            f" tree ({one:.10g}), and {mine / floor - 1:.1%} more than a Steiner tree for each event ({floor:.10g})."
         )
         if part == "cost_fresh" and basis.get("asked") == BEST:
             lines.append(
