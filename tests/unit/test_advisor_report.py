@@ -230,8 +230,11 @@ def test_brokers_of_a_tree_are_drawn_apart_and_links_do_not_cross() -> None:
     assert math.hypot(*outside["stray"]) > 1
 
 
-def crosses(a: Any, b: Any, c: Any, d: Any) -> bool:
-    def turn(p: Any, q: Any, r: Any) -> float:
+Point = tuple[float, float]
+
+
+def crosses(a: Point, b: Point, c: Point, d: Point) -> bool:
+    def turn(p: Point, q: Point, r: Point) -> float:
         return (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0])
 
     return turn(a, b, c) * turn(a, b, d) < -1e-12 and turn(c, d, a) * turn(c, d, b) < -1e-12

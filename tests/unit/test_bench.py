@@ -24,6 +24,7 @@ from covey.bench.comparison import Comparison
 from covey.bench.network_peers import Peer
 from covey.bench.timing import exponent
 from covey.matching.counting import CountingIndex
+from covey.matching.keywords import KeywordIndex
 from covey.matching.scan import ScanIndex
 from covey.workloads.attributes import WORKLOADS, Workload
 
@@ -133,8 +134,8 @@ def test_keywords_are_compared_with_a_scan() -> None:
 
 
 def test_a_wrong_index_of_keywords_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = keywords.KeywordIndex.match
-    monkeypatch.setattr(keywords.KeywordIndex, "match", lambda index, one: right(index, one)[:-1])
+    right = KeywordIndex.match
+    monkeypatch.setattr(KeywordIndex, "match", lambda index, one: right(index, one)[:-1])
     found = keywords.compare(silent, sizes=(2_000,))
     assert [one.equal for one in found] == [False, True]
 

@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from covey import cli
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig
@@ -38,15 +39,16 @@ def test_the_examples_are_configurations() -> None:
     assert topology_of(topology, "topology.toml").brokers == ("paris", "lyon", "nice")
 
 
-def test_check_config_says_what_a_file_is(tmp_path: Path, capsys: object) -> None:
+def test_check_config_says_what_a_file_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number, example in enumerate(EXAMPLES):
         file = tmp_path / f"{number}.toml"
         file.write_text(example)
         assert cli.run(["check-config", str(file)]) == 0
         assert cli.run(["check-config", str(file), "--json"]) == 0
+    file = tmp_path / "wrong.toml"
     file.write_text("name = 'a'\nport = 'x'\n")
     assert cli.run(["check-config", str(file)]) == 2
-    out, err = capsys.readouterr()  # type: ignore[attr-defined]
+    out, err = capsys.readouterr()
     assert "0.toml: broker paris on 127.0.0.1:7400, 2 links, strategy covering" in out
     assert "1.toml: an overlay of 3 brokers and 3 links" in out
     assert err == f"covey: {file}: port: expected an integer from 0 to 65,535, not 'x'\n"
@@ -58,12 +60,14 @@ def test_the_examples_run(tmp_path: Path) -> None:
     broker.write_text(EXAMPLES[0])
     topology.write_text(EXAMPLES[1])
     with start("up", str(topology)) as process:
+        assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(4)]
         assert [line.split()[0] for line in lines] == ["paris", "lyon", "nice", "ready"]
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
         assert (out, err, process.returncode) == ("ending\n", "", 0)
     with start("broker", "--config", str(broker), "--port", "0", "--set", "lease_s=0.2") as process:
+        assert process.stdout is not None
         assert process.stdout.readline().startswith("broker paris listens on covey://127.0.0.1:")
         assert process.stdout.readline() == "broker paris: ready\n"
         process.send_signal(signal.SIGTERM)

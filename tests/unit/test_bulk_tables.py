@@ -123,7 +123,8 @@ def _maximal(filters: Sequence[Filter], random: Random, in_pieces: bool = False)
 
 
 def test_maximal_filters_by_their_wire_forms() -> None:
-    _maximal([parse(text) for text in WIRES], Random(0))
+    random = Random(0)
+    _maximal([parse(text) for text in WIRES], random)
     for seed in range(40):
         random = Random(seed)
         drawn = material(random)

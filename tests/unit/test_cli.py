@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -29,12 +31,15 @@ class Answer:
         self.err = err
 
     @property
-    def json(self) -> object:
+    def json(self) -> Any:
         return json.loads(self.out)
 
 
+Ask = Callable[..., Answer]
+
+
 @pytest.fixture
-def ask(capsys: pytest.CaptureFixture[str]) -> object:
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
     def run(*arguments: str) -> Answer:
         code = cli.run(arguments)
         captured = capsys.readouterr()
@@ -69,7 +74,7 @@ def test_help_and_version() -> None:
         assert "Usage" in result.output
 
 
-def test_check_says_what_a_filter_is(ask) -> None:
+def test_check_says_what_a_filter_is(ask: Ask) -> None:
     answer = ask("filter", "check", "symbol = 'IBM' and price between 10 and 20", "--json")
     asked = covey.parse("symbol = 'IBM' and price between 10 and 20")
     assert answer.code == 0
@@ -99,7 +104,9 @@ def test_check_says_what_a_filter_is(ask) -> None:
         ("keywords", "'new york'", ['["new york", "taxi"]', "new york"], [True, False]),
     ],
 )
-def test_match_judges_each_event(ask, language, text, events, verdicts) -> None:
+def test_match_judges_each_event(
+    ask: Ask, language: str, text: str, events: list[str], verdicts: list[bool]
+) -> None:
     answer = ask("filter", "match", text, *events, "--language", language, "--json")
     assert [result["matches"] for result in answer.json["results"]] == verdicts
     assert answer.code == (0 if all(verdicts) else 1)
@@ -109,7 +116,9 @@ def test_match_judges_each_event(ask, language, text, events, verdicts) -> None:
     assert [line.startswith("matches") for line in lines] == verdicts
 
 
-def test_match_reads_files_and_standard_input(ask, tmp_path: Path, monkeypatch) -> None:
+def test_match_reads_files_and_standard_input(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "event.json"
     file.write_text('{"a": 1}', encoding="utf-8")
     give(monkeypatch, b'{"a": 2}')
@@ -128,7 +137,7 @@ def test_match_reads_files_and_standard_input(ask, tmp_path: Path, monkeypatch) 
         ("a > 1", "a < 0", 1, "disjoint"),
     ],
 )
-def test_covers_says_how_filters_relate(ask, first, second, code, words) -> None:
+def test_covers_says_how_filters_relate(ask: Ask, first: str, second: str, code: int, words: str) -> None:
     answer = ask("filter", "covers", first, second)
     assert answer.code == code
     assert words in answer.out.splitlines()[-1]
@@ -167,20 +176,20 @@ def test_covers_says_how_filters_relate(ask, first, second, code, words) -> None
         (["bench", "match", "--size", "many"], ["--size"]),
     ],
 )
-def test_a_mistake_is_one_line(ask, arguments: list[str], parts: list[str]) -> None:
+def test_a_mistake_is_one_line(ask: Ask, arguments: list[str], parts: list[str]) -> None:
     assert_one_line(ask(*arguments), *parts)
 
 
 @pytest.mark.parametrize("data", [b"\xff", b" " * (MAX_INPUT_BYTES + 1), b""])
-def test_bad_standard_input_is_one_line(ask, monkeypatch, data: bytes) -> None:
+def test_bad_standard_input_is_one_line(ask: Ask, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     give(monkeypatch, data)
     assert_one_line(ask("filter", "match", "a = 1", "-"))
 
 
-def test_bench_prints_what_it_measured(ask, monkeypatch) -> None:
+def test_bench_prints_what_it_measured(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
 
-    def run(sizes: tuple[int, ...], progress) -> list[dict[str, object]]:
+    def run(sizes: tuple[int, ...], progress: Callable[[str], None]) -> list[dict[str, object]]:
         asked.append(sizes)
         progress("measuring")
         return [
@@ -199,7 +208,7 @@ def test_bench_prints_what_it_measured(ask, monkeypatch) -> None:
     assert asked == [(10, 2000), (2000,), bench.DEFAULT_SIZES["xpath"]]
 
 
-def test_bench_fails_when_answers_differ(ask, monkeypatch) -> None:
+def test_bench_fails_when_answers_differ(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"size": 10, "equal": True}, {"size": 20, "equal": False}]
     monkeypatch.setattr(bench, "import_module", lambda name: types.SimpleNamespace(run=lambda **_: rows))
     answer = ask("bench", "match")
@@ -207,7 +216,7 @@ def test_bench_fails_when_answers_differ(ask, monkeypatch) -> None:
     assert "different answers" in answer.err
 
 
-def test_an_interrupt_ends_quietly(ask, monkeypatch) -> None:
+def test_an_interrupt_ends_quietly(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -217,9 +226,9 @@ def test_an_interrupt_ends_quietly(ask, monkeypatch) -> None:
     assert "Traceback" not in answer.err
 
 
-def program(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+def program(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*PROGRAM, *arguments], capture_output=True, text=True, timeout=60, check=False, **settings
+        [*PROGRAM, *arguments], capture_output=True, text=True, timeout=60, check=False, env=env
     )
 
 

@@ -20,8 +20,6 @@ from covey.datasets.deliveries import LINK_MS
 from covey.datasets.generate import Request, generate
 from covey.pipeline.schemas import INPUTS
 
-SMALL = {"brokers": 12, "subscriptions": 60, "events": 30}
-
 
 @pytest.fixture
 def ask(capsys: pytest.CaptureFixture[str]) -> Any:
@@ -34,7 +32,8 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 def rows(directory: Path, table: str) -> list[dict[str, Any]]:
-    return datasets.dataset(directory / table, format="parquet").to_table().to_pylist()
+    found: list[dict[str, Any]] = datasets.dataset(directory / table, format="parquet").to_table().to_pylist()
+    return found
 
 
 def content(row: dict[str, Any]) -> Any:
@@ -43,8 +42,15 @@ def content(row: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_every_workload_writes_tables_that_agree_with_each_other(workload: str, tmp_path: Path) -> None:
-    topology = {"degree": 3.0}
-    request = Request(workload, tmp_path, "random-graph", topology_settings=topology, **SMALL)
+    request = Request(
+        workload,
+        tmp_path,
+        "random-graph",
+        brokers=12,
+        subscriptions=60,
+        events=30,
+        topology_settings={"degree": 3.0},
+    )
     written = generate(request)
     for table in INPUTS:
         schema = datasets.dataset(tmp_path / table.name, format="parquet").schema
@@ -135,8 +141,8 @@ def test_the_same_seed_gives_the_same_bytes_and_more_events_change_nothing_else(
     for table in INPUTS:
         assert content_of("a", table.name) == content_of("b", table.name)
     assert content_of("a", "events") != content_of("c", "events")
-    for table in ("topology", "subscriptions", "advertisements"):
-        assert content_of("a", table) == content_of("d", table)
+    for name in ("topology", "subscriptions", "advertisements"):
+        assert content_of("a", name) == content_of("d", name)
     assert rows(tmp_path / "d", "events")[:40] == rows(tmp_path / "a", "events")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from covey.lab import papers, runner
 from covey.pipeline.session import NoJavaError
 
 HERE = ("--master", "here")
+Ask = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
+def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
     monkeypatch.setattr(papers, "MODULES", {"T": "tests.toy_paper"})
     monkeypatch.chdir(tmp_path)
 
@@ -43,7 +45,7 @@ def troubled(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_list(ask) -> None:
+def test_list(ask: Ask) -> None:
     code, out, err = ask("list")
     assert (code, err) == (0, "")
     assert "T  A toy & its <figures>" in out
@@ -53,7 +55,7 @@ def test_list(ask) -> None:
     assert [figure["number"] for figure in paper["figures"]] == ["1", "Table I"]
 
 
-def test_run_computes_once_and_draws(ask, tmp_path: Path) -> None:
+def test_run_computes_once_and_draws(ask: Ask, tmp_path: Path) -> None:
     code, out, err = ask("run", "T", *HERE)
     assert code == 0
     assert "lab: 7 of 7 cells" in err
@@ -64,7 +66,7 @@ def test_run_computes_once_and_draws(ask, tmp_path: Path) -> None:
     assert ask("run", "all", *HERE)[::2] == (0, "")
 
 
-def test_run_of_one_figure(ask, tmp_path: Path) -> None:
+def test_run_of_one_figure(ask: Ask, tmp_path: Path) -> None:
     code, out, _ = ask(
         "run", "t", "--figure", "Table I", "--results", "kept", "--out", "drawn", *HERE, "--json"
     )
@@ -75,7 +77,7 @@ def test_run_of_one_figure(ask, tmp_path: Path) -> None:
     assert not list((tmp_path / "kept").glob("t-squares-*"))
 
 
-def test_run_at_paper_scale(ask, tmp_path: Path) -> None:
+def test_run_at_paper_scale(ask: Ask, tmp_path: Path) -> None:
     code, _, err = ask("run", "T", "--figure", "1", "--scale", "paper", "--format", "svg", *HERE)
     assert code == 0
     assert "5 of 5 cells" in err
@@ -85,7 +87,7 @@ def test_run_at_paper_scale(ask, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("troubled")
-def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(ask, tmp_path: Path) -> None:
+def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(ask: Ask, tmp_path: Path) -> None:
     code, out, err = ask("run", "T", *HERE)
     assert code == 1
     assert "covey: t-troubles failed with how=raise: ValueError: no such thing (toy_paper.py, line" in err
@@ -98,7 +100,7 @@ def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(ask, tmp_path: Path)
     assert "how=raise" in (tmp_path / "lab-report.html").read_text()
 
 
-def test_scoreboard_computes_what_is_missing(ask) -> None:
+def test_scoreboard_computes_what_is_missing(ask: Ask) -> None:
     code, out, err = ask("scoreboard", "--json", *HERE)
     assert code == 0
     assert "7 of 7 cells" in err
@@ -112,7 +114,7 @@ def test_scoreboard_computes_what_is_missing(ask) -> None:
     assert "Squares <never> shrink" in out
 
 
-def test_a_damaged_file_is_one_line_and_computed_again(ask, tmp_path: Path) -> None:
+def test_a_damaged_file_is_one_line_and_computed_again(ask: Ask, tmp_path: Path) -> None:
     ask("run", "T", *HERE)
     next((tmp_path / "lab-results").glob("t-squares-*")).write_bytes(b"PAR1")
     code, _, err = ask("scoreboard", "--json", *HERE)
@@ -122,7 +124,7 @@ def test_a_damaged_file_is_one_line_and_computed_again(ask, tmp_path: Path) -> N
     assert ask("scoreboard", "--json", *HERE)[2] == ""
 
 
-def test_a_master_that_does_not_answer(ask) -> None:
+def test_a_master_that_does_not_answer(ask: Ask) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         code, out, err = ask("run", "T", "--master", f"spark://127.0.0.1:{taken.getsockname()[1]}")
@@ -130,7 +132,7 @@ def test_a_master_that_does_not_answer(ask) -> None:
     assert "covey: no Spark master answers at spark://127.0.0.1" in err
 
 
-def test_report(ask, tmp_path: Path) -> None:
+def test_report(ask: Ask, tmp_path: Path) -> None:
     assert ask("report", "--out", "page.html", *HERE)[:2] == (0, "page.html\n")
     assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
 
@@ -149,7 +151,7 @@ def test_report(ask, tmp_path: Path) -> None:
         (("report", "--out", "no/such/page.html"), "expected a file in a directory that is there"),
     ],
 )
-def test_mistakes_are_one_line(ask, arguments: tuple[str, ...], part: str) -> None:
+def test_mistakes_are_one_line(ask: Ask, arguments: tuple[str, ...], part: str) -> None:
     code, out, err = ask(*arguments)
     assert (code, out) == (2, "")
     assert part in err
@@ -157,7 +159,7 @@ def test_mistakes_are_one_line(ask, arguments: tuple[str, ...], part: str) -> No
     assert err.count("\n") == 1
 
 
-def test_without_java_the_lab_offers_what_it_has(ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_the_lab_offers_what_it_has(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise NoJavaError
 
@@ -168,7 +170,7 @@ def test_without_java_the_lab_offers_what_it_has(ask, monkeypatch: pytest.Monkey
     assert "pip install 'covey[java]'; or --master here, without Spark)" in err.splitlines()[-1]
 
 
-def test_a_directory_of_data_must_be_there(ask, tmp_path: Path) -> None:
+def test_a_directory_of_data_must_be_there(ask: Ask, tmp_path: Path) -> None:
     for command in (["run", "T"], ["scoreboard"], ["report"], ["document"]):
         code, _, err = ask(*command, "--data-files", str(tmp_path / "nowhere"), *HERE)
         assert code != 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from covey import cli
 from covey.routing.strategy import names
 
+Ask = Callable[..., tuple[int, str, str]]
+
 
 @pytest.fixture
-def ask(capsys: pytest.CaptureFixture[str]) -> object:
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
     def run(*arguments: str) -> tuple[int, str, str]:
         code = cli.run(["sim", *arguments])
         captured = capsys.readouterr()
@@ -21,7 +24,7 @@ def ask(capsys: pytest.CaptureFixture[str]) -> object:
     return run
 
 
-def test_a_run_is_told_in_words(ask) -> None:
+def test_a_run_is_told_in_words(ask: Ask) -> None:
     code, out, err = ask("tour")
     assert (code, err) == (0, "")
     for part in (
@@ -41,7 +44,7 @@ def test_a_run_is_told_in_words(ask) -> None:
     assert "toggle" in out
 
 
-def test_json_repeats_apart_from_the_machine(ask) -> None:
+def test_json_repeats_apart_from_the_machine(ask: Ask) -> None:
     one, other = (json.loads(ask("tour", "--json", "--seed", "9")[1]) for _ in range(2))
     assert one["run"] == other["run"]
     assert one["run"]["seed"] == 9
@@ -52,7 +55,7 @@ def test_json_repeats_apart_from_the_machine(ask) -> None:
     }
 
 
-def test_strategies_are_compared_side_by_side(ask, tmp_path: Path) -> None:
+def test_strategies_are_compared_side_by_side(ask: Ask, tmp_path: Path) -> None:
     picture = tmp_path / "picture.png"
     code, out, _ = ask("tour", "--compare", "active,simple, lazy,active", "--plot", str(picture))
     assert code == 0
@@ -68,7 +71,7 @@ def test_strategies_are_compared_side_by_side(ask, tmp_path: Path) -> None:
     assert [result["run"]["strategy"] for result in results] == ["covering", "simple"]
 
 
-def test_everything_there_is_is_listed(ask) -> None:
+def test_everything_there_is_is_listed(ask: Ask) -> None:
     code, out, _ = ask("--list")
     assert code == 0
     for part in ("Scenarios", "tour", "burst-80000", "incremental", "core-edge", "covering-burst"):
@@ -97,7 +100,7 @@ def test_everything_there_is_is_listed(ask) -> None:
         (["tour", "--seed", "-1"], ["--seed"]),
     ],
 )
-def test_a_mistake_is_one_line(ask, arguments: list[str], parts: list[str]) -> None:
+def test_a_mistake_is_one_line(ask: Ask, arguments: list[str], parts: list[str]) -> None:
     code, out, err = ask(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith("covey: ")

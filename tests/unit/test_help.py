@@ -135,7 +135,8 @@ def options() -> Iterator[tuple[str, Any]]:
 
 
 def long_name(option: Any) -> str:
-    return next(name for name in option.opts if name.startswith("--"))
+    names: list[str] = option.opts
+    return next(name for name in names if name.startswith("--"))
 
 
 def page(words: tuple[str, ...], width: int) -> str:

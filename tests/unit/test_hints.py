@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -92,10 +93,11 @@ def logged() -> Iterator[Found]:
     """Return the hints of lines in logs, which are given as `hint=…`."""
     for file in SOURCES:
         if not file.is_relative_to(ROOT / "src/covey/core") and file.name != "index.py":
-            for one in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                for word in one.keywords if isinstance(one, ast.Call) else ():
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            for call in (one for one in ast.walk(tree) if isinstance(one, ast.Call)):
+                for word in call.keywords:
                     if word.arg == "hint" and isinstance(word.value, ast.Constant):
-                        yield Found(f"(hint: {word.value.value})", file, one.lineno, False)
+                        yield Found(f"(hint: {word.value.value!s})", file, call.lineno, False)
 
 
 STRINGS = list(strings())
@@ -188,7 +190,7 @@ def lateness() -> None:
         def build(late_s: int, every_s: float = every_s) -> object:
             return settings(("http://x:1",), Path(), windows=windows(lateness_s=late_s), every_s=every_s)
 
-        option, value = hint_of(lambda build=build: build(1)).split()
+        option, value = hint_of(partial(build, 1)).split()
         assert option in option_names(("coordinator",))
         build(int(value))
 
@@ -282,7 +284,7 @@ DO_NOT_TRAVEL: list[tuple[object, str, list[object]]] = [
 def values_that_do_not_travel() -> None:
     content = module("core.content")
     for value, hint, right in DO_NOT_TRAVEL:
-        assert hint_of(lambda value=value: check_content({"a": value})) == hint
+        assert hint_of(partial(check_content, {"a": value})) == hint
         for method in re.findall(r"its (\w+)\(\)", hint):
             assert hasattr(value, method)
         for one in right:
@@ -320,7 +322,7 @@ def strategy_settings() -> None:
     covey.strategies()
     for name in strategies.names():
         known = strategies.registered(name)
-        hinted = hint_of(lambda known=known: known.check(["no such setting"]))
+        hinted = hint_of(partial(known.check, ["no such setting"]))
         known.check([] if hinted == "it has none" else hinted.removeprefix("one of ").split(", "))
 
 
@@ -527,9 +529,9 @@ TRIED: dict[str, Try] = (
         ),
         "publish its bytes, or leave the declaration out": follow(
             lambda: check_content(f"{DECLARED}{ACCENTED}"),
-            lambda: (
-                check_content(f"{DECLARED}{ACCENTED}".encode("iso-8859-1")),
-                check_content(ACCENTED),
+            both(
+                lambda: check_content(f"{DECLARED}{ACCENTED}".encode("iso-8859-1")),
+                lambda: check_content(ACCENTED),
             ),
         ),
         "encode a text": follow(lambda: published_payload("text"), lambda: published_payload(b"text")),

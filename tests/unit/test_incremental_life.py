@@ -31,7 +31,10 @@ def leave(*names: str) -> Callable[[Chain], None]:
 
 
 def come(broker: str, low: int, high: int) -> Callable[[Chain], None]:
-    return lambda c: c.net.subscribe(broker, between(low, high)) and None
+    def act(c: Chain) -> None:
+        c.net.subscribe(broker, between(low, high))
+
+    return act
 
 
 def come_and_go(broker: str, low: int, high: int) -> Callable[[Chain], None]:

@@ -100,7 +100,7 @@ def test_default_tiers_are_those_of_the_formula() -> None:
 
 
 def test_tiers_may_be_lists_in_any_order() -> None:
-    settings = Settings(tiers=[[10, 0.9], [100, 1]])
+    settings = Settings(tiers=[[10, 0.9], [100, 1]])  # type: ignore[arg-type]  # on purpose: as in a file
     assert settings.tiers == (Tier(100, 1), Tier(10, 0.9))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 
 from covey.matching.keyset import Keys, KeyTable
 
 
 def test_keys_are_a_set() -> None:
-    keys = Keys(np.array([3, 1, 2]))
+    keys: Set[int] = Keys(np.array([3, 1, 2]))
     assert keys == {1, 2, 3}
     assert {1, 2, 3} == keys
     assert keys != {1, 2}

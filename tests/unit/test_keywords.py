@@ -235,6 +235,6 @@ def test_a_merge_of_other_families_is_refused() -> None:
 def test_a_filter_does_not_change() -> None:
     keywords = parse_keywords("a or b")
     with pytest.raises(AttributeError):
-        keywords.conjunctions = ()  # type: ignore[misc]
+        keywords.conjunctions = ()
     assert repr(keywords) == "<keywords filter: a or b>"
     assert keywords != "a or b"

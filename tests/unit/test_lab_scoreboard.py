@@ -14,6 +14,7 @@ from covey.lab import papers
 from covey.lab.claim import Claim, Verdict
 from covey.lab.experiment import Experiment, Scale
 from covey.lab.figure import Paper
+from covey.lab.outcome import Outcome
 from covey.lab.runner import HERE, Step, run, tasks
 from covey.lab.scoreboard import Kept, needed, scoreboard
 from covey.lab.store import Store
@@ -45,7 +46,7 @@ def test_the_papers_scale_is_used_where_it_is_whole(tmp_path: Path) -> None:
     assert (row.scale, row.measured) == ("paper", "up to 16")
 
 
-def replace_n(store: Store, n: int):
+def replace_n(store: Store, n: int) -> Outcome:
     kept = store.load(SQUARES, {"n": 2, "seed": 7})
     assert kept is not None
     return replace(kept, cell={"n": n, "seed": 7})

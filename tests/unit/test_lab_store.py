@@ -48,7 +48,7 @@ def test_every_scalar_survives_with_its_type(tmp_path: Path) -> None:
 def test_not_a_number_and_numpys_scalars(tmp_path: Path) -> None:
     store = Store(tmp_path)
     experiment = odd(
-        [{"nan": math.nan, "count": np.int64(3), "flag": np.bool_(True), "mean": np.float32(0.5)}]
+        [{"nan": math.nan, "count": np.int64(3), "flag": np.bool_(True), "mean": np.float32(0.5)}]  # type: ignore[dict-item]  # on purpose
     )
     fill(store, experiment)
     (row,) = store.results([experiment], "small").rows("odd")

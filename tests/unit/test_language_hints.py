@@ -15,6 +15,7 @@ from tests.unit.test_hints import template
 
 import covey
 from covey.core.attributes.normalise import MAX_TERMS, to_filter
+from covey.core.attributes.parser import parse_attributes
 from covey.core.attributes.sql import to_spark_sql
 from covey.core.attributes.syntax import Like, Or
 from covey.core.keywords.filter import KeywordFilter
@@ -158,12 +159,12 @@ CALLS: list[tuple[Callable[[], object], Callable[[], object]]] = [
     (lambda: covey.conjunction([("a", "=", 10**30)]), lambda: covey.conjunction([("a", "=", 1e30)])),
     (lambda: to_filter(Or(LIKES)), lambda: to_filter(Or(LIKES[:2]))),
     (
-        lambda: to_spark_sql(covey.parse("a = 1 OR a = 'x'")),
-        lambda: to_spark_sql(covey.parse("a = 1 OR a = 'x'"), schema={"a": "number"}),
+        lambda: to_spark_sql(parse_attributes("a = 1 OR a = 'x'")),
+        lambda: to_spark_sql(parse_attributes("a = 1 OR a = 'x'"), schema={"a": "number"}),
     ),
     (
-        lambda: to_spark_sql(covey.parse('"a." = 1')),
-        lambda: to_spark_sql(covey.parse('"a." = 1'), flat=True),
+        lambda: to_spark_sql(parse_attributes('"a." = 1')),
+        lambda: to_spark_sql(parse_attributes('"a." = 1'), flat=True),
     ),
     (
         lambda: KeywordFilter.any_of([["w" * 200 + str(i)] for i in range(60)]),
@@ -200,6 +201,7 @@ def test_every_hint_is_provoked() -> None:
     ]:
         with pytest.raises(FilterError) as caught:
             call()
+        assert caught.value.hint is not None
         said.add(caught.value.hint)
     written = dict(hints())
     unprovoked = {
@@ -233,10 +235,10 @@ def places(one: ast.AST) -> Iterator[ast.expr]:
         called = one.func.attr if isinstance(one.func, ast.Attribute) else getattr(one.func, "id", "")
         if called in ("take", "string", "unexpected") and one.args:
             yield one.args[-1]
-    elif (
-        isinstance(one, ast.Assign) and any(TABLES.search(getattr(to, "id", "")) for to in one.targets)
-    ) or (isinstance(one, ast.AnnAssign) and TABLES.search(getattr(one.target, "id", "")) and one.value):
-        yield one.value
+    elif isinstance(one, ast.Assign | ast.AnnAssign):
+        targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+        if one.value is not None and any(TABLES.search(getattr(to, "id", "")) for to in targets):
+            yield one.value
     elif isinstance(one, ast.FunctionDef) and re.match("_diagnose|_attribute_first", one.name):
         for inner in ast.walk(one):
             if isinstance(inner, ast.Return) and inner.value is not None:

@@ -11,6 +11,7 @@ from covey.core.filter import Filter
 from covey.core.keywords.filter import KeywordFilter
 from covey.errors import ProtocolError
 from covey.routing.messages import LinkUp, Message, Subscribe, Unsubscribe
+from covey.routing.outputs import Output, Send
 from covey.routing.router import Router
 from covey.sim import Network
 from covey.strategies.coverset import FEW
@@ -282,17 +283,26 @@ def test_a_link_that_comes_back_brings_only_what_has_changed() -> None:
     assert net.router_counters()["synchronised_facts"] < 20
 
 
+def sent(outputs: list[Output]) -> list[Message]:
+    """Return the messages of outputs that are all sendings."""
+    messages = []
+    for output in outputs:
+        assert isinstance(output, Send)
+        messages.append(output.message)
+    return messages
+
+
 def test_a_neighbour_may_not_bind_a_label_anew() -> None:
     router = Router("a", "merging", advertisements=False)
     other = Router("b", "merging", advertisements=False)
     # The two greet each other; what one puts out is given to the other until both are at rest.
-    pending = [(router, "b", m.message) for m in other.handle(LinkUp(), "a")]  # type: ignore[union-attr]
-    pending += [(other, "a", m.message) for m in router.handle(LinkUp(), "b")]  # type: ignore[union-attr]
+    pending = [(router, "b", message) for message in sent(other.handle(LinkUp(), "a"))]
+    pending += [(other, "a", message) for message in sent(router.handle(LinkUp(), "b"))]
     while pending:
         receiver, source, message = pending.pop(0)
         back = other if receiver is router else router
         name = "b" if receiver is other else "a"
-        pending += [(back, name, out.message) for out in receiver.handle(message, source)]
+        pending += [(back, name, answer) for answer in sent(receiver.handle(message, source))]
     one, two = filters("x = 1", "x = 2")
     router.handle(Subscribe("label", one), "b")
     with pytest.raises(ProtocolError, match="another filter"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -145,17 +146,48 @@ def test_a_subscription_has_one_identity_wherever_it_moves() -> None:
     assert [len(table) for table in net.tables.values()] == [0, 1, 1, 0]
 
 
-FAULTS = {
-    "a link": lambda net: (net.link_down("b", "c"), net.settle(), net.link_up("b", "c")),
-    "a link, briefly": lambda net: (net.link_down("b", "c"), net.link_up("b", "c")),
-    "a broker": lambda net: (net.crash("b"), net.settle(), net.restart("b")),
-    "a broker, briefly": lambda net: (net.crash("c"), net.restart("c")),
-    "a spike of delays": lambda net: (
-        net.slow_down("a", "b", 50.0),
-        net.run(net.now_s + 1),
-        net.slow_down("a", "b", 1),
-    ),
-    "a partition": lambda net: [net.link_up(*link) for link in (net.partition(["a", "b"]), net.settle())[0]],
+def cut_link(net: Network) -> None:
+    net.link_down("b", "c")
+    net.settle()
+    net.link_up("b", "c")
+
+
+def cut_link_briefly(net: Network) -> None:
+    net.link_down("b", "c")
+    net.link_up("b", "c")
+
+
+def stop_broker(net: Network) -> None:
+    net.crash("b")
+    net.settle()
+    net.restart("b")
+
+
+def stop_broker_briefly(net: Network) -> None:
+    net.crash("c")
+    net.restart("c")
+
+
+def slow_down_for_a_while(net: Network) -> None:
+    net.slow_down("a", "b", 50.0)
+    net.run(net.now_s + 1)
+    net.slow_down("a", "b", 1)
+
+
+def part(net: Network) -> None:
+    cut = net.partition(["a", "b"])
+    net.settle()
+    for link in cut:
+        net.link_up(*link)
+
+
+FAULTS: dict[str, Callable[[Network], None]] = {
+    "a link": cut_link,
+    "a link, briefly": cut_link_briefly,
+    "a broker": stop_broker,
+    "a broker, briefly": stop_broker_briefly,
+    "a spike of delays": slow_down_for_a_while,
+    "a partition": part,
 }
 
 

@@ -66,6 +66,7 @@ def test_part_of_a_batch_comes_back() -> None:
 def test_other_languages_stay_as_they_are() -> None:
     given_ = pa.record_batch({"event": ["a", "b"], "encoded": pa.array([b"<x/>", b""], pa.binary())})
     names, contents, columns = decode(encode("xpath", given_))
+    assert contents is not None
     assert (names.to_pylist(), contents.to_pylist(), columns) == (["a", "b"], [b"<x/>", b""], None)
 
 

@@ -9,8 +9,8 @@ import pytest
 from covey.pipeline.values import FIRST_US, LAST_US, reader
 
 
-def micros(*parts: int) -> int:
-    return int(datetime(*parts[:6], tzinfo=UTC).timestamp()) * 1_000_000 + sum(parts[6:])
+def micros(year: int, month: int, day: int, hour: int, minute: int, second: int, rest: int = 0) -> int:
+    return int(datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()) * 1_000_000 + rest
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,8 @@ def test_hulls_waste_what_lies_between() -> None:
     plan = plan_of(problem, induced(problem.tree, [(0, 1)]))
     assert plan.waste == 3.0 * 2
     assert plan_of(problem, induced(problem.tree, [])).waste == 0.0
-    boxes = Sample.of_boxes([[0, 0], [2, 2]], [[1, 1], [3, 3]], [[0.5, 0.5], [1.5, 1.5], [2.5, 0.5], [9, 9]])
+    points = [[0.5, 0.5], [1.5, 1.5], [2.5, 0.5], [9.0, 9.0]]
+    boxes = Sample.of_boxes([[0, 0], [2, 2]], [[1, 1], [3, 3]], points)
     flat = Problem(Propagation([-1], [0, 0]), boxes)
     assert waste_of(flat, induced(flat.tree, [(0, 1)])) == 2.0
     unknown = Problem(flat.tree, Sample.of_matches([[1, 0], [0, 1]]))
@@ -122,7 +123,7 @@ def test_rates_multiply_the_cost() -> None:
 def test_held_out_events_judge_a_plan() -> None:
     rng = np.random.default_rng(5)
     low = rng.random((12, 2)) * 0.7
-    tree = Propagation([-1, 0, 0], rng.integers(0, 3, 12))
+    tree = Propagation([-1, 0, 0], rng.integers(0, 3, 12).tolist())
     seen, unseen = (Sample.of_boxes(low, low + 0.3, rng.random((40, 2))) for _ in range(2))
     problem = Problem(tree, seen, held_out=unseen)
     plan = aggregate(problem, 0.5, method="best")

@@ -22,7 +22,9 @@ def problem_of(count: int, kinds: int, seed: int, events: int = 12) -> Problem:
     rng = np.random.default_rng((seed, count))
     rows = rng.random((kinds, events)) < 0.4
     matches = rows[rng.integers(0, kinds, count)]
-    return Problem(Propagation(PARENTS, rng.integers(0, 6, count)), Sample(matches, rng.random(events)))
+    return Problem(
+        Propagation(PARENTS, rng.integers(0, 6, count).tolist()), Sample(matches, rng.random(events))
+    )
 
 
 def free_gain(problem: Problem) -> int:

@@ -54,7 +54,7 @@ def test_the_file_gives_back_the_plan() -> None:
     assert json.loads(data)["plan"]["trees"][1] == {"root": "d", "links": [1, 2, 3]}
     # Written by another hand, in another order: the same plan.
     assert Plan.decode(json.dumps(json.loads(data), indent=2).encode()) == RING
-    shuffled = replace(RING, groups=dict(reversed(RING.groups.items())), home={"c": 1, "a": 1})
+    shuffled = replace(RING, groups=dict(reversed([*RING.groups.items()])), home={"c": 1, "a": 1})
     assert shuffled.encode() == data
 
 
@@ -230,7 +230,9 @@ def witnesses(brokers: list[str], trees: int) -> st.SearchStrategy[Witness]:
     broker = st.sampled_from(brokers)
     wanted = st.dictionaries(st.integers(0, trees - 1), st.lists(broker, max_size=3).map(tuple), max_size=3)
     contents = st.sampled_from([("attributes", '{"é": 1}'), ("keywords", '["a"]'), ("xpath", "<a/>")])
-    return st.builds(lambda one, content, who: Witness(one, *content, who), broker, contents, wanted)
+    return st.builds(
+        lambda one, content, who: Witness(one, content[0], content[1], who), broker, contents, wanted
+    )
 
 
 @given(plans())

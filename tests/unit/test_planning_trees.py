@@ -152,13 +152,13 @@ def test_documents_for_nobody_or_for_the_publisher_alone_cost_nothing() -> None:
 def test_distances_and_links_are_as_wide_as_they_must_be() -> None:
     path = Graph(300, [(node, node + 1) for node in range(299)])
     paths = AllPaths(path)
-    assert (paths.distance.dtype, paths.via.dtype) == (np.uint16, np.int16)
+    assert (paths.distance.dtype, paths.via.dtype) == (np.dtype(np.uint16), np.dtype(np.int16))
     assert paths.distance[0, 299] == paths.distance.max() == 299
     assert AllPaths(subgraph(path, range(255))[0]).distance.dtype == np.uint8
     assert AllPaths(subgraph(path, range(256))[0]).distance.dtype == np.uint16
     complete = Graph(260, list(combinations(range(260), 2)))
     paths = AllPaths(complete)
-    assert (paths.distance.dtype, paths.via.dtype) == (np.uint8, np.int32)
+    assert (paths.distance.dtype, paths.via.dtype) == (np.dtype(np.uint8), np.dtype(np.int32))
     assert paths.path(258, 259) == [len(complete.ends) - 1]
     assert AllPaths(Graph(2, [(0, 1)], [0.5])).distance.dtype == np.float32
     with pytest.raises(PlanError, match="memory"):

@@ -31,7 +31,6 @@ DIALECT = "subscriptions, without advertisements"
 
 
 def router_with_client_and_neighbour(**settings: object) -> Router:
-    assert Network
     router = Router("b", "covering", advertisements=False)
     router.handle(LinkUp(client=True), "client")
     router.handle(LinkUp(), "n")

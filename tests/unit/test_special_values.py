@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from tests import special_values
 
 import covey
+from covey.core.attributes.parser import parse_attributes
 from covey.core.families import decode
 from covey.core.packing import pack
+from covey.matching.attributes.channels import Batch
 from covey.matching.attributes.columns import columns_of
-from covey.matching.attributes.index import AttributeIndex, Batch
+from covey.matching.attributes.index import AttributeIndex
 from covey.matching.attributes.unpacking import Unpacker
 from covey.matching.counting import CountingIndex
 from covey.matching.index import Index
@@ -88,7 +90,9 @@ def test_every_way_into_the_index_answers_as_filters_do(way: Any) -> None:
 def test_no_zero_has_a_sign_in_the_index(way: Any) -> None:
     """So that whatever looks at the bits of a value, today or some day, takes equal ones for equal."""
     index = AttributeIndex()
-    index.add_batch(range(4), [covey.parse(text) for text in ("a = 0", "a > 0", "b in (0, 9)", "b >= 0")])
+    index.add_batch(
+        range(4), [parse_attributes(text) for text in ("a = 0", "a > 0", "b in (0, 9)", "b >= 0")]
+    )
     _, _, values = way(index, [{"a": -0.0, "b": 5}, {"a": 3, "b": -0.0}, {"a": 0, "b": 0.0}])
     assert (values == 0).any()
     assert not np.signbit(values[values == 0]).any()
@@ -114,8 +118,8 @@ def test_the_counting_index_answers_alike() -> None:
 def test_a_zero_with_a_sign_does_not_cost_its_neighbours_their_matches() -> None:
     """Equal values of a block are judged once: whichever comes first must not decide with its sign."""
     index = AttributeIndex()
-    index.add_batch(range(3), [covey.parse(text) for text in ("a = 0", "a in (0, 3)", "a <> 3")])
-    events = [{"a": -0.0}, {"a": 0.0}, {"a": 0}]
+    index.add_batch(range(3), [parse_attributes(text) for text in ("a = 0", "a in (0, 3)", "a <> 3")])
+    events: list[dict[str, Any]] = [{"a": -0.0}, {"a": 0.0}, {"a": 0}]
     for way in WAYS:
         _, ends = index.match_encoded(way(index, events))
         assert ends.tolist() == [3, 6, 9], way.__name__

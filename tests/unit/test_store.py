@@ -310,7 +310,7 @@ def test_events_are_refused_while_the_journal_still_has_room(
 ) -> None:
     """What makes room must be written on a disk that is nearly full."""
     disk = Disk(1 << 30)
-    monkeypatch.setattr(store_writing.os, "statvfs", lambda path: disk)
+    monkeypatch.setattr(os, "statvfs", lambda path: disk)
 
     async def main() -> None:
         store = Store(tmp_path / "store.db", "A")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.core.xpath.filter import Document
+from covey.core.xpath.document import Document
 from covey.errors import EventError
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from covey.core.xpath.filter import Document, parse_xpath
+from covey.core.xpath.document import Document
+from covey.core.xpath.filter import parse_xpath
 from covey.matching.xpath.index import XPathIndex
 from covey.workloads.dtd import newspaper
 from covey.workloads.xpath import XPathWorkload
@@ -28,16 +29,17 @@ def test_answers_of_an_empty_index() -> None:
 def test_content_of_other_kinds_matches_nothing() -> None:
     index = XPathIndex()
     index.add(0, parse_xpath("//*"))
-    for content in ({"a": 1}, {"word"}, None):
-        assert len(index.match(content)) == 0
-    for content in ("<a/>", b"<a/>", Document.parse("<a/>")):
-        assert index.match(content).tolist() == [0]
+    for other in ({"a": 1}, {"word"}, None):
+        assert len(index.match(other)) == 0
+    for document in ("<a/>", b"<a/>", Document.parse("<a/>")):
+        assert index.match(document).tolist() == [0]
 
 
 def test_what_is_removed_is_forgotten() -> None:
     workload = XPathWorkload(newspaper(), np.random.default_rng(5))
     filters = workload.filters(3000)
     index = XPathIndex()
+    filled = 0
     for _ in range(3):
         for handle, filter in enumerate(filters):
             index.add(handle, filter)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from covey.core.event import Event
-from covey.core.xpath.filter import Document, XPathFilter, decode_xpath, parse_xpath
+from covey.core.xpath.document import Document
+from covey.core.xpath.filter import XPathFilter, decode_xpath, parse_xpath
 from covey.errors import EventError, FilterError
 
 NEWS = "<news><item lang='en'><title/><body><p><b/></p></body></item><x:item/></news>"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from covey.bench.xpath import run
-from covey.core.xpath.filter import Document
+from covey.core.xpath.document import Document
 from covey.errors import ConfigError
 from covey.workloads.dtd import newspaper, parse_dtd, read_dtd
 from covey.workloads.xpath import PatternOptions, XPathWorkload
