@@ -1,0 +1,1 @@
+"""What `make check` runs beside other programs."""
