@@ -62,7 +62,8 @@ def parses(line: str) -> None:
     """Let the program read a complete line, without running it; typer's error if it cannot."""
     given = shlex.split(line)
     assert given[0] == "covey"
-    words, rest = (), given[1:]
+    words: tuple[str, ...] = ()
+    rest = given[1:]
     while rest and (*words, rest[0]) in COMMANDS:
         words, rest = (*words, rest[0]), rest[1:]
     COMMANDS[words].make_context(" ".join(("covey", *words)), list(rest))

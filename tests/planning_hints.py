@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -156,7 +157,7 @@ def own_options() -> None:
     commands = [words for words in COMMANDS if "--conf" in option_names(words)]
     assert commands
     for key in configuration.OWN_OPTIONS:
-        hinted = hint_of(lambda key=key: configuration.check_conf({key: "x"}))
+        hinted = hint_of(partial(configuration.check_conf, {key: "x"}))
         assert all(hinted in option_names(words) for words in commands)
 
 

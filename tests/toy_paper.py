@@ -14,12 +14,18 @@ from covey.lab.experiment import Cell, Experiment, Results, Row, Scale
 from covey.lab.figure import Figure, Grid, Paper
 
 
+def whole(cell: Cell) -> int:
+    n = cell["n"]
+    assert isinstance(n, int)
+    return n
+
+
 def squares(scale: Scale) -> list[Cell]:
     return [{"n": n, "seed": 7} for n in range(3 if scale == "small" else 5)]
 
 
 def square(cell: Cell) -> list[Row]:
-    n = int(cell["n"])
+    n = whole(cell)
     return [{"square": n * n, "pid": os.getpid(), "label": f"<{n}>"}]
 
 
@@ -28,7 +34,7 @@ def fractions(scale: Scale) -> list[Cell]:
 
 
 def fraction(cell: Cell) -> list[Row]:
-    return [{"value": int(cell["n"]) / (2 if cell["kind"] == "half" else 3)}]
+    return [{"value": whole(cell) / (2 if cell["kind"] == "half" else 3)}]
 
 
 def troubles(scale: Scale) -> list[Cell]:
@@ -64,6 +70,8 @@ def squares_grow(results: Results) -> Verdict:
 def thirds_are_larger(results: Results) -> Verdict:
     half = results.rows("t-fractions", kind="half", n=1)[0]["value"]
     third = results.rows("t-fractions", kind="third", n=1)[0]["value"]
+    assert isinstance(half, float)
+    assert isinstance(third, float)
     return Verdict(f"{third:.2f} < {half:.2f}", third > half, "a third is less than a half")
 
 

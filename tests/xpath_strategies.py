@@ -5,17 +5,18 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from covey.core.xpath.canonical import make_node
-from covey.core.xpath.filter import Document, XPathFilter
-from covey.core.xpath.pattern import WILDCARD, Node
+from covey.core.xpath.document import Document
+from covey.core.xpath.filter import XPathFilter
+from covey.core.xpath.pattern import WILDCARD, Node, Test
 
 LABELS = ("a", "b", "c")
-TESTS = ((), (), (), (("x",),), (("x", "1"),), (("x", "2"),), (("y",),))
+TESTS: tuple[tuple[Test, ...], ...] = ((), (), (), (("x",),), (("x", "1"),), (("x", "2"),), (("y",),))
 
 
 def _node(
-    labels: tuple[str, ...], edges: tuple[int, ...], tests: tuple, depth: int
+    labels: tuple[str, ...], edges: tuple[int, ...], tests: tuple[tuple[Test, ...], ...], depth: int
 ) -> st.SearchStrategy[Node]:
-    children = st.just([])
+    children: st.SearchStrategy[list[Node]] = st.just([])
     if depth > 1:
         below = _node(labels, edges, tests, depth - 1)
         children = st.lists(below, max_size=2) | st.lists(below, min_size=1, max_size=1)

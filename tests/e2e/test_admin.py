@@ -277,7 +277,7 @@ def test_a_token_protects_the_pages() -> None:
                         if allowed:
                             await pages.text("/metrics")
                         continue
-                    arguments = [{"content": {}}] if ask == "post" else []
+                    arguments: list[dict[str, Any]] = [{"content": {}}] if ask == "post" else []
                     status, _ = await getattr(pages, ask)(endpoint.path, *arguments)
                     open_to_all = endpoint.path in ("/healthz", "/readyz")
                     good = 400 if (ask, endpoint.path) == ("post", "/planz") else 200  # it is no plan
@@ -285,6 +285,7 @@ def test_a_token_protects_the_pages() -> None:
             assert (await Pages(session, a).get("/metrics"))[0] == 401
             async with session.get(admin_url(a) + "/varz") as answer:
                 assert answer.headers["WWW-Authenticate"] == 'Bearer realm="covey admin"'
+            assert a.admin is not None
             reader, writer = await asyncio.open_connection("127.0.0.1", a.admin.port)
             writer.write(b"GET /varz HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
             assert (await reader.readline()).split()[1] == b"401"
@@ -352,6 +353,7 @@ def test_settings_that_cannot_be(settings: dict[str, Any]) -> None:
 def test_an_address_that_is_taken() -> None:
     async def work() -> None:
         async with Broker(BrokerConfig("a", port=0, admin=ADMIN)) as a:
+            assert a.admin is not None
             again = Broker(BrokerConfig("b", port=0, admin=AdminConfig(port=a.admin.port)))
             with pytest.raises(ConfigError, match="admin pages cannot be at"):
                 await again.start()

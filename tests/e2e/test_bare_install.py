@@ -110,8 +110,8 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Bare:
     _pip(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", root, PROJECT)
     _run(sys.executable, "-m", "venv", "--without-pip", root / "env", cwd=root)
     wheel = next(root.glob("covey-*.whl"))
-    constraints = ["--constraint", PROJECT / "constraints.txt"]
-    _pip(*pip, "--python", root / "env" / "bin" / "python", "install", *constraints, wheel)
+    python, constraints = root / "env" / "bin" / "python", PROJECT / "constraints.txt"
+    _pip(*pip, "--python", python, "install", "--constraint", constraints, wheel)
     return Bare(root / "env")
 
 

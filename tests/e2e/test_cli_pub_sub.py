@@ -231,6 +231,8 @@ def test_ctrl_c_ends_a_publisher_that_waits_for_its_input(address: str) -> None:
     process.send_signal(signal.SIGINT)
     timer = threading.Timer(30, process.kill)
     timer.start()
+    assert process.stdout is not None
+    assert process.stderr is not None
     assert (process.wait(), process.stdout.read(), process.stderr.read()) == (130, "", "")
     timer.cancel()
     process.communicate()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -17,14 +18,14 @@ from covey.broker.http.config import AdminConfig
 def test_what_is_confirmed_reaches_a_worker_that_was_away(tmp_path: Path) -> None:
     async def main() -> None:
         port = free_port()
-        kept = {"port": port, "data_dir": str(tmp_path)}
-        async with broker(**kept), covey.connect(url(port), name="worker") as worker:
+        kept = partial(broker, port, data_dir=str(tmp_path))
+        async with kept(), covey.connect(url(port), name="worker") as worker:
             events = await worker.subscribe("job >= 0", durable="jobs")
             await events.unsubscribe()  # it is left, not ended
             async with covey.connect(url(port)) as client:
                 await client.publish({"job": 0}, b"first", confirm=True)
                 assert await client.publish_many([{"job": n} for n in range(1, 5)], confirm=True) == 4
-        async with broker(**kept), covey.connect(url(port), name="worker") as worker:
+        async with kept(), covey.connect(url(port), name="worker") as worker:
             events = await worker.subscribe("job >= 0", durable="jobs")
             got = [await events.next(20) for _ in range(5)]
             assert [event["job"] for event in got] == [0, 1, 2, 3, 4]
@@ -32,7 +33,7 @@ def test_what_is_confirmed_reaches_a_worker_that_was_away(tmp_path: Path) -> Non
             await got[2].ack(all_before=True)
             await got[4].ack()
             await worker.flush()
-        async with broker(**kept), covey.connect(url(port), name="worker") as worker:
+        async with kept(), covey.connect(url(port), name="worker") as worker:
             events = await worker.subscribe("job >= 0", durable="jobs")
             assert (await events.next(20))["job"] == 3
             with pytest.raises(covey.TimedOutError):
@@ -48,8 +49,8 @@ def test_what_is_confirmed_reaches_a_worker_that_was_away(tmp_path: Path) -> Non
 def test_publishers_and_workers_outlive_their_broker(tmp_path: Path) -> None:
     async def main() -> None:
         port = free_port()
-        kept = {"port": port, "data_dir": str(tmp_path)}
-        first = broker(**kept)
+        kept = partial(broker, port, data_dir=str(tmp_path))
+        first = kept()
         await first.start()
         async with covey.connect(url(port), name="worker") as worker, covey.connect(url(port)) as client:
             events = await worker.subscribe("n >= 0", durable="jobs")
@@ -61,7 +62,7 @@ def test_publishers_and_workers_outlive_their_broker(tmp_path: Path) -> None:
                 await event.ack()
             await first.stop()
             await eventually(lambda: not client.is_connected and not worker.is_connected)
-            async with broker(**kept):
+            async with kept():
                 assert await client.publish_many([{"n": n} for n in range(50, 60)], confirm=True) == 10
                 while len(done) < 60:
                     event = await events.next(20)
@@ -90,9 +91,8 @@ def test_posted_events_are_confirmed_when_they_are_on_disk(tmp_path: Path) -> No
 
     async def main() -> None:
         for folder, status in ((str(tmp_path), 200), ("", 403)):
-            settings = {"data_dir": folder} if folder else {}
             async with (
-                broker(admin=AdminConfig(port=0, events=True), **settings) as a,
+                broker(admin=AdminConfig(port=0, events=True), data_dir=folder) as a,
                 aiohttp.ClientSession() as session,
             ):
                 assert a.admin is not None

@@ -202,18 +202,15 @@ def test_requests_that_a_break_cut_short_are_asked_again() -> None:
     async def main() -> None:
         async with Scripted() as flaky, covey.connect(flaky.url) as client:
             flaky.answer = lambda request: None
-            tasks = [
-                asyncio.create_task(client.flush()),
-                asyncio.create_task(client.advertise("x > 1")),
-                asyncio.ensure_future(client.subscribe("x > 2")._begin()),
-            ]
+            flushing = asyncio.create_task(client.flush())
+            advertising = asyncio.create_task(client.advertise("x > 1"))
+            subscribing = asyncio.ensure_future(client.subscribe("x > 2")._begin())
             await eventually(lambda: len(flaky.requests) == 3)
             flaky.answer = lambda request: ""
             flaky.cut()
-            await asyncio.gather(*tasks)
+            _, _, events = await asyncio.gather(flushing, advertising, subscribing)
             assert len(flaky.hellos) == 2
             assert len(flaky.of(SubscribeRequest)) == len(flaky.of(AdvertiseRequest)) == 2
-            events = tasks[2].result()
             flaky.deliver(events.sid, {"x": 3})
             assert (await events.next(5))["x"] == 3
             # A change that was cut short: the old filter is restored, then changed.

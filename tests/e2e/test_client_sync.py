@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,7 +18,7 @@ from covey.client.sync_subscription import SyncReceived
 from covey.errors import LinkError
 
 
-def until(is_true: object, limit_s: float = 30.0) -> None:
+def until(is_true: Callable[[], object], limit_s: float = 30.0) -> None:
     end_s = time.monotonic() + limit_s
     while not is_true():
         assert time.monotonic() < end_s

@@ -38,7 +38,7 @@ def kept(net: Live) -> dict[tuple[str, str], list[str]]:
 
 def fill(broker: Broker, count: int) -> None:
     """Let a client's events, which nobody wants, wait in the inbox, each by itself."""
-    connection, client = next(pair for pair in broker.peers.items() if isinstance(pair[1], Client))
+    connection, client = next((at, one) for at, one in broker.peers.items() if isinstance(one, Client))
     family, content = encode_content({"y": 1})
     for number in range(count):
         one = encode_event(content, b"", family=family, publisher=client.number, number=number)

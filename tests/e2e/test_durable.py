@@ -268,7 +268,7 @@ def test_a_full_store_refuses_publishers_and_takes_them_again_when_there_is_room
         async with stored(tmp_path, [], max_store_bytes=1 << 20) as net, reader_at(net, "a") as client:
             async with client.subscribe("n > 0", durable="mine"):
                 pass
-            confirmed = []
+            confirmed: list[int] = []
             while len(confirmed) < 100:
                 try:
                     await client.publish({"n": len(confirmed) + 1}, bytes(50_000), confirm=True)

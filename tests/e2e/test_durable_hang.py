@@ -30,8 +30,8 @@ class Line:
         self.configs: dict[str, BrokerConfig] = {}
         links = list(pairwise(names))
         for name in names:
-            settings = {"data_dir": str(folder / name), "lease_s": LEASE_S}
-            self.configs[name] = configs(links, self.ports, **settings)[name]
+            own = configs(links, self.ports, data_dir=str(folder / name), lease_s=LEASE_S)
+            self.configs[name] = own[name]
         self.processes = {name: self.start(name) for name in names}
         for process in self.processes.values():
             process.wait("ready")

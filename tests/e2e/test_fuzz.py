@@ -126,7 +126,8 @@ async def attack(port: int, who: str, draw: random.Random) -> None:
         number = 0
         if hello is not None:
             writer.write(frame(Kind.HELLO, encode(hello)))
-            splitter, frames = Splitter(1 << 20), []
+            splitter = Splitter(1 << 20)
+            frames: list[bytes] = []
             while not frames:
                 data = await reader.read(1 << 16)
                 if not data:

@@ -13,7 +13,8 @@ from tests.e2e.helpers.running import eventually, run
 
 import covey
 from covey.broker.config import Queue
-from covey.client.client import Client, Subscription
+from covey.client.client import Client
+from covey.client.subscription import Subscription
 from covey.errors import CoveyError
 
 COUNT = 2_500

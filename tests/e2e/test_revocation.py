@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -240,22 +241,24 @@ def test_listeners_and_posters_over_http() -> None:
         ):
             assert broker.admin is not None
             address = f"http://127.0.0.1:{broker.admin.port}/events"
-            posting = {"json": event, "headers": {"Content-Type": "application/cloudevents+json"}}
+            post = partial(
+                http.post, address, json=event, headers={"Content-Type": "application/cloudevents+json"}
+            )
             async with http.get(address, params={"filter": "price > 0"}) as listening:
-                async with http.post(address, **posting) as answer:
+                async with post() as answer:
                     assert answer.status == 202
                 await listening.content.readuntil(b"data: {")
                 cut(broker, tokens=[TILL | {"subscribe": "price > 10", "publish": "price > 10"}])
                 rest = await listening.content.read()
                 assert b"event: error" in rest
                 assert b"may not do all any longer" in rest
-            async with http.post(address, **posting) as answer:
+            async with post() as answer:
                 assert answer.status == 403
             cut(broker, tokens=[TILL])
-            async with http.post(address, **posting) as answer:
+            async with post() as answer:
                 assert answer.status == 202
             cut(broker)
-            async with http.post(address, **posting) as answer:
+            async with post() as answer:
                 assert answer.status == 401
 
     run(work())

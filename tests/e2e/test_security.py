@@ -8,7 +8,7 @@ import ssl
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 import trustme
@@ -252,8 +252,17 @@ GUARDED: dict[str, Any] = {
     ],
     "tokens": [{"name": "till", "hash": hash_token("paper clip"), "subscribe": "FALSE"}],
 }
-ANN = {"user": "ann", "password": "correct horse"}
-BOB = {"user": "bob", "password": "battery staple"}
+
+
+class Credentials(TypedDict):
+    """What a client says of itself, as arguments of `connect`."""
+
+    user: str
+    password: str
+
+
+ANN: Credentials = {"user": "ann", "password": "correct horse"}
+BOB: Credentials = {"user": "bob", "password": "battery staple"}
 
 
 def test_credentials(caplog: pytest.LogCaptureFixture) -> None:

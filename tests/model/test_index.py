@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Set
 from typing import Any
 
 import msgspec
@@ -133,7 +134,8 @@ class IndexAgainstScan(RuleBasedStateMachine):
 
     @rule(event=events())
     def match(self, event: Any) -> None:
-        assert self.index.match(event) == self.scan.match(event)
+        found: Set[Any] = self.index.match(event)
+        assert found == self.scan.match(event)
         assert self.index.links(event) == self.scan.links(event)
 
     @rule(events=st.lists(events(), max_size=6))
@@ -190,11 +192,14 @@ def siena_event(generator: random.Random, names: int, values: int) -> dict[str, 
 
 def ask_everything(index: Index, scan: ScanIndex, events: list[Any], asked: list[Filter]) -> None:
     for event in events:
-        assert index.match(event) == scan.match(event)
+        found: Set[Any] = index.match(event)
+        assert found == scan.match(event)
         assert index.links(event) == scan.links(event)
     for filter in asked:
-        assert index.covering(filter) == scan.covering(filter)
-        assert index.covered(filter) == scan.covered(filter)
+        covering: Set[Any] = index.covering(filter)
+        assert covering == scan.covering(filter)
+        covered: Set[Any] = index.covered(filter)
+        assert covered == scan.covered(filter)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +240,8 @@ def test_special_values_are_judged_as_the_scan_does() -> None:
         index.add(key, filter, link=key % 5)
         scan.add(key, filter, link=key % 5)
     for event in special_values.events():
-        assert index.match(event) == scan.match(event)
+        found: Set[Any] = index.match(event)
+        assert found == scan.match(event)
         assert index.links(event) == scan.links(event)
     for filter in special_values.filters():
         ask_of_filters(index, scan, filter)
@@ -291,7 +297,8 @@ def test_a_key_in_use_is_refused_and_nothing_is_added() -> None:
         index.add_batch(["b"], [])
     with pytest.raises(KeyError):
         index.remove_batch(["a", "b"])
-    assert index.match({"x": 1}) == {"a"}
+    found: Set[Any] = index.match({"x": 1})
+    assert found == {"a"}
 
 
 def test_links_beyond_the_mask_are_found_one_by_one() -> None:
@@ -315,7 +322,8 @@ def test_warming_up_leaves_nothing_to_compile() -> None:
     index = Index()
     index.add_batch(["x", "y"], [covey.parse("a = 1"), covey.parse("a = 1 or b like '%x%'")])
     assert set(index.match_batch([{"a": 1}])[0]) == {"x", "y"}
-    assert index.match({"b": "axa"}) == {"y"}
+    found: Set[Any] = index.match({"b": "axa"})
+    assert found == {"y"}
     assert {name: len(getattr(query, name).signatures) for name in kinds} == kinds
 
 

@@ -43,6 +43,9 @@ class QueueOutlet:
     def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
         return self.lanes.put_events(chunk, count)
 
+    def end(self, reason: str) -> None:
+        raise AssertionError(f"nobody ends a link here: {reason}")
+
     def take(self) -> list[bytes]:
         """Return the frames of the next chunk."""
         return [one for chunk in self.lanes.take(1) for one in self._splitter.feed(chunk)]

@@ -14,7 +14,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-import covey.strategies
+import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import LinkConfig
 from covey.broker.durable import Durable
 from covey.broker.epochs import Epochs
@@ -30,8 +30,6 @@ from covey.wire.events import KEPT, encode_content, encode_event, envelope_of, l
 from covey.wire.frames import Kind
 from covey.wire.lanes import Verdict
 from covey.wire.messages import AdvertiseRequest, SubscribeRequest, UnadvertiseRequest, encode
-
-assert covey.strategies  # registers them
 
 
 @dataclass
@@ -123,6 +121,9 @@ class Wire:
 
     def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
         return Verdict.TAKEN
+
+    def end(self, reason: str) -> None:
+        raise AssertionError(f"nobody ends a link here: {reason}")
 
 
 class Node:

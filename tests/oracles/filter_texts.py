@@ -59,7 +59,7 @@ names = st.sampled_from(NAMES)
 literals: st.SearchStrategy[Literal] = st.one_of(numbers, strings, st.booleans())
 
 
-def _like(name: str, parts: list[str], escape: str | None, negated: bool) -> Tree:
+def _like(name: str, parts: list[str], escape: str | None, negated: bool) -> Like:
     if escape is None:
         return Like(name, "".join(parts).replace("\\", "b"), None, negated)
     written = [part.replace("\\", escape) if len(part) == 2 else part for part in parts]
@@ -67,7 +67,7 @@ def _like(name: str, parts: list[str], escape: str | None, negated: bool) -> Tre
 
 
 pattern_parts = st.lists(st.sampled_from(["a", "b", "%", "_", "ab", "\\%", "\\_", "\\\\"]), max_size=5)
-leaves: st.SearchStrategy[Tree] = st.one_of(
+leaves: st.SearchStrategy[Truth | Leaf] = st.one_of(
     st.builds(
         Comparison, names, st.sampled_from(["=", "<>", "<", "<=", ">", ">="]), st.one_of(numbers, strings)
     ),
@@ -95,7 +95,7 @@ one_attribute_trees = st.recursive(
     max_leaves=6,
 )
 
-values = st.one_of(
+values: st.SearchStrategy[Any] = st.one_of(
     special_values.values(),
     numbers,
     strings,

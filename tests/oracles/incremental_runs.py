@@ -36,7 +36,7 @@ TIERS = (((1, 0.9),), ((2, 0.5),), ((4, 0.3), (1, 0.8)), ((3, 0.6),))
 
 
 @contextmanager
-def variant(make: Callable[..., Incremental], **options: Any) -> Iterator[None]:
+def variant(make: Callable[..., registry.Strategy], **options: Any) -> Iterator[None]:
     """Let "incremental" mean something else for a while: another class, or other settings for some brokers only."""
     honest = registry._REGISTERED["incremental"]
     registry._REGISTERED["incremental"] = honest._replace(make=partial(make, **options))

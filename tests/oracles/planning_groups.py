@@ -24,7 +24,7 @@ def alike(first: set[int], second: set[int], measure: str) -> float:
 def merges_of(sets: Sequence[set[int]], measure: str) -> list[tuple[int, int, float]]:
     """Every merge of the two most alike sets, smaller numbers first among equals, until none are alike."""
     left = dict(enumerate(map(set, sets)))
-    found = []
+    found: list[tuple[int, int, float]] = []
     while True:
         pairs = [(alike(left[a], left[b], measure), a, b) for a, b in combinations(sorted(left), 2)]
         best = min(pairs, key=lambda pair: (-pair[0], pair[1], pair[2]), default=(0.0, 0, 0))
@@ -47,7 +47,9 @@ def partitions(items: Sequence[int]) -> Iterator[list[list[int]]]:
 
 
 def matching(matches: Matches, document: int) -> list[int]:
-    return matches.subscriptions[matches.offsets[document] : matches.offsets[document + 1]].tolist()
+    first, end = matches.offsets[document : document + 2]
+    found: list[int] = matches.subscriptions[first:end].tolist()
+    return found
 
 
 def replayed(matches: Matches, grouping: Grouping) -> tuple[float, float, float]:

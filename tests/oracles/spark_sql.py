@@ -169,7 +169,8 @@ def _compare(left: Any, operator: str, right: Any) -> bool | None:
         # Anything else would make Spark cast, or refuse.
         assert type(left) is type(right), (left, right)
     a, b = _key(left), _key(right)
-    return {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
+    found: bool = {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
+    return found
 
 
 def _key(value: Any) -> Any:

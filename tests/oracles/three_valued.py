@@ -71,14 +71,15 @@ def _kind(value: object) -> str | None:
 def _compare(value: Any, operator: str, literal: Any) -> Verdict:
     if _kind(value) is None or _kind(value) != _kind(literal):
         return None
-    return {
+    verdicts: dict[str, bool] = {
         "=": value == literal,
         "<>": value != literal,
         "<": value < literal,
         "<=": value <= literal,
         ">": value > literal,
         ">=": value >= literal,
-    }[operator]
+    }
+    return verdicts[operator]
 
 
 ANY_RUN, ANY_ONE = object(), object()

@@ -6,6 +6,7 @@ Eurécom, 2003). The claims that are exact hold at any size and are asserted; of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from matplotlib.figure import Figure as Canvas
 from tests.oracles.xroute_mutants import MUTANTS
 from tests.papers.lab import check_grids, judged
 
-from covey.lab.experiment import SCALES, Results, Row, Value
+from covey.lab.experiment import SCALES, Cell, Results, Row, Value
 from covey.lab.paper_x import example, properties, tables
 from covey.lab.paper_x.paper import PAPER
 from covey.lab.paper_x.population import population
@@ -37,7 +38,11 @@ PROPERTY_CELLS: Cells = [
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, list[Row]]:
-    grids = {"x-tables": TABLE_CELLS, "x-properties": PROPERTY_CELLS, "x-example": example.cells("small")}
+    grids: dict[str, Sequence[Cell]] = {
+        "x-tables": TABLE_CELLS,
+        "x-properties": PROPERTY_CELLS,
+        "x-example": example.cells("small"),
+    }
     return {
         experiment.name: [{**cell, **row} for cell in grids[experiment.name] for row in experiment.run(cell)]
         for experiment in PAPER.experiments
@@ -50,7 +55,7 @@ def rows() -> dict[str, list[Row]]:
 def test_grids_are_plain_data_and_reach_the_size_of_the_paper() -> None:
     check_grids(PAPER)
     for scale in SCALES:
-        assert max(cell["subscriptions"] for cell in tables.cells(scale)) == 50_000
+        assert max(int(str(cell["subscriptions"])) for cell in tables.cells(scale)) == 50_000
 
 
 def test_a_cell_gives_the_same_rows_again() -> None:
@@ -106,7 +111,9 @@ def test_figures_are_drawn_with_axes_and_series(results: Results, number: str) -
     figure.draw(results, axes)
     assert axes.get_xlabel()
     assert axes.get_ylabel()
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    legend = axes.get_legend()
+    assert legend is not None
+    labels = [text.get_text() for text in legend.get_texts()]
     assert any("XROUTE" in label for label in labels)
     assert any("simple" in label for label in labels)
     assert "NITF" in figure.caption

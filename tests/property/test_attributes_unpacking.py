@@ -19,8 +19,9 @@ from covey.core.attributes.filter import AttributeFilter
 from covey.core.attributes.parser import parse_attributes
 from covey.core.packing import _pack, pack, unpack
 from covey.errors import EventError, FilterError
+from covey.matching.attributes.channels import Batch
 from covey.matching.attributes.columns import columns_of
-from covey.matching.attributes.index import AttributeIndex, Batch
+from covey.matching.attributes.index import AttributeIndex
 from covey.matching.attributes.unpacking import Unpacker
 
 SIZES = (0, 1, 31, 32, 127, 128, 255, 256, 65_535, 65_536)
@@ -128,7 +129,11 @@ def test_the_same_points_in_the_same_order() -> None:
         parse_attributes(text) for text in ("a = 1 and b > 2", "s = 'x'", "t is null", "u in (1, 'y')")
     ]
     index = index_of(filters)
-    events = [{"a": 1, "b": 3.5, "s": "x", "u": "y"}, {"t": True, "u": 1}, {"s": "z", "u": "no"}]
+    events: list[dict[str, Any]] = [
+        {"a": 1, "b": 3.5, "s": "x", "u": "y"},
+        {"t": True, "u": 1},
+        {"s": "z", "u": "no"},
+    ]
     packed, expected = [pack(event) for event in events], index.encode(events)
     for ours, columns, theirs in zip(
         encode(Unpacker(index), packed), encode_columns(Unpacker(index), packed), expected, strict=True

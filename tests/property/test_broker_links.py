@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import covey.strategies
+import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import LinkConfig
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
@@ -29,7 +29,6 @@ from covey.wire.frames import Kind
 from covey.wire.lanes import Verdict
 
 NAMES = "abcde"
-assert covey.strategies  # registers them
 
 
 class Wire:
@@ -43,6 +42,9 @@ class Wire:
 
     def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
         return Verdict.TAKEN
+
+    def end(self, reason: str) -> None:
+        raise AssertionError(f"nobody ends a link here: {reason}")
 
 
 class Node:

@@ -97,6 +97,9 @@ class Wire:
         self.counts.append(count)
         return Verdict.TAKEN
 
+    def end(self, reason: str) -> None:
+        raise AssertionError(f"nobody ends a link here: {reason}")
+
     def take(self) -> bytes:
         data = bytes(self.waiting)
         self.waiting.clear()
@@ -108,15 +111,17 @@ class Network:
 
     def __init__(self, strategy: str, splitter: type[Splitter]) -> None:
         kind, self.splitter = registered(strategy), splitter
-        plan = ONE_TREE
+        plan: TreePlan = ONE_TREE
         if kind.trees:
             plan = (
                 TreePlan(TREES, one_copy=OneCopy("nearest", ["b", "c"])) if kind.one_copy else TreePlan(TREES)
             )
         links = sorted({link for tree in TREES for link in tree}) if kind.trees else LINKS
-        self.exchanges = {
-            name: Exchange(Epochs(lambda _, name=name: Router(name, strategy, plan=plan))) for name in "abcd"
-        }
+
+        def exchange(name: str) -> Exchange:
+            return Exchange(Epochs(lambda _: Router(name, strategy, plan=plan)))
+
+        self.exchanges = {name: exchange(name) for name in "abcd"}
         self.wires: dict[tuple[str, str], Wire] = {}
         self.clients: dict[int, tuple[str, Client, Wire]] = {}
         for pair in links:

@@ -90,6 +90,7 @@ def test_overlaps_is_symmetric_and_true_of_a_common_document(a: KeywordFilter, b
 def test_a_small_merge_is_exactly_the_union(a: KeywordFilter, b: KeywordFilter) -> None:
     merged, exact = a.merge(b)
     assert exact
+    assert isinstance(merged, KeywordFilter)
     assert extension(merged) == [x or y for x, y in zip(extension(a), extension(b), strict=True)]
     assert merged == b.merge(a).filter
 
@@ -104,6 +105,7 @@ wide_filters = st.lists(st.sets(st.integers(0, 60), min_size=1, max_size=3), min
 @given(wide_filters, wide_filters)
 def test_a_large_merge_covers_both_and_still_is_a_filter(a: KeywordFilter, b: KeywordFilter) -> None:
     merged, exact = a.merge(b)
+    assert isinstance(merged, KeywordFilter)
     assert merged.covers(a)
     assert merged.covers(b)
     assert parse_keywords(str(merged)) == merged

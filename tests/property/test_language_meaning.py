@@ -16,6 +16,7 @@ from covey.core.attributes.syntax import And, Not, Or, Tree, Truth, Within
 from covey.errors import FilterError
 
 # The heart of the language: more examples than usual, and no fewer than the profile asks for.
+assert settings.default is not None
 THOROUGH = settings(max_examples=max(250, settings.default.max_examples))
 
 

@@ -19,6 +19,7 @@ from tests.xpath_strategies import documents, patterns
 
 from covey.core.families import parse
 from covey.core.filter import Filter
+from covey.errors import ProtocolError
 from covey.routing import strategy as registry
 from covey.routing.messages import Link, Subscribe, Unsubscribe
 from covey.routing.strategy import Strategy
@@ -149,7 +150,7 @@ def random_steps(random: Random, pool: list[Filter], count: int) -> list[tuple[l
 
 
 def pool_of(random: Random, count: int) -> list[Filter]:
-    texts = set()
+    texts: set[str] = set()
     while len(texts) < count:
         low = random.randint(0, 30)
         side = f"x between {low} and {low + random.randint(0, 9)}"
@@ -294,7 +295,7 @@ def test_mutants_are_found(mutant: type[Strategy], symptom: str, monkeypatch: py
     for seed in range(60):
         try:
             found = trials("merging", range(seed, seed + 1), faults=False)
-        except (AssertionError, KeyError, ValueError, registry.ProtocolError):
+        except (AssertionError, KeyError, ValueError, ProtocolError):
             return  # it broke its own invariants, or a neighbour refused what it said
         if any(symptom in finding for finding in found):
             return

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests import special_values
 from tests.oracles.filter_texts import events_for, texts, trees
 
+from covey.core.attributes.filter import AttributeFilter
 from covey.core.attributes.parser import parse_attributes
 from covey.core.filter import Filter
 from covey.core.packing import pack, unpack
@@ -65,7 +66,9 @@ def check(index: Index, there: dict[int, Filter], events: list[dict[str, Any]], 
 @pytest.mark.parametrize("kind", [Index, LazyIndex])
 @given(data=st.data())
 def test_a_changing_index_answers_packed_events(kind: type[Index], data: st.DataObject) -> None:
-    index, filters, events, key = kind(), [], [{}], 0
+    index, key = kind(), 0
+    filters: list[AttributeFilter] = []
+    events: list[dict[str, Any]] = [{}]
     for tree in data.draw(st.lists(trees, min_size=1, max_size=4)):
         try:
             filters.append(parse_attributes(data.draw(texts(tree))))
@@ -82,7 +85,7 @@ def test_a_changing_index_answers_packed_events(kind: type[Index], data: st.Data
     events += [{"s": "a", "n": 1.5}, {"s": "c", "n": 7, "é": "ü"}, *special_values.events()]
     there: dict[int, Filter] = {}
     for _ in range(data.draw(st.integers(1, 12))):
-        if there and data.draw(st.booleans()):
+        if len(there) > 0 and data.draw(st.booleans()):
             gone = data.draw(st.sampled_from(list(there)))
             index.remove(gone)
             del there[gone]

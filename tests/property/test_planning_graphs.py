@@ -184,9 +184,11 @@ def test_all_pairs_of_a_larger_graph_are_those_of_scipy() -> None:
 def test_documents_with_many_hosts_cost_what_those_with_few_do() -> None:
     random = np.random.default_rng(5)
     nodes = 700
-    graph = Graph(nodes, [(random.integers(max(0, node - 40), node), node) for node in range(1, nodes)])
+    graph = Graph(nodes, [(int(random.integers(max(0, node - 40), node)), node) for node in range(1, nodes)])
     tree = Tree(graph, np.arange(nodes - 1))
     sizes = [0, 1, 2, 7, 8, 9, 31, 100, FEW - 1, FEW, FEW + 1, 600]
-    documents = Documents.of((random.integers(nodes), random.permutation(nodes)[:size]) for size in sizes)
+    documents = Documents.of(
+        (int(random.integers(nodes)), random.permutation(nodes)[:size].tolist()) for size in sizes
+    )
     for number, cost in enumerate(tree.costs(documents)):
         assert cost == pruned_cost(links_of(graph), terminals_of(documents, number))

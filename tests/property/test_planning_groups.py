@@ -75,7 +75,7 @@ def test_rough_merges_join_what_shares_documents(sets: list[set[int]], measure: 
     assert found.merges.tobytes() == again.merges.tobytes()
     assert (found.merges[:, 0] < found.merges[:, 1]).all()
     assert len(set(found.merges[:, 1].tolist())) == len(found.merges)
-    united = {name: set() for name in range(found.count)}
+    united: dict[int, set[int]] = {name: set() for name in range(found.count)}
     for label, mine in zip(found.classes, sets, strict=True):
         united[int(label)] |= mine
     for (kept, gone), height in zip(found.merges.tolist(), found.heights, strict=True):

@@ -44,7 +44,7 @@ def joining_of(problem: Problem, grouping: Grouping) -> Joining:
         witnesses.append(Witness(publisher, "attributes", json.dumps({"n": number}), groups))
     trees = [[ends[link] for link in tree.links.tolist()] for tree in grouping.trees]
     costs = dict(zip(ends, graph.costs.tolist(), strict=True))
-    return Joining(trees, costs, witnesses)  # type: ignore[arg-type]
+    return Joining(trees, costs, witnesses)
 
 
 @settings(max_examples=60, deadline=None)

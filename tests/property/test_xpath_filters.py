@@ -9,7 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.xpath_strategies import documents, paths, patterns
 
-from covey.core.xpath.filter import Document, XPathFilter, decode_xpath, parse_xpath
+from covey.core.xpath.document import Document
+from covey.core.xpath.filter import XPathFilter, decode_xpath, parse_xpath
 from covey.core.xpath.pattern import WILDCARD, Node
 from covey.errors import FilterError
 

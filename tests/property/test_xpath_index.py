@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 from tests.xpath_strategies import documents, patterns
 
-from covey.core.xpath.filter import Document, XPathFilter
+from covey.core.xpath.document import Document
+from covey.core.xpath.filter import XPathFilter
 from covey.matching.xpath.index import XPathIndex
 from covey.matching.xpath.plain import PlainIndex
 from covey.workloads.dtd import newspaper

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from covey.bench import pipeline
@@ -27,8 +28,8 @@ def test_match_is_compared_with_a_join(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_the_join_finds_pairs_that_filters_match(spark: SparkSession) -> None:
-    filters = pipeline.WORKLOAD.filters(pipeline.np.random.default_rng(1), 400)
-    events = pipeline.WORKLOAD.events(pipeline.np.random.default_rng(2), 300)
+    filters = pipeline.WORKLOAD.filters(np.random.default_rng(1), 400)
+    events = pipeline.WORKLOAD.events(np.random.default_rng(2), 300)
     expected = {
         (f"e{e}", f"s{s}")
         for e, event in enumerate(events)

@@ -27,6 +27,7 @@ from tests.spark.conftest import MASTER
 from covey import cli
 from covey.broker.credentials import hash_token
 from covey.broker.http.config import AdminConfig
+from covey.client import plans
 from covey.client.client import Client
 from covey.coordinator import coordinator as module
 from covey.coordinator.coordinator import Coordinator
@@ -34,6 +35,7 @@ from covey.coordinator.rounds import FILE, Round
 from covey.coordinator.samples import FUTURE, NO_NAME, NO_TIME, NOT_ITS_OWN
 from covey.coordinator.settings import Settings
 from covey.errors import ConfigError, CoveyError
+from covey.pipeline import jobs
 from covey.pipeline.jobs import Outcome
 from covey.pipeline.stream import Streams, Windows
 from covey.planning.plan import Plan, PlannedTree
@@ -241,7 +243,8 @@ def test_the_loop_is_closed(
     assert sum(told.quarantined["events"].values()) == 5
     # Far events crossed five links of the chain and near ones one; each pair of brokers has a link of its own.
     before = on_the_chain(directory)
-    assert (told.planned, told.installed) == (pytest.approx(1.0), pytest.approx(before))
+    assert told.planned == pytest.approx(1.0)
+    assert told.installed == pytest.approx(before)
     assert told.predicted_saving == pytest.approx(1 - 1 / before)
     assert scene.epochs() == {1}
     # Another process goes on: it knows what is installed, and that it is on probation.
@@ -304,7 +307,7 @@ def test_a_plan_that_does_not_keep_its_promise_is_taken_back(
     links = tuple(sorted((*sorted(pair), 1.0) for pair in RING))
     tree = PlannedTree("a", tuple(link[:2] for link in links if link[:2] != ("c", "d")))  # type: ignore[misc]
     bad = Plan("bad", 1, tuple("abcdef"), links, (tree,))  # type: ignore[arg-type]
-    real = module.compute
+    real = jobs.plan
 
     def promising(request: Any, on_progress: Any, **given: Any) -> Outcome:
         outcome = real(request, on_progress, **given)
@@ -316,13 +319,13 @@ def test_a_plan_that_does_not_keep_its_promise_is_taken_back(
         scene.clients["f"] = scene.clients["c"]
         scene.publish(600)
         monkeypatch.setattr(module, "compute", promising)
-        install = module.plans.install
-        monkeypatch.setattr(module.plans, "install", refusing)
+        install = plans.install
+        monkeypatch.setattr(plans, "install", refusing)
         told = until(coordinator, lambda one: one.action != "wait")
         assert (told.action, told.reason) == ("failed", "the plan is not installed: no")
         assert not scene.is_planned()
         # What was refused is not on probation: the next round sees what is in use, and tries again.
-        monkeypatch.setattr(module.plans, "install", ended_after(install))
+        monkeypatch.setattr(plans, "install", ended_after(install))
         with pytest.raises(KeyboardInterrupt):
             until(coordinator, lambda one: one.action != "wait")
         assert scene.is_planned()

@@ -54,8 +54,10 @@ def pushing(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset(PUSHDOWN)
 
 
-def table(spark: SparkSession, broker: Running, schema: str | None = None, **options: Any) -> DataFrame:
-    given = {"url": broker.url, "seconds": 10, "events": 50} | options
+def table(
+    spark: SparkSession, broker: Running, schema: str | None = None, **options: str | float
+) -> DataFrame:
+    given: dict[str, str | float] = {"url": broker.url, "seconds": 10, "events": 50, **options}
     reader = spark.read.format(NAME).options(**given)
     return (reader.schema(schema) if schema else reader).load()
 

@@ -20,7 +20,7 @@ from covey.pipeline import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from covey.client.sync_subscription import SyncSubscription
 

@@ -41,7 +41,7 @@ COLUMNS = {
     "deliveries": ("event", "subscription", "broker", "distance"),
 }
 TYPES = {"cost": pa.float64(), "distance": pa.int32()}
-BAD = {
+BAD: dict[str, Rows] = {
     "topology": [("a", "a", 1.0)],
     "subscriptions": [("bad1", "nowhere", "keywords", "ant"), ("bad2", "a", "keywords", "((")],
     "events": [

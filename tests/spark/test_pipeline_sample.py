@@ -79,4 +79,4 @@ def test_what_makes_no_sense_is_told(events: DataFrame) -> None:
         {"window": timedelta(seconds=1), "slide": timedelta(seconds=2)},
     ):
         with pytest.raises(ConfigError):
-            pipeline.sample(events, **wrong)  # type: ignore[arg-type]
+            pipeline.sample(events, **wrong)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.spark.conftest import MASTER
@@ -30,16 +30,17 @@ def test_a_session_that_runs_wins_over_the_default(spark: SparkSession, tmp_path
     assert session.session(MASTER, tmp_path / "log", bulk=True, driver_memory="600m") is spark
     assert spark.conf.getAll == before
     assert session.master_of(spark) == MASTER
-    for asked, said in (
+    asking: list[tuple[dict[str, Any], str]] = [
         ({"master": "spark://127.0.0.1:7077"}, f"Spark runs on {MASTER} already, and cannot run on spark://"),
         ({"driver_memory": "64g"}, "runs already with 1g of memory, and cannot have 64g"),
         (
             {"conf": {"spark.ui.enabled": "true"}},
             f"spark.ui.enabled cannot be changed: Spark runs on {MASTER}",
         ),
-    ):
+    ]
+    for asked, said in asking:
         with pytest.raises(ConfigError) as caught:
-            session.session(asked.pop("master", None), tmp_path / "log", **asked)  # type: ignore[arg-type,call-overload]
+            session.session(asked.pop("master", None), tmp_path / "log", **asked)
         assert str(caught.value).startswith(said) or said in str(caught.value)
 
 

@@ -45,11 +45,11 @@ def configs(
     pairs = list(links)
     found: dict[str, list[LinkConfig]] = {name: [] for name in [*names_of(pairs), *brokers]}
     for pair in pairs:
-        extra = {"priority": priorities[pair]} if priorities and pair in priorities else {}
+        priority = (priorities or {}).get(pair, LinkConfig.priority)
         first, second = pair
-        found[first].append(LinkConfig(second, **extra))
+        found[first].append(LinkConfig(second, priority=priority))
         port = (through or {}).get(pair, ports[first])
-        found[second].append(LinkConfig(first, "127.0.0.1", port, **extra))
+        found[second].append(LinkConfig(first, "127.0.0.1", port, priority))
     return {
         name: BrokerConfig(name, port=ports[name], links=tuple(own), **settings)
         for name, own in found.items()

@@ -13,7 +13,8 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Any
 
-from covey.client.client import Client, Subscription
+from covey.client.client import Client
+from covey.client.subscription import Subscription
 from covey.core.families import parse
 from covey.core.filter import Filter
 
@@ -186,7 +187,7 @@ class Traffic:
 
     async def flush(self) -> None:
         """Return once all that everybody has said is in force everywhere."""
-        clients = [one.client for one in (*self.publishers, *self.consumers)]
+        clients = [*(one.client for one in self.publishers), *(one.client for one in self.consumers)]
         await asyncio.gather(*(client.flush() for client in clients))
 
     async def round(self, count: int = 20, meanwhile: Callable[[], Any] | None = None) -> None:
