@@ -47,7 +47,8 @@ def test_a_plan_comes_from_logs(
     aside, first, *_ = capsys.readouterr().out.splitlines()
     assert aside.startswith("1 rows of subscriptions were set aside: ")
     assert "atlantis" in aside
-    assert first.startswith("regions: ")
+    assert first.startswith("Planned ")
+    assert first.endswith("(method: regions).")
     plan = Plan.decode((out / "plan.json").read_bytes())
     assert sorted(plan.brokers) == sorted(example.SITES)
     assert plan.predictions["regions"]["cost"] < plan.predictions["single"]["cost"]

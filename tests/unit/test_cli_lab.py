@@ -124,7 +124,9 @@ def test_a_damaged_file_is_one_line_and_computed_again(ask: Ask, tmp_path: Path)
     assert ask("scoreboard", "--json", *HERE)[2] == ""
 
 
-def test_a_master_that_does_not_answer(ask: Ask) -> None:
+def test_a_master_that_does_not_answer(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Other tests of this process may have started Spark.
+    monkeypatch.setattr("covey.pipeline.session.running", lambda: None)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         code, out, err = ask("run", "T", "--master", f"spark://127.0.0.1:{taken.getsockname()[1]}")
