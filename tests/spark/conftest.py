@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +35,20 @@ FOR_FEW_ROWS = {
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Spark on two threads of this machine."""
     log: Path = tmp_path_factory.mktemp("spark") / "spark.log"
-    running = session(MASTER, log)
-    for name, value in FOR_FEW_ROWS.items():
-        running.conf.set(name, value)
-    yield running
-    running.stop()
+    with alone():
+        running = session(MASTER, log)
+        for name, value in FOR_FEW_ROWS.items():
+            running.conf.set(name, value)
+        yield running
+        running.stop()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no other run of the tests on this machine has a Connect server: PySpark gives them all one port."""
+    if not MASTER.startswith("connect:"):
+        yield
+        return
+    with open(Path(tempfile.gettempdir(), "covey-tests-connect.lock"), "a", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
