@@ -9,23 +9,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
 
 import pytest
-from tests.e2e.helpers.running import free_port
+from tests.e2e.helpers.running import Done, free_port
 from tests.e2e.helpers.scripted import Scripted, url
 
 import covey
 from covey import cli
 from covey.client.calls import Calls
 from covey.wire.messages import Goodbye
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
 
 Ask = Callable[..., Done]
 

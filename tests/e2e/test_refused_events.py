@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 import pytest
-from tests.e2e.helpers.running import eventually, free_port, run
+from tests.e2e.helpers.running import Done, eventually, free_port, run
 from tests.e2e.helpers.scripted import Scripted, broker, url
 from tests.e2e.test_http_events import BASE, STRUCTURED, gateway
 
@@ -213,12 +213,6 @@ def test_over_http_an_attribute_is_named_and_a_batch_is_counted(monkeypatch: pyt
 
 
 # -- covey pub -----------------------------------------------------------------------------------------------
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 Ask = Callable[..., Done]

@@ -6,13 +6,13 @@ and come back, nobody breaks the protocol; once all is well, the tables are thos
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from random import Random
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.oracles.faults import Wire
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import LinkConfig
@@ -26,25 +26,8 @@ from covey.routing.messages import Advertise, Probe, Subscribe, Unsubscribe
 from covey.routing.router import Router
 from covey.sim.network import Network
 from covey.wire.frames import Kind
-from covey.wire.lanes import Verdict
 
 NAMES = "abcde"
-
-
-class Wire:
-    """One direction of one connection."""
-
-    def __init__(self) -> None:
-        self.frames: deque[bytes] = deque()
-
-    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
-        self.frames.append(bytes([kind]) + body)
-
-    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
-        return Verdict.TAKEN
-
-    def end(self, reason: str) -> None:
-        raise AssertionError(f"nobody ends a link here: {reason}")
 
 
 class Node:

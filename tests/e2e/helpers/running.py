@@ -9,12 +9,20 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from itertools import count
 from os import getpid
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 # Below the ports that the system gives to outgoing connections, so that none of those takes one in between.
 _PORTS = count(12_000 + getpid() * 97 % 15_000)
+
+
+class Done(NamedTuple):
+    """What a command said, and its exit code."""
+
+    code: int
+    out: str
+    err: str
 
 
 def run(main: Coroutine[Any, Any, T], limit_s: float = 60.0) -> T:
