@@ -5,8 +5,7 @@ import json
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from covey.broker.config import BrokerConfig
-from covey.broker.http.config import AdminConfig
+from covey.broker.config import AdminConfig, BrokerConfig
 from covey.broker.server import Broker
 
 

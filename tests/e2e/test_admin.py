@@ -15,15 +15,14 @@ import pytest
 from tests.e2e.helpers.pairs import admin_url, dialling, is_linked, url
 from tests.e2e.helpers.running import eventually, run
 
-from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.config import AdminConfig, BrokerConfig, LinkConfig
 from covey.broker.credentials import hash_token
 from covey.broker.http.admin import ENDPOINTS
-from covey.broker.http.config import AdminConfig
 from covey.broker.metrics import METRICS
 from covey.broker.server import Broker
 from covey.client.client import Client, connect
 from covey.errors import ConfigError
-from covey.wire.lanes import DROP_NEW, Bounds
+from covey.protocol.outbox import DROP_NEW, Bounds
 
 ADMIN = AdminConfig(port=0)
 

@@ -20,7 +20,7 @@ from tests.e2e.helpers.pairs import admin_url
 from tests.e2e.helpers.scripted import broker, url
 
 from covey import cli, extras
-from covey.broker.http.config import AdminConfig
+from covey.broker.config import AdminConfig
 from covey.broker.server import Broker
 from covey.client.calls import Calls
 

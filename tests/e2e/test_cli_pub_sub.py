@@ -17,7 +17,7 @@ from tests.e2e.helpers.scripted import Scripted, url
 import covey
 from covey import cli
 from covey.client.calls import Calls
-from covey.wire.messages import Goodbye
+from covey.protocol.control import Goodbye
 
 Ask = Callable[..., Done]
 

@@ -12,7 +12,7 @@ from tests.e2e.helpers.running import eventually, free_port, run
 from tests.e2e.helpers.scripted import broker, url
 
 import covey
-from covey.broker.http.config import AdminConfig
+from covey.broker.config import AdminConfig
 
 
 def test_what_is_confirmed_reaches_a_worker_that_was_away(tmp_path: Path) -> None:

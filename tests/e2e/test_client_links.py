@@ -12,9 +12,7 @@ from tests.e2e.helpers.scripted import Scripted, broker, url
 import covey
 from covey import Received
 from covey.core.packing import unpack
-from covey.wire.events import ENVELOPE
-from covey.wire.frames import Kind
-from covey.wire.messages import (
+from covey.protocol.control import (
     AdvertiseRequest,
     FlushRequest,
     Goodbye,
@@ -24,6 +22,8 @@ from covey.wire.messages import (
     UnsubscribeRequest,
     encode,
 )
+from covey.protocol.events import ENVELOPE
+from covey.protocol.frames import Kind
 
 
 def test_a_broker_that_starts_again_is_found_again() -> None:

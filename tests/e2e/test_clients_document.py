@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.e2e.helpers.running import eventually, run
 from tests.e2e.helpers.scripted import broker
 
-from covey.broker.http.config import AdminConfig
+from covey.broker.config import AdminConfig
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "clients.md"
 COMMAND = re.compile(r"^```sh\n(curl .*?)^```$", re.MULTILINE | re.DOTALL)

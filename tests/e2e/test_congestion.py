@@ -12,8 +12,8 @@ from tests.oracles.incremental_chain import CHAIN
 from covey.broker import inbox
 from covey.broker.peers import Client
 from covey.broker.server import Broker
+from covey.protocol.events import encode_content, encode_event
 from covey.strategies.incremental.pruning import Incremental
-from covey.wire.events import encode_content, encode_event
 
 OPTIONS = {"tiers": ((1, 0.9),), "minimum_samples": 1}
 BACKLOG = 3_000

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.helpers.network import Live
 from tests.e2e.helpers.running import eventually, run
 
-from covey.broker.durable_limits import QueueLimits
+from covey.broker.config import QueueLimits
 from covey.client.client import Client, connect
 from covey.client.subscription import Subscription
 from covey.errors import CoveyError, RefusedError

@@ -17,13 +17,22 @@ from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.links import QUIET_S
 from covey.broker.server import Broker
 from covey.client.client import connect
+from covey.protocol.control import (
+    Attach,
+    Hello,
+    LinkState,
+    States,
+    Welcome,
+    decode_life,
+    encode,
+    encode_overlaid,
+    encode_plan,
+    encode_routed,
+)
+from covey.protocol.events import ENVELOPE
+from covey.protocol.frames import MAX_FRAME, VERSION, Kind, Splitter, frame, framed
 from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Sync
 from covey.routing.router import Router
-from covey.wire.events import ENVELOPE
-from covey.wire.frames import MAX_FRAME, VERSION, Kind, Splitter, frame, framed
-from covey.wire.messages import Hello, Welcome, decode_life, encode, encode_routed
-from covey.wire.overlay import Attach, LinkState, States, encode_overlaid
-from covey.wire.plans import encode_plan
 
 clock = count(1 << 40).__next__  # of the neighbour's link states
 

@@ -16,11 +16,9 @@ from tests.e2e.helpers.running import eventually, run
 from tests.e2e.helpers.scripted import broker, url
 
 import covey
-from covey.broker.config import BrokerConfig
+from covey.broker.config import AdminConfig, BrokerConfig
 from covey.broker.credentials import hash_password, hash_token
-from covey.broker.http.config import AdminConfig
-from covey.broker.http.events import Gateway
-from covey.broker.http.streaming import GatewayLimits
+from covey.broker.http.events import Gateway, GatewayLimits
 from covey.broker.permissions import Permissions, read_rules
 from covey.broker.security import read_security
 from covey.broker.server import Broker

@@ -19,9 +19,9 @@ from tests.e2e.helpers.pairs import admin_url
 from tests.e2e.helpers.running import eventually, run
 
 from covey import cli
+from covey.broker.config import AdminConfig
 from covey.broker.credentials import hash_token
-from covey.broker.http.config import AdminConfig
-from covey.broker.installing import Step
+from covey.broker.plans import Step
 from covey.client.client import Client
 from covey.client.pages import Pages
 from covey.planning.plan import Plan, PlannedTree

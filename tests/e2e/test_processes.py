@@ -14,8 +14,7 @@ from tests.e2e.helpers.nursery import Nursery, Process
 from tests.e2e.helpers.running import eventually, free_port, punctuality, run
 from tests.e2e.helpers.traffic import Traffic
 
-from covey.broker.config import BrokerConfig
-from covey.broker.config_reading import read_config
+from covey.broker.config import BrokerConfig, read_config
 from covey.broker.daemon import run as run_broker
 from covey.client.client import Client, connect
 

@@ -26,10 +26,10 @@ from covey.broker.server import Broker
 from covey.client.calls import Calls
 from covey.client.publishing import Batch
 from covey.core.packing import pack
-from covey.wire.connection import Connection
-from covey.wire.events import ATTRIBUTES, KEYWORDS, XPATH
-from covey.wire.frames import Kind
-from covey.wire.messages import FlushRequest, Reply, encode
+from covey.protocol.connection import Connection
+from covey.protocol.control import FlushRequest, Reply, encode
+from covey.protocol.events import ATTRIBUTES, KEYWORDS, XPATH
+from covey.protocol.frames import Kind
 
 NO_EVENTS: list[tuple[Any, str]] = [
     ({"tags": ["a"]}, "'tags'"),

@@ -15,9 +15,8 @@ import pytest
 from tests.e2e.helpers.pairs import url
 from tests.e2e.helpers.running import eventually, run
 
-from covey.broker.config import BrokerConfig
+from covey.broker.config import AdminConfig, BrokerConfig
 from covey.broker.credentials import check_password, hash_password, hash_token
-from covey.broker.http.config import AdminConfig
 from covey.broker.lifecycle import reconfigure
 from covey.broker.logs import LogfmtFormatter
 from covey.broker.security import read_security

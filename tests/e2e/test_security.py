@@ -308,8 +308,8 @@ def test_guesses_are_throttled() -> None:
 
 def test_whoever_is_checked_waits_with_what_it_says() -> None:
     """Frames that a client sends before it is welcome are handled after its password, or not at all."""
-    from covey.wire.frames import VERSION, Kind, Splitter, frame
-    from covey.wire.messages import FlushRequest, Hello, decode_life, decode_reply, encode
+    from covey.protocol.control import FlushRequest, Hello, decode_life, decode_reply, encode
+    from covey.protocol.frames import VERSION, Kind, Splitter, frame
 
     async def talk(port: int, password: str) -> list[bytes]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -13,9 +13,8 @@ from tests.e2e.helpers.pairs import admin_url, is_linked, url
 from tests.e2e.helpers.running import eventually, run
 
 from covey import cli
-from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.config import AdminConfig, BrokerConfig, LinkConfig
 from covey.broker.credentials import hash_token
-from covey.broker.http.config import AdminConfig
 from covey.broker.security import read_security
 from covey.broker.server import Broker
 from covey.client.client import connect

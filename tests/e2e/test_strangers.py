@@ -11,8 +11,8 @@ from tests.e2e.helpers.running import eventually, run
 
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.server import Broker
-from covey.wire.frames import MAX_GREETING, VERSION, Kind, frame
-from covey.wire.messages import Goodbye, Hello, Welcome, decode_life, encode
+from covey.protocol.control import Goodbye, Hello, Welcome, decode_life, encode
+from covey.protocol.frames import MAX_GREETING, VERSION, Kind, frame
 
 HELLO = frame(Kind.HELLO, encode(Hello(VERSION, "client")))
 BROKER = frame(Kind.HELLO, encode(Hello(VERSION, "broker", "b")))

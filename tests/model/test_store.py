@@ -15,9 +15,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covey.broker.durable_feed import Feed
-from covey.broker.store import Store
-from covey.broker.store_operations import Entry, Keep, Owner, Release
+from covey.broker.durable.log import Entry, Keep, Owner, Release
+from covey.broker.durable.queues import Feed
+from covey.broker.durable.sqlite import Store
 
 OWNERS = (1, 2)
 STEP = st.one_of(

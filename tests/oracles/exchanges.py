@@ -13,10 +13,7 @@ from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange
 from covey.broker.peers import Client, Neighbour
 from covey.core.filter import Filter
-from covey.wire.events import delivery_of, encode_content, encode_event, envelope_of, link_of
-from covey.wire.frames import Kind, Splitter
-from covey.wire.lanes import Bounds, Lanes, Verdict
-from covey.wire.messages import (
+from covey.protocol.control import (
     AdvertiseRequest,
     FlushRequest,
     Reply,
@@ -25,6 +22,9 @@ from covey.wire.messages import (
     decode_reply,
     encode,
 )
+from covey.protocol.events import delivery_of, encode_content, encode_event, envelope_of, link_of
+from covey.protocol.frames import Kind, Splitter
+from covey.protocol.outbox import Bounds, Lanes, Verdict
 
 BIG = 1 << 26
 

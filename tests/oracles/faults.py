@@ -16,20 +16,19 @@ from typing import Any
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import LinkConfig
-from covey.broker.durable import Durable
+from covey.broker.durable.delivery import Durable
+from covey.broker.durable.log import Forget, Keep, Operation, Owner
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
 from covey.broker.links import Links
 from covey.broker.overlay import Overlay, Pair, pair
 from covey.broker.peers import Client, Neighbour
-from covey.broker.store_operations import Forget, Keep, Operation, Owner
 from covey.core.families import parse
+from covey.protocol.control import AdvertiseRequest, SubscribeRequest, UnadvertiseRequest, encode
+from covey.protocol.events import KEPT, Name, decode_taken, encode_content, encode_event, envelope_of, link_of
+from covey.protocol.frames import Kind
+from covey.protocol.outbox import Verdict
 from covey.routing.router import Router
-from covey.wire.confirming import Name, decode_taken
-from covey.wire.events import KEPT, encode_content, encode_event, envelope_of, link_of
-from covey.wire.frames import Kind
-from covey.wire.lanes import Verdict
-from covey.wire.messages import AdvertiseRequest, SubscribeRequest, UnadvertiseRequest, encode
 
 
 @dataclass

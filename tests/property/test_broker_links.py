@@ -22,10 +22,10 @@ from covey.broker.links import Links
 from covey.broker.overlay import Overlay, Pair, pair, spanning_tree
 from covey.broker.peers import Client, Neighbour
 from covey.core.families import parse
+from covey.protocol.frames import Kind
 from covey.routing.messages import Advertise, Probe, Subscribe, Unsubscribe
 from covey.routing.router import Router
 from covey.sim.network import Network
-from covey.wire.frames import Kind
 
 NAMES = "abcde"
 

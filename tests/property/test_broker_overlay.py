@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from covey.broker.overlay import Overlay, Pair, has_cycle, links_up, pair, spanning_tree
 from covey.errors import ProtocolError
-from covey.wire.overlay import LinkState
+from covey.protocol.control import LinkState
 
 NAMES = "abcdef"
 PAIRS = [pair(a, b) for a, b in combinations(NAMES, 2)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 from tests.oracles.faults import Line
 
-from covey.broker import durable_outboxes
-from covey.broker.durable_completeness import Interest
+from covey.broker.durable import delivery
+from covey.broker.durable.completeness import Interest
 
 TOPICS = 3
 
@@ -147,7 +147,7 @@ def test_nothing_is_flooded_for_a_neighbour_that_has_answered(answered: str) -> 
 
 
 def test_an_event_that_waits_while_its_publisher_advertises_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable_outboxes, "WINDOW", 1)
+    monkeypatch.setattr(delivery, "WINDOW", 1)
     line = Line("abd", 1)
     subscribed(line, {"d": 1})
     publisher = line.client("a")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.oracles.exchanges import Attached, Mesh
 
-from covey.broker.installing import Step
+from covey.broker.plans import Step
 from covey.core.families import parse
 from covey.core.filter import Filter
 from covey.errors import PlanError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests import special_values
 
 import covey.strategies  # noqa: F401 (registers them)
-from covey.broker import flow as flow_module
+from covey.broker import fastpath as flow_module
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
 from covey.broker.peers import Client, Neighbour
@@ -20,10 +20,16 @@ from covey.broker.permissions import Allowed, Permissions
 from covey.core.families import parse
 from covey.core.packing import pack
 from covey.errors import ProtocolError
-from covey.routing.plan import ONE_TREE, OneCopy, TreePlan
-from covey.routing.router import Router
-from covey.routing.strategy import Strategy, names, registered
-from covey.wire.events import (
+from covey.protocol.batches import FastSplitter
+from covey.protocol.control import (
+    AdvertiseRequest,
+    FlushRequest,
+    Reply,
+    SubscribeRequest,
+    decode_reply,
+    encode,
+)
+from covey.protocol.events import (
     ATTRIBUTES,
     KEPT,
     KEYWORDS,
@@ -34,17 +40,11 @@ from covey.wire.events import (
     envelope_of,
     link_of,
 )
-from covey.wire.frames import Kind, Splitter, frame, framed
-from covey.wire.lanes import Verdict
-from covey.wire.messages import (
-    AdvertiseRequest,
-    FlushRequest,
-    Reply,
-    SubscribeRequest,
-    decode_reply,
-    encode,
-)
-from covey.wire.splitting import FastSplitter
+from covey.protocol.frames import Kind, Splitter, frame, framed
+from covey.protocol.outbox import Verdict
+from covey.routing.plan import ONE_TREE, OneCopy, TreePlan
+from covey.routing.router import Router
+from covey.routing.strategy import Strategy, names, registered
 
 # A star with a long arm, and a link that only planned trees use.
 LINKS = [("a", "b"), ("b", "c"), ("b", "d")]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.property.test_flow import CONTENTS, Network, event, prepared
 
 from covey.errors import ProtocolError
-from covey.wire.frames import Splitter, frame
-from covey.wire.splitting import FastSplitter
+from covey.protocol.batches import FastSplitter
+from covey.protocol.frames import Splitter, frame
 
 PLAN = [
     ("advertise", 1, "n is not null"),

@@ -13,6 +13,37 @@ from hypothesis import strategies as st
 
 import covey
 from covey.errors import EventError, FilterError, ProtocolError
+from covey.protocol import control as wire
+from covey.protocol.control import (
+    Attach,
+    Detach,
+    Detached,
+    LinkState,
+    PlanState,
+    Ready,
+    States,
+    decode_overlaid,
+    decode_plan,
+    encode_overlaid,
+    encode_plan,
+)
+from covey.protocol.events import (
+    ATTRIBUTES,
+    ENVELOPE,
+    KEYWORDS,
+    XPATH,
+    Delivery,
+    decode_content,
+    delivery_of,
+    encode_content,
+    encode_delivery,
+    encode_event,
+    envelope_of,
+    family_of,
+    forwarded,
+    publish_of,
+)
+from covey.protocol.frames import LENGTH, Kind, Splitter, frame, framed
 from covey.routing.digest import Fact
 from covey.routing.messages import (
     Advertise,
@@ -29,26 +60,6 @@ from covey.routing.messages import (
     Unsubscribe,
     Update,
 )
-from covey.wire import messages as wire
-from covey.wire.events import (
-    ATTRIBUTES,
-    ENVELOPE,
-    KEYWORDS,
-    XPATH,
-    Delivery,
-    decode_content,
-    delivery_of,
-    encode_content,
-    encode_delivery,
-    encode_event,
-    envelope_of,
-    family_of,
-    forwarded,
-    publish_of,
-)
-from covey.wire.frames import LENGTH, Kind, Splitter, frame, framed
-from covey.wire.overlay import Attach, Detach, Detached, LinkState, States, decode_overlaid, encode_overlaid
-from covey.wire.plans import PlanState, Ready, decode_plan, encode_plan
 
 EXPECTED = (ProtocolError, EventError, FilterError)
 

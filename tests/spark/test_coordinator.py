@@ -25,8 +25,8 @@ from tests.spark.cluster import cluster
 from tests.spark.conftest import MASTER
 
 from covey import cli
+from covey.broker.config import AdminConfig
 from covey.broker.credentials import hash_token
-from covey.broker.http.config import AdminConfig
 from covey.client import plans
 from covey.client.client import Client
 from covey.coordinator import coordinator as module

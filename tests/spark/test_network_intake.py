@@ -15,7 +15,7 @@ from tests.e2e.helpers.running import free_port
 from tests.e2e.test_security import ANN, GUARDED, Certificates
 from tests.spark.brokers import Running, running, until
 
-from covey.broker.durable_limits import QueueLimits
+from covey.broker.config import QueueLimits
 from covey.broker.security import read_security
 from covey.client.received import Delivered
 from covey.errors import ConfigError, CoveyError, LinkError, RefusedError, SlowError, TimedOutError

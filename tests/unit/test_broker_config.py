@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from covey.broker.config import BrokerConfig, LinkConfig, Queue, changed
-from covey.broker.config_reading import as_values, config_of, read_config
-from covey.broker.settings import settings_of
+from covey.broker.config import (
+    BrokerConfig,
+    LinkConfig,
+    Queue,
+    as_values,
+    changed,
+    config_of,
+    read_config,
+    settings_of,
+)
 from covey.errors import ConfigError
 
 FILE = """

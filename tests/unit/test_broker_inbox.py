@@ -10,7 +10,7 @@ import pytest
 
 from covey.broker import inbox as module
 from covey.broker.inbox import Inbox
-from covey.wire.connection import Connection
+from covey.protocol.connection import Connection
 
 
 class Link:

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from covey.wire.connection import Connection
-from covey.wire.frames import Kind, frame
-from covey.wire.lanes import Bounds
+from covey.protocol.connection import Connection
+from covey.protocol.frames import Kind, frame
+from covey.protocol.outbox import Bounds
 
 
 class Ended(asyncio.Transport):

@@ -22,8 +22,8 @@ from covey.core.packing import pack, pack_published, unpack
 from covey.core.xpath.document import MAX_DOCUMENT_BYTES, Document
 from covey.errors import EventError
 from covey.pipeline.network.rows import content_of
+from covey.protocol.events import KEYWORDS, XPATH, decode_content, encode_content
 from covey.sim import Network
-from covey.wire.events import KEYWORDS, XPATH, decode_content, encode_content
 
 
 class Size(enum.IntEnum):

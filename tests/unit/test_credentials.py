@@ -14,7 +14,7 @@ from covey.broker.credentials import (
     read_password_hash,
     read_token_hash,
 )
-from covey.broker.throttle import Throttle
+from covey.broker.security import Throttle
 from covey.errors import ConfigError
 
 WEAK = hash_password("horse", log2_n=4)

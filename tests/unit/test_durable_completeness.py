@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.broker.durable_completeness import MANY, PATIENCE, Completeness, Interest
+from covey.broker.durable.completeness import MANY, PATIENCE, Completeness, Interest
 from covey.core.event import Event
 from covey.core.families import parse
 

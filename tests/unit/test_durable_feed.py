@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from covey.broker.durable_feed import Feed
-from covey.broker.store import Store
-from covey.broker.store_operations import Entry, Keep, Owner
+from covey.broker.durable.log import Entry, Keep, Owner
+from covey.broker.durable.queues import Feed
+from covey.broker.durable.sqlite import Store
 
 OWNER = Owner(1, "subscription", "ann", "reader", "mine")
 

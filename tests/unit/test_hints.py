@@ -112,7 +112,7 @@ def settings(**values: Any) -> Try:
     """Try a hint that names settings of a broker: they are read."""
 
     def attempt() -> None:
-        from covey.broker.config_reading import config_of
+        from covey.broker.config import config_of
 
         config_of({"name": "a", **values}, "test")
 
@@ -128,7 +128,7 @@ def section_tls() -> None:
 
 
 def admin_on_all_addresses(**more: Any) -> Any:
-    return module("broker.http.config").AdminConfig(host="0.0.0.0", **more)
+    return module("broker.config").AdminConfig(host="0.0.0.0", **more)
 
 
 def made(command: str, answer: str, given: str = "") -> str:
@@ -146,11 +146,11 @@ def made(command: str, answer: str, given: str = "") -> str:
 def exposed(**security: Any) -> None:
     """Look whether a broker that serves events to everybody may."""
     hashed = made("token", "hash")
-    config = module("broker.config_reading").config_of(
+    config = module("broker.config").config_of(
         {"name": "a", "admin": {"host": "0.0.0.0", "token": hashed, "events": True}, **security}, "test"
     )
     known = module("broker.security").Security(config.security)
-    module("broker.http.authorising").check_exposed(config, known)
+    module("broker.http.events").check_exposed(config, known)
 
 
 def damaged_state(load: Callable[[Path], object], file: str, data: bytes) -> Try:
@@ -172,7 +172,7 @@ def damaged_state(load: Callable[[Path], object], file: str, data: bytes) -> Try
 def too_large_state() -> None:
     from tempfile import TemporaryDirectory
 
-    keeping = module("broker.keeping")
+    keeping = module("broker.plans")
     with TemporaryDirectory() as directory:
         path = Path(directory) / keeping.FILE
         with path.open("wb") as file:
@@ -485,7 +485,7 @@ TRIED: dict[str, Try] = (
         ),
         "remove it": too_large_state,
         "remove it; neighbours know the plan": damaged_state(
-            lambda directory: module("broker.keeping").load_state(directory), "plans.bin", b"damaged"
+            lambda directory: module("broker.plans").load_state(directory), "plans.bin", b"damaged"
         ),
         "remove it to begin anew": damaged_state(
             lambda directory: module("coordinator.memory").Memory.load(directory),
@@ -516,8 +516,8 @@ TRIED: dict[str, Try] = (
         "covey.connect again": connecting_twice,
         "subscribe again": plain,
         "publish its text": follow(
-            lambda: module("wire.events").encode_content(covey.Document.parse("<a/>")),
-            lambda: module("wire.events").encode_content("<a/>"),
+            lambda: module("protocol.events").encode_content(covey.Document.parse("<a/>")),
+            lambda: module("protocol.events").encode_content("<a/>"),
         ),
         # what cannot be published
         "{hint}": values_that_do_not_travel,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from covey.broker.installing import Installation, Step
+from covey.broker.plans import Installation, Step
 from covey.errors import PlanError, ProtocolError
 from covey.planning.plan import Plan, PlannedTree
-from covey.wire.plans import BARE, MOST_EPOCHS, PlanState, Ready, decode_plan, encode_plan
+from covey.protocol.control import BARE, MOST_EPOCHS, PlanState, Ready, decode_plan, encode_plan
 
 PLAN = Plan(
     "mine",

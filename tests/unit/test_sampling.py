@@ -9,12 +9,11 @@ import pyarrow.parquet as parquet
 import pytest
 
 from covey.broker import sampling
-from covey.broker.sample_files import listed, path_of
-from covey.broker.sampling import Sampler
+from covey.broker.sampling import Sampler, listed, path_of
 from covey.core.families import parse
 from covey.errors import ConfigError
+from covey.protocol.events import encode_content
 from covey.routing.messages import NEVER
-from covey.wire.events import encode_content
 
 CONTENTS = [{"price": 12, "symbol": "ÄÖ"}, "<news><item/></news>", frozenset({"oak", "ash"})]
 

@@ -11,10 +11,8 @@ from tests.e2e.helpers.pairs import url
 from tests.e2e.helpers.running import run
 
 from covey.broker import lifecycle
-from covey.broker.config import BrokerConfig
-from covey.broker.config_reading import read_config
+from covey.broker.config import AdminConfig, BrokerConfig, read_config
 from covey.broker.credentials import hash_password, hash_token
-from covey.broker.http.config import AdminConfig
 from covey.broker.security import SecurityConfig, read_security
 from covey.broker.server import Broker
 from covey.broker.topology import topology_of

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from covey.broker import store_writing
 from covey.broker.config import BrokerConfig
+from covey.broker.durable import sqlite as store_writing
+from covey.broker.durable.log import Entry, Forget, Keep, Operation, Owner, Release
+from covey.broker.durable.sqlite import Store
 from covey.broker.server import Broker
-from covey.broker.store import Store
-from covey.broker.store_operations import Entry, Forget, Keep, Operation, Owner, Release
 from covey.errors import ConfigError, CoveyError, StoreError
 
 T = TypeVar("T")

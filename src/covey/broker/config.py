@@ -1,22 +1,264 @@
-"""What a broker is told: its name, where it listens, its neighbours, and its bounds.
+"""The section `[admin]` of a broker's configuration: where its inside is shown, and to whom.
+
+Settings: what each may be, how it is read from text, and what people are told of it.
+
+A setting is a field of a dataclass, made by `setting`. Everything else follows from the dataclass: how files, the
+environment and flags are read (`config_reading`), what a reload may change, and the table in docs/operations.md.
+
+
+What a broker is told: its name, where it listens, its neighbours, and its bounds.
 
 These are the values; `config_reading` reads them from a TOML file, environment variables and flags. A field that is
 made by `setting` is a setting: it can be given in all three ways and is documented in docs/operations.md.
+
+
+Reading a configuration: a TOML file, then environment variables, then flags; each wins over those before it.
+
+    name = "paris"                          COVEY_NAME=paris                 --name paris
+    [client_bounds]
+    policy = "drop-oldest"                  COVEY_CLIENT_BOUNDS_POLICY=…     --set client_bounds.policy=drop-oldest
+    [[links]]
+    name = "lyon"
+    address = "10.0.0.2:7400"               COVEY_LINKS=lyon=10.0.0.2:7400   --link lyon=10.0.0.2:7400
+
+Whatever is wrong is a ConfigError of one line: where it was given, the setting, what is expected, what was found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+import math
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Final
 
-from covey.broker.durable_limits import QueueLimits
-from covey.broker.http.config import AdminConfig
+import msgspec
+
+from covey.broker.credentials import read_token_hash
 from covey.broker.logs import FORMATS, LEVELS, LOGFMT
-from covey.broker.security import SecurityConfig
-from covey.broker.settings import choice, flag, free_table, integer, number, setting, share, table, text
-from covey.wire.frames import MAX_FRAME
-from covey.wire.lanes import DISCONNECT, POLICIES, Bounds
+from covey.broker.security import SECTIONS, Security, SecurityConfig, is_loopback, read_security
+from covey.errors import ConfigError
+from covey.protocol.control import MAX_NAME
+from covey.protocol.frames import MAX_FRAME
+from covey.protocol.outbox import DISCONNECT, POLICIES, Bounds
+
+
+class AdminConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the admin pages are served; whoever can be elsewhere needs the token."""
+
+    port: int = 7401  # 0 takes a free one
+    host: str = "127.0.0.1"
+    token: str = ""  # its hash, by `covey token`
+    tls: bool = False  # with the certificate of `[tls]`
+    events: bool = False  # whether clients may post and listen at /events, each with credentials of its own
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port < 1 << 16:
+            raise ConfigError(f"admin.port: {self.port} is no port")
+        if self.token:
+            read_token_hash(self.token)
+        elif not is_loopback(self.host):
+            raise ConfigError(
+                f"admin.host: {self.host!r:.60} can be reached by others, and there is no admin.token "
+                "(hint: covey token)"
+            )
+
+
+def read_admin(section: Mapping[str, Any]) -> AdminConfig:
+    """Return the section `[admin]`; ConfigError that names the setting."""
+    try:
+        return msgspec.convert(section, AdminConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"admin: {error}") from None
+
+
+EXCERPT: Final = 60
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a setting may be: for people, as a check, and read from a text. `table` is the dataclass of a table."""
+
+    expected: str
+    accepts: Callable[[Any], bool]
+    read: Callable[[str], Any] = str
+    table: type | None = None
+
+
+def text(*, empty: bool = True, longest: int = 1_000) -> Kind:
+    """A text."""
+    expected = "a text" if empty else "a text that is not empty"
+    return Kind(expected, lambda v: isinstance(v, str) and (empty or v != "") and len(v) <= longest)
+
+
+def flag() -> Kind:
+    """True or false."""
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    return Kind("true or false", lambda v: isinstance(v, bool), lambda said: words.get(said.lower(), said))
+
+
+def integer(low: int = 0, high: int = (1 << 63) - 1) -> Kind:
+    """An integer between bounds."""
+    expected = f"an integer from {low:,} to {high:,}" if high < 1 << 40 else f"an integer from {low:,} up"
+    return Kind(expected, lambda v: type(v) is int and low <= v <= high, _read_as(int))
+
+
+def number(above: float = 0.0) -> Kind:
+    """A finite number above another."""
+    return Kind(
+        f"a number above {above:g}",
+        lambda v: type(v) in (int, float) and math.isfinite(v) and v > above,
+        _read_as(float),
+    )
+
+
+def share() -> Kind:
+    """A number from 0 to 1."""
+    return Kind(
+        "a number from 0 to 1", lambda v: type(v) in (int, float) and 0.0 <= v <= 1.0, _read_as(float)
+    )
+
+
+def choice(words: Iterable[str]) -> Kind:
+    """One of some words."""
+    known = list(words)
+    return Kind(f"one of {', '.join(known)}", lambda v: isinstance(v, str) and v in known)
+
+
+def table(of: type) -> Kind:
+    """A table whose keys are the settings of a dataclass."""
+    return Kind("a table", lambda v: isinstance(v, dict), table=of)
+
+
+def free_table() -> Kind:
+    """A table of anything, whose meaning is somebody else's."""
+    return Kind("a table", lambda v: isinstance(v, Mapping))
+
+
+def _read_as(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(said: str) -> Any:
+        try:
+            return kind(said)
+        except ValueError:
+            return said  # which is then refused as what it is
+
+    return read
+
+
+def setting(
+    kind: Kind,
+    about: str,
+    *,
+    default: Any = MISSING,
+    factory: Callable[[], Any] | None = None,
+    reload: bool = False,
+) -> Any:
+    """Return a dataclass field; `reload` says that it may change while the broker runs."""
+    metadata = {"kind": kind, "about": about, "reload": reload}
+    if factory is not None:
+        return field(default_factory=factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting, as it is documented; `path` is its name in a file, with the table's before a dot."""
+
+    path: str
+    kind: Kind
+    about: str
+    default: Any
+    reload: bool
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "COVEY_" + self.path.replace(".", "_").upper()
+
+
+def settings_of(config: type, prefix: str = "", *, reload: bool | None = None) -> Iterator[Setting]:
+    """Yield all settings of a dataclass that hold one value, tables opened."""
+    for one in fields(config):
+        kind = one.metadata.get("kind")
+        if kind is None:
+            continue
+        again = one.metadata["reload"] if reload is None else reload
+        if kind.table is not None:
+            own = one.default_factory() if one.default_factory is not MISSING else None
+            for inner in settings_of(kind.table, f"{prefix}{one.name}.", reload=again):
+                name = inner.path.rpartition(".")[2]
+                yield Setting(inner.path, inner.kind, inner.about, getattr(own, name), again)
+            continue
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        yield Setting(f"{prefix}{one.name}", kind, one.metadata["about"], default, again)
+
+
+def as_table(config: type) -> str:
+    """Return the settings of a dataclass as a table in Markdown."""
+    lines = ["| setting | default | what it is |", "|---|---|---|"]
+    for one in settings_of(config):
+        default = "" if one.default is MISSING else f"`{shown_default(one.default)}`"
+        about = f"{one.about}; {one.kind.expected}" + (" · *reload*" if one.reload else "")
+        lines.append(f"| `{one.path}` | {default} | {about} |")
+    return "\n".join(lines)
+
+
+def shown_default(value: object) -> str:
+    """Return a default as a file would have it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def read_table(of: type, values: Mapping[str, Any], place: str, known: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the checked values of a dataclass's settings; `known` are keys that are somebody else's.
+
+    ConfigError, one line that names the setting, for whatever is wrong.
+    """
+    kinds = {one.name: one for one in fields(of) if "kind" in one.metadata}
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in known:
+            continue
+        if key not in kinds:
+            raise mistake(place, "", f"there is no setting {shown(key)}{hint(key, [*kinds, *known])}")
+        kind: Kind = kinds[key].metadata["kind"]
+        if not kind.accepts(value):
+            raise mistake(place, key, f"expected {kind.expected}, not {shown(value)}")
+        if kind.table is not None:
+            default = kinds[key].default_factory
+            inner = read_table(kind.table, value, f"{place}: [{key}]")
+            value = _changed(default() if default is not MISSING else None, kind.table, inner)
+        found[key] = float(value) if type(value) is int and kind.expected.startswith("a number") else value
+    return found
+
+
+def _changed(default: Any, of: type, values: Mapping[str, Any]) -> Any:
+    kept = {} if default is None else {one.name: getattr(default, one.name) for one in fields(of)}
+    return of(**{**kept, **values})
+
+
+def mistake(place: str, key: str, problem: str) -> ConfigError:
+    """Return the error for a setting at a place; an empty key is the place itself."""
+    return ConfigError(": ".join(part for part in (place, key, problem) if part))
+
+
+def shown(value: object) -> str:
+    """Return a value as it stands in an error, cut short."""
+    said = str(value).lower() if isinstance(value, bool) else repr(value)
+    return said if len(said) <= EXCERPT else said[: EXCERPT - 1] + "…"
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """Return which known word may have been meant, as the end of a sentence."""
+    close = get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
 
 MAX_LINK_FRAME: Final = 64 << 20  # of a neighbour: one frame may say what a whole table differs in
 POLICY: Final = "what happens to events beyond the bounds"
@@ -34,6 +276,21 @@ class Queue(Bounds):
         "bytes of control frames that may wait; beyond them the link ends",
         default=256 << 20,
     )
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """The limits of each durable subscription; beyond the first three its oldest events are dropped."""
+
+    events: int = setting(integer(1), "events that one durable subscription may store", default=1_000_000)
+    bytes: int = setting(integer(1), "bytes of events that it may store", default=256 << 20)
+    age_s: float = setting(number(), "seconds that an event is stored for it", default=7 * 86_400.0)
+    window: int = setting(integer(1), "deliveries to it that wait to be acknowledged", default=1_000)
+    window_bytes: int = setting(integer(1), "bytes of such deliveries", default=4 << 20)
+    again_after_s: float = setting(
+        number(), "seconds without an acknowledgement, after which a delivery is repeated", default=60.0
+    )
+    subscriptions: int = setting(integer(0), "durable subscriptions at this broker", default=10_000)
 
 
 @dataclass(frozen=True)
@@ -166,3 +423,203 @@ def changed(old: BrokerConfig, new: BrokerConfig) -> tuple[list[str], list[str]]
         if getattr(old, one.name) != getattr(new, one.name):
             (taken if one.metadata.get("reload") else refused).append(one.name)
     return taken, refused
+
+
+MAX_FILE: Final = 4 << 20  # bytes
+MAX_LINKS: Final = 1_000
+_NAME: Final = re.compile(r"[\w][\w.:@-]*", re.ASCII)
+_LINK_KEYS: Final = ("name", "address", "priority", "policy")
+
+
+def read_config(
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, str] | None = None,
+    links: Sequence[str] | None = None,
+) -> BrokerConfig:
+    """Return the configuration; `flags` are by the setting's path, `links` are as the flag `--link` has them."""
+    values: dict[str, Any] = {}
+    place = "the command line"
+    if file is not None:
+        values, place = read_toml(file), str(file)
+    given = environment or {}
+    for one in settings_of(BrokerConfig):
+        if one.variable in given:
+            _put(values, one.path, _read(one.path, given[one.variable], one.variable))
+    if "COVEY_LINKS" in given:
+        values["links"] = [_link_of(said, "COVEY_LINKS") for said in given["COVEY_LINKS"].split(",") if said]
+    for path, said in (flags or {}).items():
+        _put(values, path, _read(path, said, f"--{path.replace('_', '-')}"))
+    if links:
+        values["links"] = [_link_of(said, "--link") for said in links]
+    return config_of(values, place, "" if file is None else str(file.parent))
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """Return a TOML file's tables; ConfigError if it cannot be read."""
+    try:
+        if file.stat().st_size > MAX_FILE:
+            raise ConfigError(f"{file}: a configuration has at most {MAX_FILE:,} bytes")
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file} is not UTF-8") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{file} is not TOML: {error!s:.120}") from None
+
+
+def config_of(values: Mapping[str, Any], place: str, folder: str = "") -> BrokerConfig:
+    """Return the configuration that these values make; `place` is how errors name their origin.
+
+    Files that it names are relative to the folder.
+    """
+    found = read_table(BrokerConfig, values, place, known=("links", *SECTIONS, "admin"))
+    if "name" not in found:
+        raise mistake(place, "name", "a broker needs a name, and it is missing")
+    check_name(found["name"], place, "name")
+    raw = values.get("links", [])
+    if not isinstance(raw, list) or not all(isinstance(one, dict) for one in raw) or len(raw) > MAX_LINKS:
+        raise mistake(place, "links", f"expected at most {MAX_LINKS:,} tables [[links]], not {shown(raw)}")
+    links = tuple(_link(one, f"{place}: [[links]] {number}") for number, one in enumerate(raw, start=1))
+    names = [link.name for link in links]
+    for name in names:
+        if names.count(name) > 1:
+            raise mistake(place, "links", f"there are several links to {name}")
+        if name == found["name"]:
+            raise mistake(place, "links", f"{name} has a link to itself")
+    try:
+        found["security"] = read_security(values, folder)
+        Security(found["security"], found.get("host", "127.0.0.1")).close()  # whose mistakes are found now
+        found["admin"] = read_admin(values["admin"]) if "admin" in values else None
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    config = BrokerConfig(**found, links=links)
+    _check_strategy(config, place)
+    if config.calm_at > config.congested_at:
+        raise mistake(
+            place,
+            "calm_at",
+            f"expected at most congested_at, {config.congested_at:,}, not {config.calm_at:,}",
+        )
+    return config
+
+
+def check_name(name: str, place: str, key: str) -> None:
+    """Complain about what is no name of a broker: clients' links begin with another sign, logs have one word for it."""
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+        raise mistake(
+            place,
+            key,
+            f"expected letters, digits and any of _ . : @ -, at most {MAX_NAME}, not {shown(name)}",
+        )
+
+
+def _check_strategy(config: BrokerConfig, place: str) -> None:
+    # Loaded here: strategies bring the compiler.
+    import covey.strategies  # noqa: F401 (registers them)
+    from covey.routing.router import Router
+    from covey.routing.strategy import names, registered
+
+    known = [name for name in names() if not registered(name).trees]
+    try:
+        needs_plan = registered(config.strategy).trees
+    except ConfigError:
+        raise mistake(
+            place,
+            "strategy",
+            f"expected one of {', '.join(known)}, not {shown(config.strategy)}{hint(config.strategy, known)}",
+        ) from None
+    if needs_plan:
+        raise mistake(
+            place,
+            "strategy",
+            f"{config.strategy} needs a plan of trees, which is installed in a running overlay",
+        )
+    try:
+        Router(config.name, config.strategy, advertisements=config.advertisements, options=config.options)
+    except ConfigError as error:
+        raise mistake(place, "options", str(error)) from None
+
+
+# -- links ---------------------------------------------------------------------------------------------------
+
+
+def _link(values: Mapping[str, Any], place: str) -> LinkConfig:
+    for key in values:
+        if key not in _LINK_KEYS:
+            raise mistake(place, "", f"there is no setting {shown(key)}{hint(key, _LINK_KEYS)}")
+    name, address = values.get("name"), values.get("address", "")
+    if not isinstance(name, str):
+        raise mistake(place, "name", f"expected the neighbour's name, not {shown(name)}")
+    check_name(name, place, "name")
+    if not isinstance(address, str):
+        raise mistake(place, "address", f"expected HOST:PORT, not {shown(address)}")
+    host, port = address_of(address, place, "address") if address else ("", 0)
+    priority, policy = values.get("priority", 1), values.get("policy", "")
+    if type(priority) is not int or not 0 <= priority <= 1_000_000:
+        raise mistake(place, "priority", f"expected an integer from 0 to 1,000,000, not {shown(priority)}")
+    if policy != "" and policy not in POLICIES:
+        raise mistake(place, "policy", f"expected one of {', '.join(POLICIES)}, not {shown(policy)}")
+    return LinkConfig(name, host, port, priority, policy)
+
+
+def address_of(said: str, place: str, key: str) -> tuple[str, int]:
+    """Return host and port of an address; an IPv6 one is in brackets."""
+    host, colon, port = said.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
+        raise mistake(place, key, f"expected HOST:PORT, not {shown(said)}")
+    return host, int(port)
+
+
+def _link_of(said: str, place: str) -> dict[str, Any]:
+    """Return the table of a link that was written as NAME or NAME=HOST:PORT."""
+    name, equals, address = said.strip().partition("=")
+    if equals:
+        address_of(address, place, name)
+        return {"name": name, "address": address}
+    return {"name": name}
+
+
+# -- texts ---------------------------------------------------------------------------------------------------
+
+
+def _read(path: str, said: str, place: str) -> Any:
+    """Return a value from its text, judged, so that the error names where the text is."""
+    known = {one.path: one for one in settings_of(BrokerConfig)}
+    if path not in known:
+        raise ConfigError(f"{place}: there is no setting {shown(path)}{hint(path, known)}")
+    kind = known[path].kind
+    value = kind.read(said)
+    if not kind.accepts(value):
+        raise ConfigError(f"{place}: expected {kind.expected}, not {shown(said)}")
+    return value
+
+
+def _put(values: dict[str, Any], path: str, value: Any) -> None:
+    table, dot, key = path.rpartition(".")
+    if not dot:
+        values[key] = value
+        return
+    inner = values.setdefault(table, {})
+    if isinstance(inner, dict):  # else the file's mistake is found when it is read
+        inner[key] = value
+
+
+def as_values(config: BrokerConfig) -> dict[str, Any]:
+    """Return a configuration as the tables that a file would have."""
+    values: dict[str, Any] = {}
+    for one in settings_of(BrokerConfig):
+        table, _, key = one.path.rpartition(".")
+        value = getattr(getattr(config, table), key) if table else getattr(config, key)
+        _put(values, one.path, value)
+    values["links"] = [
+        {key: value for key, value in _link_values(link).items() if value != ""} for link in config.links
+    ]
+    return values
+
+
+def _link_values(link: LinkConfig) -> dict[str, Any]:
+    values = {one.name: getattr(link, one.name) for one in fields(link) if one.name not in ("host", "port")}
+    return {**values, "address": link.address}

@@ -11,7 +11,7 @@ from typing import Final
 
 from covey.broker.config import LinkConfig
 from covey.broker.logs import say
-from covey.wire.connection import Connection
+from covey.protocol.connection import Connection
 
 log = logging.getLogger("covey.broker")
 

@@ -7,17 +7,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.broker.durable import Durable
-from covey.broker.durable_subscriptions import Answer
+from covey.broker.durable.delivery import Durable
+from covey.broker.durable.queues import Answer
+from covey.broker.durable.sqlite import Store
 from covey.broker.peers import Client, Neighbour
 from covey.broker.private_files import shared_with_others
-from covey.broker.store import Store
 from covey.core.filter import Filter
 from covey.errors import CoveyError, ProtocolError
-from covey.wire.confirming import encode_taken
-from covey.wire.events import Envelope
-from covey.wire.frames import Kind
-from covey.wire.messages import SubscribeRequest, UnsubscribeRequest
+from covey.protocol.control import SubscribeRequest, UnsubscribeRequest
+from covey.protocol.events import Envelope, encode_taken
+from covey.protocol.frames import Kind
 
 if TYPE_CHECKING:
     from covey.broker.config import BrokerConfig

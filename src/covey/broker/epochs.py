@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Sequence
 from covey.broker.config import BrokerConfig
 from covey.errors import PlanError
 from covey.planning.plan import Plan
+from covey.protocol.control import BARE, PlanState
 from covey.routing.messages import Advertise, Link, LinkUp, Message, Subscribe
 from covey.routing.outputs import Output
 from covey.routing.router import Router
-from covey.wire.plans import BARE, PlanState
 
 MakeRouter = Callable[[bytes], Router]  # of a plan's file; b"" is no plan
 Outputs = list[tuple[int, list[Output]]]

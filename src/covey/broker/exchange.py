@@ -18,12 +18,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from covey.broker.durable import Durable
+from covey.broker.durable.delivery import SURE, Durable
+from covey.broker.durable.queues import LINK
 from covey.broker.durable_requests import NO_STORE, confirm_unkept
-from covey.broker.durable_site import SURE
-from covey.broker.durable_subscriptions import LINK
 from covey.broker.epochs import Epochs, Outputs
-from covey.broker.flow import Flow
+from covey.broker.fastpath import Flow
 from covey.broker.neighbour_links import NeighbourLinks, Used
 from covey.broker.peers import Client, Neighbour
 from covey.broker.plans import OWN, Plans
@@ -31,15 +30,21 @@ from covey.broker.requests import Limits, Requests
 from covey.broker.sampling import Sampler
 from covey.core.content import check_content
 from covey.errors import EventError, ProtocolError
+from covey.protocol.batches import MOST_SIDS, Frames, epochs_of, runs
+from covey.protocol.control import PlanState, decode_request
+from covey.protocol.events import (
+    ENVELOPE,
+    KEPT,
+    Envelope,
+    encode_delivery,
+    envelope_of,
+    family_of,
+    publish_of,
+)
+from covey.protocol.frames import Kind, framed
 from covey.routing.messages import Congestion, Echo, Key, Link, LinkDown, LinkUp, Message
 from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
-from covey.wire.copying import MOST_SIDS, epochs_of
-from covey.wire.events import ENVELOPE, KEPT, Envelope, encode_delivery, envelope_of, family_of, publish_of
-from covey.wire.frames import Kind, framed
-from covey.wire.messages import decode_request
-from covey.wire.plans import PlanState
-from covey.wire.splitting import Frames, runs
 
 log = logging.getLogger("covey.broker")
 

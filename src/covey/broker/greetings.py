@@ -18,10 +18,10 @@ from covey.broker.config import MAX_LINK_FRAME, LinkConfig
 from covey.broker.peers import Client, Neighbour
 from covey.broker.permissions import Permissions
 from covey.errors import AccessError, ProtocolError
-from covey.wire.connection import Connection
-from covey.wire.events import link_of
-from covey.wire.frames import VERSION, Kind
-from covey.wire.messages import MAX_NAME, Goodbye, Hello, Welcome, decode_life, encode
+from covey.protocol.connection import Connection
+from covey.protocol.control import MAX_NAME, Goodbye, Hello, Welcome, decode_life, encode
+from covey.protocol.events import link_of
+from covey.protocol.frames import VERSION, Kind
 
 if TYPE_CHECKING:
     from covey.broker.server import Broker

@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from covey.wire.connection import Connection
-from covey.wire.splitting import size_of
+from covey.protocol.batches import size_of
+from covey.protocol.connection import Connection
 
 TURN: Final = 4_096  # frames that are handled before the loop runs again
 HELD_AT: Final = 20_000  # frames of one link, beyond which it is not read

@@ -23,7 +23,7 @@ from covey.broker.config import BrokerConfig, changed
 from covey.broker.peers import Client, Neighbour
 from covey.broker.requests import Limits
 from covey.broker.revocation import revoke
-from covey.wire.connection import Connection
+from covey.protocol.connection import Connection
 
 if TYPE_CHECKING:
     from covey.broker.server import Broker

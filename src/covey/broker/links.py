@@ -1,7 +1,8 @@
 """Links to neighbours: which are there, and which of them the router uses.
 
 A link that is there (two brokers have greeted each other) is used once both its ends find it on the overlay's tree, and
-have told each other so; see `wire.overlay` for the three words. Until then, and after, its routers are silent on it.
+have told each other so; see `protocol.control` for the three words. Until then, and after, its
+routers are silent on it.
 
 A link that breaks is not taken from the router at once. What the neighbour asked for stays in the tables, so that
 nothing is forgotten because somebody is away for a moment; events for it are lost, or kept by those who keep them. The
@@ -27,8 +28,7 @@ from covey.broker.exchange import Exchange
 from covey.broker.logs import say
 from covey.broker.overlay import Overlay, pair
 from covey.broker.peers import Neighbour
-from covey.wire.frames import Kind
-from covey.wire.overlay import (
+from covey.protocol.control import (
     Attach,
     Detach,
     Detached,
@@ -38,6 +38,7 @@ from covey.wire.overlay import (
     decode_overlaid,
     encode_overlaid,
 )
+from covey.protocol.frames import Kind
 
 log = logging.getLogger("covey.broker")
 

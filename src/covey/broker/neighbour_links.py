@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, get_args
 
-from covey.broker.durable_completeness import Completeness
+from covey.broker.durable.completeness import Completeness
 from covey.broker.peers import Neighbour
+from covey.protocol.control import Routed, decode_routed, encode_routed
+from covey.protocol.events import Envelope, forwarded
+from covey.protocol.frames import Kind, framed
 from covey.routing.messages import Advertise, Echo, Link, LinkDown, LinkUp, Probe, Publish, Sync, Unadvertise
 from covey.routing.outputs import Send
-from covey.wire.events import Envelope, forwarded
-from covey.wire.frames import Kind, framed
-from covey.wire.messages import Routed, decode_routed, encode_routed
 
 if TYPE_CHECKING:
     from covey.broker.exchange import Exchange

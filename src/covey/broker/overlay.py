@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from covey.errors import ProtocolError
-from covey.wire.overlay import LinkState, LinkStatus
+from covey.protocol.control import LinkState, LinkStatus
 
 Pair: TypeAlias = tuple[str, str]  # the ends of a link, in the order of their names
 

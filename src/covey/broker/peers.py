@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from covey.broker.permissions import EVERYTHING, Permissions
+from covey.protocol.control import Reply, encode
+from covey.protocol.frames import Kind
+from covey.protocol.outbox import Verdict
 from covey.routing.messages import Key, Link
-from covey.wire.frames import Kind
-from covey.wire.lanes import Verdict
-from covey.wire.messages import Reply, encode
 
 
 class Outlet(Protocol):

@@ -16,8 +16,8 @@ from typing import Final
 
 from covey.broker.inbox import Inbox
 from covey.broker.logs import say
-from covey.wire.connection import Connection
-from covey.wire.lanes import Verdict
+from covey.protocol.connection import Connection
+from covey.protocol.outbox import Verdict
 
 log = logging.getLogger("covey.broker")
 

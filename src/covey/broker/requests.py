@@ -15,9 +15,7 @@ from covey.broker.peers import Client
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import AccessError, CoveyError, ProtocolError
-from covey.routing.messages import Advertise, Echo, Probe, Subscribe, Unadvertise, Unsubscribe
-from covey.wire.frames import Kind
-from covey.wire.messages import (
+from covey.protocol.control import (
     AdvertiseRequest,
     FlushRequest,
     ReplaceRequest,
@@ -28,6 +26,8 @@ from covey.wire.messages import (
     UnsubscribeRequest,
     encode,
 )
+from covey.protocol.frames import Kind
+from covey.routing.messages import Advertise, Echo, Probe, Subscribe, Unadvertise, Unsubscribe
 
 if TYPE_CHECKING:
     from covey.broker.exchange import Exchange

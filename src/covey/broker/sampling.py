@@ -1,4 +1,6 @@
-"""Samples of a broker's own traffic, as the tables that planning reads.
+"""The files of samples, as those outside may have them: listed, and one by one.
+
+Samples of a broker's own traffic, as the tables that planning reads.
 
     events         events that clients published here, each with the same probability
     deliveries     for sampled events, wherever they were published: which subscriptions here they reached, with the
@@ -10,26 +12,69 @@
 Whether an event is sampled follows from its name alone, so that all brokers look at the same ones, and the directories
 of all brokers put together are an input of `covey plan`. Rows gather in memory, and go to Parquet files that appear
 whole under their names; at most so many files of a table are kept, the oldest leave.
+
+
+When samples are written: now and then, in a thread, so that no disk delays an event.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from covey.broker.config import BrokerConfig
+from covey.broker.logs import say
 from covey.broker.private_files import make_directory, opener
 from covey.core.families import LANGUAGES
 from covey.core.filter import Filter
-from covey.errors import EventError
+from covey.errors import ConfigError, EventError
+from covey.extras import require
+from covey.protocol.events import KEYWORDS, XPATH, decode_content, link_of, name_of
 from covey.routing.messages import NEVER, Key, Link
-from covey.wire.events import KEYWORDS, XPATH, decode_content, link_of, name_of
+
+if TYPE_CHECKING:
+    from covey.broker.exchange import Exchange
+
+TABLES: Final = ("events", "deliveries", "subscriptions", "advertisements", "topology")
+ENDING: Final = ".parquet"
+
+
+def listed(directory: Path | None) -> list[dict[str, Any]]:
+    """Return the files that are whole: table, name, bytes, and when each was written, in nanoseconds."""
+    found = []
+    for table in TABLES if directory is not None else ():
+        assert directory is not None
+        for path in sorted((directory / table).glob(f"[!.]*{ENDING}")):
+            try:
+                state = path.stat()
+            except FileNotFoundError:
+                continue  # it has left meanwhile
+            found.append(
+                {"table": table, "name": path.name, "bytes": state.st_size, "written_ns": state.st_mtime_ns}
+            )
+    return found
+
+
+def path_of(directory: Path | None, table: str, name: str) -> Path:
+    """Return the file of that name; ConfigError if there is none."""
+    if directory is None:
+        raise ConfigError("this broker takes no samples (hint: its settings sample and data_dir)")
+    # Names come from outside: only what is listed is given away.
+    if not any((table, name) == (one["table"], one["name"]) for one in listed(directory)):
+        raise ConfigError(f"there is no file {name!r:.80} of samples of {table!r:.40}")
+    return directory / table / name
+
 
 _MASK: Final = (1 << 64) - 1
 MOST_ROWS: Final = 100_000  # of a table in memory; more are not taken until they are written
@@ -183,3 +228,55 @@ def _language(family: int) -> str:
 
 def _time(at_s: float) -> datetime:
     return datetime.fromtimestamp(at_s, UTC)
+
+
+log = logging.getLogger("covey.broker")
+
+
+class Samples:
+    """The sampler of one broker, and its timetable; ConfigError if there is nowhere to write to."""
+
+    def __init__(self, exchange: Exchange, config: BrokerConfig) -> None:
+        if not config.data_dir:
+            raise ConfigError("sample needs a data_dir, where samples go")
+        require("spark", "the setting sample")  # they are Parquet files
+        self._exchange = exchange
+        self._links = [link.name for link in config.links]
+        self.sampler = Sampler(config.name, Path(config.data_dir) / "samples", config.sample)
+        exchange.sampler = self.sampler
+        self._writing: asyncio.Future[None] | None = None
+        self._next_s = 0.0
+
+    def tick(self, loop: asyncio.AbstractEventLoop, every_s: float) -> None:
+        """Begin to write, if it is time to."""
+        self._exchange.time_s = time.time()
+        now_s = loop.time()
+        if not self._next_s:
+            self._next_s = now_s + every_s
+        if now_s >= self._next_s and (self._writing is None or self._writing.done()):
+            self._next_s = now_s + every_s
+            self._writing = self._write(loop)
+
+    async def close(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Write what is left."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        await asyncio.wait([self._write(loop)])
+
+    def _write(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        router = self._exchange.router
+        subscriptions = router.local_subscriptions()
+        advertisements: dict[Key, Filter] = {}
+        for link in subscriptions:
+            advertisements.update(router.advertised_by(link))
+        work = partial(
+            self.sampler.write, self.sampler.take(), subscriptions, advertisements, list(self._links)
+        )
+        writing = asyncio.ensure_future(loop.run_in_executor(None, work))
+        writing.add_done_callback(self._written)
+        return writing
+
+    def _written(self, writing: asyncio.Future[None]) -> None:
+        error = None if writing.cancelled() else writing.exception()
+        if error is not None:
+            say(log, logging.ERROR, "samples not written", broker=self.sampler.broker, reason=error)

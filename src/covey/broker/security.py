@@ -1,4 +1,11 @@
-"""Security: who may come in, and with which permissions.
+"""Throttle: who has failed too often has to wait, a little longer after each further failure.
+
+A failure fills a bucket, which leaks as time goes by; while it is full, nothing more is even looked at. Buckets are by
+whatever the caller names (an address and a user), and there are never more of them than allowed: the oldest are
+forgotten first.
+
+
+Security: who may come in, and with which permissions.
 
     a client       by a token, or a user's name and password; anonymous as far as configured
     a neighbour    by a certificate with its name (`tls`), or by the token that all neighbours share
@@ -18,7 +25,7 @@ import asyncio
 import hmac
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from ipaddress import ip_address
@@ -35,9 +42,39 @@ from covey.broker.credentials import (
     read_token_hash,
 )
 from covey.broker.permissions import EVERYTHING, Permissions, Rules, read_rules
-from covey.broker.throttle import Throttle
 from covey.broker.tls import Contexts, TlsConfig, check_name
 from covey.errors import AccessError, ConfigError
+
+
+class Throttle:
+    """Buckets of failures; the time is the caller's."""
+
+    def __init__(self, burst: int = 5, leak_s: float = 5.0, at_most: int = 10_000) -> None:
+        self._burst = burst
+        self._leak_s = leak_s
+        self._at_most = at_most
+        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()  # failures, as of when
+
+    def wait_s(self, who: Hashable, now_s: float) -> float:
+        """Return how long it has to wait until it may try again: 0 if it may now."""
+        level = self._level(who, now_s)
+        return max(0.0, (level - self._burst + 1) * self._leak_s) if level > self._burst - 1 else 0.0
+
+    def failed(self, who: Hashable, now_s: float) -> None:
+        """Note a failure."""
+        level = self._level(who, now_s) + 1.0
+        self._buckets[who] = (level, now_s)
+        self._buckets.move_to_end(who)
+        while len(self._buckets) > self._at_most:
+            self._buckets.popitem(last=False)
+
+    def _level(self, who: Hashable, now_s: float) -> float:
+        level, then_s = self._buckets.get(who, (0.0, now_s))
+        return max(0.0, level - (now_s - then_s) / self._leak_s)
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
 
 CHECKS: Final = 2  # passwords that are checked at a time
 MAX_CHECKS: Final = 200  # that are checked or wait to be

@@ -25,26 +25,24 @@ from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange
 from covey.broker.greetings import Greetings
 from covey.broker.inbox import Inbox
-from covey.broker.keeping import keep_state, load_state
+from covey.broker.introspection import Sight, Tally
 from covey.broker.links import Links
 from covey.broker.logs import say
 from covey.broker.overlay import Overlay
 from covey.broker.peers import Client, Neighbour
+from covey.broker.plans import keep_state, load_state
 from covey.broker.pressure import Pressure
 from covey.broker.requests import Limits
 from covey.broker.revocation import revoke_durable
-from covey.broker.samples import Samples
+from covey.broker.sampling import Samples
 from covey.broker.security import Security
-from covey.broker.sight import Sight
-from covey.broker.tally import Tally
 from covey.broker.tls import HANDSHAKE_S
 from covey.broker.warming import warm_up
 from covey.errors import CoveyError
-from covey.wire.connection import Connection
-from covey.wire.frames import Kind
-from covey.wire.messages import Goodbye, decode_life
-from covey.wire.plans import BARE, PlanState
-from covey.wire.splitting import FastSplitter, places_of
+from covey.protocol.batches import FastSplitter, places_of
+from covey.protocol.connection import Connection
+from covey.protocol.control import BARE, Goodbye, PlanState, decode_life
+from covey.protocol.frames import Kind
 
 if TYPE_CHECKING:
     from covey.broker.http.admin import Admin
@@ -129,7 +127,7 @@ class Broker:
         self.say(logging.INFO, "listening", host=config.host, port=self.port, strategy=config.strategy)
         if config.admin is not None:
             from covey.broker.http.admin import Admin  # aiohttp takes its time
-            from covey.broker.http.mounting import gateway_of
+            from covey.broker.http.events import gateway_of
 
             self.admin = Admin(self.sight, config.admin, contexts, gateway_of(self))
             await self.admin.start()

@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from covey.broker.config import BrokerConfig
-from covey.broker.config_reading import check_name, config_of, read_toml
-from covey.broker.settings import hint, mistake, shown
+from covey.broker.config import BrokerConfig, check_name, config_of, hint, mistake, read_toml, shown
 
 MAX_BROKERS: Final = 200  # processes on one machine
 _KEYS: Final = ("first_port", "first_admin_port", "links", "brokers", "settings", "broker")

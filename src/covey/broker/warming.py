@@ -15,14 +15,20 @@ from covey.broker.exchange import Exchange
 from covey.broker.peers import Client, Neighbour
 from covey.core.families import parse
 from covey.matching import index
+from covey.protocol.batches import FastSplitter
+from covey.protocol.control import (
+    AdvertiseRequest,
+    SubscribeRequest,
+    UnsubscribeRequest,
+    encode,
+    encode_routed,
+)
+from covey.protocol.events import encode_content, encode_event, link_of
+from covey.protocol.frames import MAX_FRAME, Kind, framed
+from covey.protocol.outbox import Verdict
 from covey.routing.digest import Fact, digest
 from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Message, Sync
 from covey.routing.router import Router
-from covey.wire.events import encode_content, encode_event, link_of
-from covey.wire.frames import MAX_FRAME, Kind, framed
-from covey.wire.lanes import Verdict
-from covey.wire.messages import AdvertiseRequest, SubscribeRequest, UnsubscribeRequest, encode, encode_routed
-from covey.wire.splitting import FastSplitter
 
 _CONTENTS: tuple[dict[str, Any], ...] = (
     {"a": 2, "b": "x", "c": True},

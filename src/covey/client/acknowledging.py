@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from covey.client.link import Link
-from covey.wire.confirming import MOST, encode_acknowledge
-from covey.wire.frames import Kind
+from covey.protocol.events import MOST_CONFIRMED, encode_acknowledge
+from covey.protocol.frames import Kind
 
 
 class Acknowledgements:
@@ -46,8 +46,8 @@ class Acknowledgements:
         for sid, position in self._until.items():
             link.connection.send(Kind.ACKNOWLEDGE, encode_acknowledge(sid, [position], cumulative=True))
         for sid, positions in self._single.items():
-            for first in range(0, len(positions), MOST):
-                some = positions[first : first + MOST]
+            for first in range(0, len(positions), MOST_CONFIRMED):
+                some = positions[first : first + MOST_CONFIRMED]
                 link.connection.send(Kind.ACKNOWLEDGE, encode_acknowledge(sid, some, cumulative=False))
         self._until.clear()
         self._single.clear()

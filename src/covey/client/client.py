@@ -29,7 +29,7 @@ from covey.client.subscription import Callback, Subscription
 from covey.core.families import DEFAULT_LANGUAGE
 from covey.core.filter import Filter
 from covey.errors import ConfigError, EventError, LinkError, TimedOutError
-from covey.wire.messages import MAX_NAME, FlushRequest
+from covey.protocol.control import MAX_NAME, FlushRequest
 
 MOST_UNCONFIRMED: Final = 10_000  # events of one `publish_many` that wait for the broker's disk at a time
 

@@ -18,9 +18,7 @@ from covey.client.subscription import Subscription
 from covey.core.families import parse
 from covey.core.filter import Filter
 from covey.errors import ConfigError, CoveyError, RefusedError, SlowError
-from covey.wire.events import DELIVERED, delivery_of
-from covey.wire.frames import Kind
-from covey.wire.messages import (
+from covey.protocol.control import (
     AdvertiseRequest,
     ReplaceRequest,
     Request,
@@ -28,6 +26,8 @@ from covey.wire.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
+from covey.protocol.events import DELIVERED, delivery_of
+from covey.protocol.frames import Kind
 
 _ONE: Final = Struct("<BBHI")  # how a delivery to one subscription, not durable, begins
 

@@ -15,10 +15,8 @@ from typing import Final, Protocol
 from covey.client.address import Address
 from covey.client.options import Options
 from covey.errors import CoveyError, LinkError, ProtocolError, RefusedError, TimedOutError
-from covey.wire.connection import Connection
-from covey.wire.frames import VERSION, Kind
-from covey.wire.lanes import BLOCK, Bounds
-from covey.wire.messages import (
+from covey.protocol.connection import Connection
+from covey.protocol.control import (
     AdvertiseRequest,
     Goodbye,
     Hello,
@@ -32,6 +30,8 @@ from covey.wire.messages import (
     decode_reply,
     encode,
 )
+from covey.protocol.frames import VERSION, Kind
+from covey.protocol.outbox import BLOCK, Bounds
 
 # What may wait in the connection before a publisher is held back.
 BOUNDS: Final = Bounds(200_000, 4 << 20, BLOCK)

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, Final, TypeAlias
 
 from covey.errors import ConfigError
-from covey.wire.messages import MAX_NAME
+from covey.protocol.control import MAX_NAME
 
 Hook: TypeAlias = Callable[..., Awaitable[Any] | Any]
 

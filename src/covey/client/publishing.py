@@ -18,8 +18,8 @@ from covey.core.content import published_payload
 from covey.core.event import Event
 from covey.core.packing import pack_published
 from covey.errors import CoveyError, EventError, LinkError, RefusedError
-from covey.wire.events import ATTRIBUTES, ENVELOPE, FAMILY_SHIFT, KEPT, encode_content
-from covey.wire.frames import LENGTH, MAX_FRAME, Kind
+from covey.protocol.events import ATTRIBUTES, ENVELOPE, FAMILY_SHIFT, KEPT, encode_content
+from covey.protocol.frames import LENGTH, MAX_FRAME, Kind
 
 CHUNK: Final = 1 << 16  # bytes that are gathered before they are handed to the link
 

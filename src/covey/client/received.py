@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from covey.core.packing import unpack
 from covey.errors import CoveyError, ProtocolError
-from covey.wire.events import (
+from covey.protocol.events import (
     ATTRIBUTES,
     DELIVERED,
     DURABLE,
@@ -21,7 +21,7 @@ from covey.wire.events import (
     decode_content,
     name_of,
 )
-from covey.wire.frames import Kind
+from covey.protocol.frames import Kind
 
 _POSITION: Final = Struct("<Q")
 _TO_ONE: Final = DELIVERED.pack(

@@ -18,7 +18,7 @@ from covey.client.link import GoneError, Link
 from covey.client.options import Options
 from covey.client.publishing import Outgoing, raise_again
 from covey.errors import CoveyError, LinkError, RefusedError, TimedOutError
-from covey.wire.messages import Request
+from covey.protocol.control import Request
 
 MOST_TO_END_S: Final = 10.0  # that a broker has to read what was published before the end
 

@@ -28,7 +28,7 @@ from covey.core.event import Event
 from covey.core.families import DEFAULT_LANGUAGE
 from covey.core.filter import Filter
 from covey.errors import CoveyError, LinkError, TimedOutError
-from covey.wire.events import encode_content
+from covey.protocol.events import encode_content
 
 Answer = TypeVar("Answer")
 

@@ -51,7 +51,7 @@ def broker(
     """
     require("broker", "covey broker")
     # Loaded here: it brings the compiler, which takes half a second.
-    from covey.broker.config_reading import read_config
+    from covey.broker.config import read_config
     from covey.broker.daemon import run
     from covey.broker.logs import configure as configure_logs
 
@@ -93,7 +93,7 @@ def check_config(
     With --json, every setting is printed.
     """
     require("broker", "covey check-config")
-    from covey.broker.config_reading import as_values, config_of, read_toml
+    from covey.broker.config import as_values, config_of, read_toml
     from covey.broker.topology import is_topology, topology_of
 
     values = read_toml(file)

@@ -12,10 +12,9 @@ from secrets import token_urlsafe
 from socket import socket
 from typing import Final
 
-from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.config import AdminConfig, BrokerConfig, LinkConfig
 from covey.broker.credentials import hash_token
 from covey.broker.forking import Family, listen
-from covey.broker.http.config import AdminConfig
 from covey.broker.logs import configure as configure_logs
 
 HOST: Final = "127.0.0.1"

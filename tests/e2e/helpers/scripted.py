@@ -10,11 +10,8 @@ from tests.e2e.helpers.running import eventually
 
 from covey.broker.config import BrokerConfig
 from covey.broker.server import Broker
-from covey.wire.connection import Connection
-from covey.wire.events import Envelope, encode_content, encode_delivery, encode_event, envelope_of
-from covey.wire.frames import Kind, framed
-from covey.wire.lanes import Bounds
-from covey.wire.messages import (
+from covey.protocol.connection import Connection
+from covey.protocol.control import (
     Goodbye,
     Hello,
     Reply,
@@ -23,6 +20,9 @@ from covey.wire.messages import (
     decode_request,
     encode,
 )
+from covey.protocol.events import Envelope, encode_content, encode_delivery, encode_event, envelope_of
+from covey.protocol.frames import Kind, framed
+from covey.protocol.outbox import Bounds
 
 
 def url(port: int) -> str:

@@ -15,13 +15,22 @@ from typing import Final, NamedTuple
 import msgspec
 from aiohttp import web
 
+from covey.broker.config import AdminConfig
 from covey.broker.credentials import read_token_hash
-from covey.broker.explaining import Question, explain
-from covey.broker.http.config import AdminConfig
-from covey.broker.lists import MAX_PAGE, Page, linkz, planz, routez, subz
+from covey.broker.introspection import (
+    MAX_PAGE,
+    Page,
+    Question,
+    Row,
+    Sight,
+    explain,
+    linkz,
+    planz,
+    routez,
+    subz,
+)
 from covey.broker.metrics import CONTENT_TYPE, exposition
-from covey.broker.sample_files import listed, path_of
-from covey.broker.sight import Row, Sight
+from covey.broker.sampling import listed, path_of
 from covey.broker.tls import Contexts
 from covey.errors import ConfigError, CoveyError
 

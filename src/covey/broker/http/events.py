@@ -1,4 +1,8 @@
-"""Events over HTTP, for any language: POST CloudEvents, and GET a stream of those that match a filter.
+"""A stream of server-sent events: what waits for one listener, and how it is written. Who is too slow is cut off.
+
+Attached: a client inside the broker's own process. It says to the exchange what a client says over a socket.
+
+Events over HTTP, for any language: POST CloudEvents, and GET a stream of those that match a filter.
 
     POST /events                        a CloudEvent: structured, binary or a batch; ?confirm=true waits for the disk
     GET  /events?filter=…&language=…    server-sent events, each a CloudEvent in JSON
@@ -6,26 +10,310 @@
 An aiohttp application for a server to mount: `server.add_subapp("/events", Gateway(broker).application())`. It is an
 ordinary client of the broker: whoever posts or listens may do what their permissions say, which `authorise` finds in
 the request. Everything is bounded: bodies, batches, streams, and what waits for a slow listener, who is cut off.
+
+
+Who posts and listens over HTTP: the same tokens and passwords as over sockets, in the header `Authorization`.
+
+Authorization: Bearer <token>
+Authorization: Basic <base64 of user:password>
+
+
+Events over HTTP as part of a broker, if its configuration has `admin.events`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+import secrets
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from http import HTTPStatus
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 from aiohttp import web
 
+from covey.broker.config import BrokerConfig
+from covey.broker.exchange import Exchange
 from covey.broker.http import cloudevents
-from covey.broker.http.attached import Attached, Hub
-from covey.broker.http.streaming import GatewayLimits, Stream, problem_line
+from covey.broker.peers import Client
 from covey.broker.permissions import EVERYTHING, Permissions
+from covey.broker.security import Security, is_loopback
 from covey.core.families import DEFAULT_LANGUAGE, parse
-from covey.errors import CoveyError, EventError, FilterError, LinkError, ProtocolError, RefusedError
-from covey.wire.messages import AdvertiseRequest, SubscribeRequest
+from covey.errors import (
+    AccessError,
+    ConfigError,
+    CoveyError,
+    EventError,
+    FilterError,
+    LinkError,
+    ProtocolError,
+    RefusedError,
+)
+from covey.protocol.control import (
+    AdvertiseRequest,
+    FlushRequest,
+    Request,
+    SubscribeRequest,
+    decode_reply,
+    encode,
+)
+from covey.protocol.events import (
+    ENVELOPE,
+    KEPT,
+    XPATH,
+    decode_content,
+    delivery_of,
+    encode_content,
+    encode_event,
+    envelope_of,
+    family_of,
+    link_of,
+    name_of,
+)
+from covey.protocol.frames import Kind, Splitter
+from covey.protocol.outbox import Verdict
+
+if TYPE_CHECKING:
+    from covey.broker.server import Broker
+
+
+@dataclass(frozen=True)
+class GatewayLimits:
+    """How much one gateway takes."""
+
+    body_bytes: int = 4 << 20
+    batch: int = 10_000  # events
+    streams: int = 1_000
+    pending_events: int = 10_000  # that wait for one listener
+    pending_bytes: int = 8 << 20
+    heartbeat_s: float = 15.0
+    confirm_s: float = 30.0
+
+
+class Stream:
+    """What waits for one listener."""
+
+    def __init__(self, limits: GatewayLimits) -> None:
+        self._limits = limits
+        self._frames: deque[bytes] = deque()
+        self._size = 0
+        self._wake = asyncio.Event()
+        self._reason = ""
+
+    def take(self, frames: Sequence[bytes]) -> None:
+        """Take deliveries; more than may wait end the stream."""
+        if self._reason:
+            return
+        self._frames.extend(frames)
+        self._size += sum(map(len, frames))
+        if len(self._frames) > self._limits.pending_events or self._size > self._limits.pending_bytes:
+            self.end(f"{len(self._frames):,} events wait for the listener, which is too slow")
+        self._wake.set()
+
+    def end(self, reason: str) -> None:
+        """Send nothing more but the reason."""
+        self._reason = self._reason or reason
+        self._frames.clear()
+        self._wake.set()
+
+    async def run(self, response: web.StreamResponse) -> None:
+        """Write events until the listener goes or the stream ends; a comment now and then, when there is none."""
+        try:
+            await response.write(b": subscribed\n\n")
+            while not self._reason:
+                try:
+                    async with asyncio.timeout(self._limits.heartbeat_s):
+                        await self._wake.wait()
+                except TimeoutError:
+                    await response.write(b": alive\n\n")
+                self._wake.clear()
+                while self._frames:
+                    some = [self._frames.popleft() for _ in range(min(100, len(self._frames)))]
+                    self._size -= sum(map(len, some))
+                    await response.write(b"".join(map(as_sent, some)))
+            problem = problem_line(503, self._reason)
+            await response.write(b"event: error\ndata: " + problem + b"\n\n")
+        except ConnectionError:
+            pass  # the listener has gone
+
+
+def as_sent(frame: bytes) -> bytes:
+    """Return a DELIVERY frame as a server-sent event with a CloudEvent."""
+    event = delivery_of(frame).event
+    envelope = envelope_of(event)
+    last = ENVELOPE.size + envelope.content_length
+    packed, payload = event[ENVELOPE.size : last], event[last + envelope.notes_length :]
+    family = family_of(envelope)
+    content: Any = packed.decode(errors="replace") if family == XPATH else decode_content(family, packed)
+    name = name_of(envelope.publisher, envelope.number)
+    shown = cloudevents.write(name, f"{envelope.publisher:x}", content, payload)
+    return b"id: " + name.encode() + b"\ndata: " + shown + b"\n\n"
+
+
+def problem_line(status: int, detail: str) -> bytes:
+    """Return a problem as JSON in one line."""
+    line = " ".join(detail.split())[:500]
+    return msgspec.json.encode({"title": HTTPStatus(status).phrase, "status": status, "detail": line})
+
+
+_NAME: Final = Struct("<QQ")
+_LARGEST: Final = 1 << 30  # frames come from the exchange, which has judged them
+
+Take = Callable[[Sequence[bytes]], None]
+
+
+class Hub(Protocol):
+    """What is needed of a broker; `Broker` is one."""
+
+    @property
+    def exchange(self) -> Exchange:
+        """Where clients are."""
+
+
+class Attached:
+    """A client of the broker in this process; an `Outlet`, as the exchange sees it."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        permissions: Permissions,
+        take: Take | None = None,
+        ended: Callable[[str], None] = lambda reason: None,
+    ) -> None:
+        self._exchange = hub.exchange
+        self._loop = asyncio.get_running_loop()
+        self._take = take
+        self._ended = ended
+        self._splitter = Splitter(_LARGEST)
+        self._answers: dict[int, asyncio.Future[None]] = {}
+        self._published: dict[int, asyncio.Future[None]] = {}
+        self._last_request = 0
+        self._number = 0
+        self._is_open = True
+        number = secrets.randbits(63)
+        self._client = Client(link_of(number), number, self, permissions)
+        self._exchange.now_s = self._loop.time()
+        self._exchange.client_up(self._client)
+
+    def serves(self, permissions: Permissions) -> bool:
+        """Return whether it may still do this, and nothing else."""
+        return self._is_open and self._client.permissions == permissions
+
+    def end(self, reason: str) -> None:
+        """The broker ends it; whoever listens is told why."""
+        self.close()
+        self._ended(reason)
+
+    def close(self) -> None:
+        """End everything that it has asked for."""
+        if self._is_open:
+            self._is_open = False
+            self._exchange.now_s = self._loop.time()
+            self._exchange.client_down(self._client.link)
+            for answer in (*self._answers.values(), *self._published.values()):
+                if not answer.done():
+                    answer.set_exception(LinkError("the broker ends"))
+                    answer.exception()
+
+    # -- what it says ----------------------------------------------------------------------------------------
+
+    def ask(self, make: Callable[[int], Request]) -> asyncio.Future[None]:
+        """Ask for something; the future has the answer."""
+        self._last_request += 1
+        answer = self._answers[self._last_request] = self._loop.create_future()
+        answer.add_done_callback(_look)
+        self._say([bytes((Kind.REQUEST,)) + encode(make(self._last_request))])
+        return answer
+
+    def publish(
+        self, events: Iterable[tuple[object, bytes]], most_bytes: int, *, confirm: bool
+    ) -> list[asyncio.Future[None]]:
+        """Publish events; return a future for each, done when it is handled, or on disk if it is to be confirmed.
+
+        A future has RefusedError if the broker does not take its event.
+
+        EventError if one is none, or none that the broker takes; then none is published.
+        """
+        frames, first = [], self._number + 1
+        for number, (content, payload) in enumerate(events, first):
+            family, packed = encode_content(content)
+            flags = KEPT if confirm else 0
+            publisher = self._client.number
+            frame = encode_event(
+                packed, payload, family=family, publisher=publisher, number=number, flags=flags
+            )
+            if len(frame) > most_bytes:
+                raise EventError(f"an event of {len(frame):,} bytes; the broker takes {most_bytes:,}")
+            frames.append(frame)
+        numbers = range(first, first + len(frames))
+        self._number += len(frames)
+        published = [self._loop.create_future() for _ in numbers]
+        for number, future in zip(numbers, published, strict=True):
+            future.add_done_callback(_look)
+            self._published[number] = future
+        self._say(frames)
+        if not confirm:
+            # The answer comes when they are handled: at once, unless the network switches to another plan.
+            self.ask(lambda request: FlushRequest(request, near=True)).add_done_callback(
+                lambda _: self._handled(numbers)
+            )
+        return published
+
+    def _handled(self, numbers: range) -> None:
+        for number in numbers:
+            self._settle(number, None)
+
+    def _settle(self, number: int, error: RefusedError | None) -> None:
+        future = self._published.pop(number, None)
+        if future is not None and not future.done():
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+    def _say(self, frames: list[bytes]) -> None:
+        if not self._is_open:
+            raise LinkError("the broker ends")
+        self._exchange.now_s = self._loop.time()
+        self._exchange.from_client(self._client, frames)
+
+    # -- what it is told -------------------------------------------------------------------------------------
+
+    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
+        """Take a control frame."""
+        if kind == Kind.REPLY:
+            reply = decode_reply(body)
+            error = RefusedError(reply.error) if reply.error else None
+            answer = self._answers.pop(reply.request, None)
+            if reply.event:
+                self._settle(reply.event, error)
+            elif answer is not None and not answer.done():
+                if error is None:
+                    answer.set_result(None)
+                else:
+                    answer.set_exception(error)
+        elif kind == Kind.TAKEN:
+            for _, number in _NAME.iter_unpack(body[4:]):
+                self._settle(number, None)
+
+    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
+        """Take deliveries."""
+        if self._take is not None and self._is_open:
+            self._take(self._splitter.feed(chunk))
+        return Verdict.TAKEN
+
+
+def _look(answer: asyncio.Future[None]) -> None:
+    """Look at an answer, lest asyncio complain of an error for which nobody has waited."""
+    if not answer.cancelled():
+        answer.exception()
+
 
 Authorise = Callable[[web.Request], Awaitable[Permissions]]
 
@@ -211,3 +499,81 @@ def _flag(request: web.Request, name: str) -> bool:
     if text not in ("true", "false", "1", "0", ""):
         raise _Problem(400, f"{name} is true or false, not {text!r:.20}")
     return text in ("true", "1", "")
+
+
+class Guarded(Protocol):
+    """What is needed of a broker; its security may be another one after a reload."""
+
+    @property
+    def security(self) -> Security:
+        """Who may come in."""
+
+
+class Credentials(NamedTuple):
+    """What somebody shows; nothing, if they are anonymous."""
+
+    token: str = ""
+    user: str = ""
+    password: str = ""
+
+
+def credentials_of(header: str) -> Credentials:
+    """Return what a header `Authorization` shows; AccessError if it cannot be read."""
+    kind, _, value = header.partition(" ")
+    if not header:
+        return Credentials()
+    try:
+        header.encode()
+    except UnicodeEncodeError:  # aiohttp hands such bytes on as surrogates
+        raise AccessError("the header Authorization is not UTF-8") from None
+    if kind.lower() == "bearer" and value.strip():
+        return Credentials(token=value.strip())
+    if kind.lower() == "basic":
+        try:
+            user, colon, password = b64decode(value.strip(), validate=True).decode().partition(":")
+        except (Base64Error, ValueError):
+            user = colon = password = ""
+        if user and colon:
+            return Credentials(user=user, password=password)
+    raise AccessError("the header Authorization is Bearer and a token, or Basic and a user with a password")
+
+
+def authorise_by(guarded: Guarded) -> Authorise:
+    """Return a function that finds the permissions of a request, as the broker's security has them."""
+
+    async def authorise(request: web.Request) -> Permissions:
+        shown = credentials_of(request.headers.get("Authorization", ""))
+        address, now_s = request.remote or "", asyncio.get_running_loop().time()
+        while True:
+            security = guarded.security
+            found = security.known(
+                user=shown.user, password=shown.password, token=shown.token, address=address, now_s=now_s
+            )
+            if found is None:
+                user, password = shown.user, shown.password
+                found = await security.prove(user=user, password=password, address=address, now_s=now_s)
+            if security is guarded.security:  # users may have changed while the password was checked
+                return found
+
+    return authorise
+
+
+def check_exposed(config: BrokerConfig, security: Security) -> None:
+    """ConfigError if events are served beyond this machine by a broker that knows nobody and says nothing of it."""
+    admin = config.admin
+    if admin is None or is_loopback(admin.host) or security.has_credentials:
+        return
+    if config.security.anonymous is None:
+        raise ConfigError(
+            f"admin.events: {admin.host!r:.60} can be reached by others, and there are neither users nor tokens "
+            "(hint: a section [anonymous] says what everybody may do)"
+        )
+
+
+def gateway_of(broker: Broker) -> web.Application | None:
+    """Return the application for `/events`, if it is wanted; ConfigError if others could use it unasked."""
+    if broker.config.admin is None or not broker.config.admin.events:
+        return None
+    check_exposed(broker.config, broker.security)
+    max_frame = broker.config.max_frame
+    return Gateway(broker, max_frame=max_frame, authorise=authorise_by(broker)).application()

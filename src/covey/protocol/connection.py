@@ -18,9 +18,9 @@ from contextlib import suppress
 from typing import Final, Protocol, cast
 
 from covey.errors import CoveyError, ProtocolError
-from covey.wire.frames import MAX_GREETING, Kind, Splitter, frame
-from covey.wire.lanes import READ_AHEAD, Bounds, Lanes, Verdict
-from covey.wire.messages import Goodbye, encode
+from covey.protocol.control import Goodbye, encode
+from covey.protocol.frames import MAX_GREETING, Kind, Splitter, frame
+from covey.protocol.outbox import READ_AHEAD, Bounds, Lanes, Verdict
 
 HIGH_WATER: Final = 1 << 20  # bytes that a transport may hold
 GREETING_S: Final = 10.0  # within which a peer says who it is

@@ -9,13 +9,21 @@ The content is in the packed form of attributes (`core.packing`), a MessagePack 
 number together are the event's name, unique in a network: brokers give each client a number that nobody else has.
 Notes are a MessagePack array and rare. A broker on the way changes tree, flags and notes; content and payload travel as
 they are, and nobody needs to decode them to pass them on.
+
+
+Frames with which events and deliveries are confirmed; little-endian, as all of these.
+
+TAKEN         count u32 · count × (publisher u64 · number u64)             these are on disk with the sender
+ACKNOWLEDGE   sid u32 · cumulative u8 · count u32 · count × position u64   the client is done with these
+WHOLE         u8                                                           whether all interest behind the sender
+                                                                           that matters to the other is told
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -24,8 +32,8 @@ from covey.core.event import Event
 from covey.core.packing import pack_published, unpack
 from covey.core.xpath.document import Document
 from covey.errors import EventError, ProtocolError
+from covey.protocol.frames import Kind
 from covey.routing.messages import Publish
-from covey.wire.frames import Kind
 
 FLOODED: Final = 1  # outside its publisher's advertisements
 KEPT: Final = 2  # on disk where it comes from, until the receiver says that it has it on disk too
@@ -212,3 +220,52 @@ def delivery_of(frame: bytes) -> Delivery:
         (position,) = _POSITION.unpack_from(frame, after)
         after += _POSITION.size
     return Delivery(sids, position, frame[after:])
+
+
+MOST_CONFIRMED: Final = 4_096  # names or positions in a frame
+
+_COUNT: Final = Struct("<I")
+_NAME: Final = Struct("<QQ")
+_ACKNOWLEDGED: Final = Struct("<IBI")
+
+Name: TypeAlias = tuple[int, int]  # an event's publisher and number
+
+
+class Acknowledgement(NamedTuple):
+    """What a client is done with of one durable subscription: these positions, or all up to the largest."""
+
+    sid: int
+    cumulative: bool
+    positions: tuple[int, ...]
+
+
+def encode_taken(names: Sequence[Name]) -> Iterator[bytes]:
+    """Yield the bodies of as many TAKEN frames as there must be."""
+    for first in range(0, len(names), MOST_CONFIRMED):
+        some = names[first : first + MOST_CONFIRMED]
+        yield _COUNT.pack(len(some)) + b"".join([_NAME.pack(*name) for name in some])
+
+
+def decode_taken(body: bytes) -> list[Name]:
+    """Return the names of a TAKEN frame; ProtocolError if it is none."""
+    if len(body) < _COUNT.size or len(body) != _COUNT.size + _NAME.size * _COUNT.unpack_from(body)[0]:
+        raise ProtocolError("what was taken cannot be read")
+    return list(_NAME.iter_unpack(body[_COUNT.size :]))
+
+
+def encode_acknowledge(sid: int, positions: Sequence[int], *, cumulative: bool) -> bytes:
+    """Return the body of an ACKNOWLEDGE frame."""
+    return _ACKNOWLEDGED.pack(sid, cumulative, len(positions)) + Struct(f"<{len(positions)}Q").pack(
+        *positions
+    )
+
+
+def decode_acknowledge(body: bytes) -> Acknowledgement:
+    """Return what an ACKNOWLEDGE frame says; ProtocolError if it is none."""
+    if len(body) >= _ACKNOWLEDGED.size:
+        sid, cumulative, count = _ACKNOWLEDGED.unpack_from(body)
+        if len(body) == _ACKNOWLEDGED.size + 8 * count:
+            return Acknowledgement(
+                sid, bool(cumulative), Struct(f"<{count}Q").unpack_from(body, _ACKNOWLEDGED.size)
+            )
+    raise ProtocolError("an acknowledgement cannot be read")

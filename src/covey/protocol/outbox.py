@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from covey.wire.frames import LENGTH
+from covey.protocol.frames import LENGTH
 
 DISCONNECT, DROP_OLDEST, DROP_NEW, BLOCK = POLICIES = ("disconnect", "drop-oldest", "drop-new", "block")
 

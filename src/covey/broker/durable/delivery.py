@@ -1,4 +1,24 @@
-"""Durable: events that are confirmed, and what is kept for those who are away.
+"""What durable delivery needs of the exchange.
+
+Who sent confirmed events, and how they hear what became of them.
+
+TAKEN says that events are on disk here, many in one frame: at the end of each turn, or when a frame is full. A client
+is told of an event that is refused; a neighbour never is: its events wait.
+
+
+Outboxes: what neighbours have not taken yet, and to which of them a confirmed event goes.
+
+An event goes by the routing table where there is one tree, the overlay itself, and the table is complete
+(`durable_completeness`). Otherwise it goes to every neighbour, which is always right, and each broker takes it once:
+
+    the table is not complete                to all that are expected on the tree, there or not
+    several trees, plans, redundant links    to all neighbours: the event's way may change while it is under way
+
+A neighbour is sent what is in its outbox in order, a window at a time, once it has said what it wants; when its link
+comes up again, from the first that it has not taken.
+
+
+Durable: events that are confirmed, and what is kept for those who are away.
 
 A confirmed event (its flag is KEPT) is taken from a client or a neighbour like this, at every broker on its way:
 
@@ -17,25 +37,306 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
-from covey.broker.durable_limits import QueueLimits
-from covey.broker.durable_outboxes import WINDOW, Outboxes
-from covey.broker.durable_senders import Senders
-from covey.broker.durable_site import SURE, Site
-from covey.broker.durable_subscriptions import LINK, DurableSubscriptions
-from covey.broker.peers import Client
-from covey.broker.store import Store
-from covey.broker.store_operations import Entry, Keep
+from covey.broker.config import QueueLimits
+from covey.broker.durable.completeness import Completeness
+from covey.broker.durable.log import Entry, Forget, Keep, Owner
+from covey.broker.durable.queues import LINK, DurableSubscriptions, Feed
+from covey.broker.durable.sqlite import Store
+from covey.broker.epochs import Epochs, Outputs
+from covey.broker.peers import Client, Neighbour
 from covey.errors import CoveyError, ProtocolError, StoreError
-from covey.routing.messages import Key, Link, LinkUp, Publish
+from covey.protocol.events import (
+    MOST_CONFIRMED,
+    Envelope,
+    Name,
+    decode_acknowledge,
+    decode_taken,
+    encode_taken,
+    envelope_of,
+    forwarded,
+)
+from covey.protocol.frames import Kind
+from covey.routing.messages import SUBSCRIPTIONS, Key, Link, LinkUp, Message, Probe, Publish, Sync
 from covey.routing.outputs import Deliver, Output
-from covey.wire.confirming import Name, decode_acknowledge
-from covey.wire.events import Envelope, envelope_of, forwarded
+
+SURE: Final = "~sure"  # the link on which the broker itself asks whether its tables are complete
+
+
+class Site(Protocol):
+    """The exchange, as durable delivery sees it."""
+
+    epochs: Epochs
+    clients: dict[Link, Client]
+    now_s: float
+
+    @property
+    def neighbours(self) -> Mapping[Link, Neighbour]:
+        """The brokers to which there is a connection."""
+
+    @property
+    def attached(self) -> Mapping[Link, None]:
+        """The neighbours over whose links the overlay's routers talk."""
+
+    def drive(self, message: Message, source: Link) -> None:
+        """Tell the routers of all epochs something, and carry out what they answer."""
+
+    def carry_out_all(self, outputs: Outputs) -> None:
+        """Carry out what the routers of several epochs say."""
+
+    def deliver(self, output: Deliver, one: bytes) -> None:
+        """Hand an event to whoever subscribed to it here."""
+
+
+class Senders:
+    """Clients and neighbours that wait to hear of their events; see the module's text."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._taken: dict[Link, list[Name]] = {}  # on disk, and its sender not told yet
+        self._again: dict[Name, list[Link]] = {}  # who else has sent an event that is not on disk yet
+        self.refused = 0
+
+    def also(self, source: Link, name: Name) -> None:
+        """Somebody has sent an event again that is on its way to the disk."""
+        self._again.setdefault(name, []).append(source)
+
+    def kept(self, source: Link, name: Name) -> None:
+        """An event is on disk: all who have sent it are to hear that."""
+        for sender in (source, *self._again.pop(name, ())):
+            self.took(sender, name)
+
+    def lost(self, name: Name) -> None:
+        """An event cannot be kept: only its first sender is to hear of it."""
+        self._again.pop(name, None)
+
+    def took(self, source: Link, name: Name) -> None:
+        """An event that somebody has sent is on disk."""
+        names = self._taken.setdefault(source, [])
+        names.append(name)
+        if len(names) >= MOST_CONFIRMED:
+            self._say_taken(source)
+
+    def _say_taken(self, source: Link) -> None:
+        names = self._taken.pop(source)
+        peer = self._site.clients.get(source) or self._site.neighbours.get(source)
+        if peer is not None:
+            for body in encode_taken(names):
+                peer.outlet.send(Kind.TAKEN, body)
+
+    def flush(self) -> None:
+        """Say what was taken."""
+        for source in list(self._taken):
+            self._say_taken(source)
+
+    def refuse(self, source: Link, name: Name, reason: str) -> None:
+        """Tell a client, if it is there, that its event is not kept."""
+        self.refused += 1
+        client = self._site.clients.get(source)
+        if client is not None:
+            client.refuse(name[1], reason)
+
+    def gone(self, source: Link) -> None:
+        """Somebody is not there any longer, and will send again what it has heard nothing of."""
+        self._taken.pop(source, None)
+
 
 log = logging.getLogger("covey.broker")
+
+KIND: Final = "outbox"
+WINDOW: Final = 1_000  # events under way to a neighbour that it has not taken
+WINDOW_BYTES: Final = 8 << 20
+
+
+class Outboxes:
+    """The outboxes of one broker; see the module's text."""
+
+    def __init__(self, site: Site, store: Store, next_owner: Callable[[], int], incarnation: int) -> None:
+        self._site = site
+        self._store = store
+        self._next_owner = next_owner
+        prefix = f"~{site.epochs.router.broker}!{incarnation:x}."
+        self.completeness = Completeness((), self._tell_whole, self._ask, prefix)
+        self._feeds: dict[Link, Feed] = {}
+        self._under_way: dict[Link, dict[Name, int]] = {}  # to a neighbour: positions by name
+        self._neighbours: tuple[Link, ...] = ()  # that there should be
+        self._is_redundant = False
+        self._plans = site.epochs.state
+
+    def load(self, owners: Iterable[Owner]) -> None:
+        """Take up what is stored."""
+        for owner in owners:
+            if owner.kind == KIND:
+                self._feeds[owner.name] = self._feed(owner)
+
+    def _feed(self, owner: Owner) -> Feed:
+        return Feed(self._store, owner.id, WINDOW, WINDOW_BYTES)
+
+    def of(self, link: Link) -> Feed:
+        """Return a neighbour's outbox."""
+        feed = self._feeds.get(link)
+        if feed is None:
+            owner = Owner(self._next_owner(), KIND, "", "", link)
+            self._store.submit(owner)
+            feed = self._feeds[link] = self._feed(owner)
+            self._go_on(link)
+        return feed
+
+    def offer(self, link: Link, position: int, frame: bytes) -> None:
+        """Note an event for a neighbour that is on disk now."""
+        if link in self._feeds:  # otherwise it was given up since
+            self._feeds[link].offer(position, frame, self._site.now_s)
+
+    def all(self) -> Sequence[Feed]:
+        """Return all of them."""
+        return list(self._feeds.values())
+
+    # -- where events go -------------------------------------------------------------------------------------
+
+    def is_complete(self, publish: Publish, source: Link) -> bool:
+        """Return whether the table knows all for whom an event from that link is; if not, have it completed."""
+        if publish.flooded or not self._is_plain or not self.completeness.is_complete:
+            return False
+        if publish.destinations is not None:
+            return True  # its way is written on it
+        if not self.completeness.is_answered(publish.event):
+            if source in self._site.clients:
+                self.completeness.have_answered()
+            return False
+        parts = self._site.epochs.router.trees.values()
+        return source in self._site.clients or any(
+            part.is_advertised(source, publish.event) for part in parts
+        )
+
+    def everyone(self) -> Sequence[Link]:
+        """Return to whom an event goes when the table is not asked."""
+        return sorted(self.completeness.expected) if self._is_plain else self._neighbours
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether there is one tree, the overlay itself."""
+        epochs = self._site.epochs
+        if self._plans is not epochs.state:
+            self._plans = epochs.state
+            self.completeness.doubt()
+            for link in self._feeds:
+                self._go_on(link)
+        return (
+            not self._is_redundant
+            and len(epochs.routers) == 1
+            and not epochs.is_planned(epochs.current)
+            and len(epochs.router.trees) == 1
+        )
+
+    # -- neighbours come and go ------------------------------------------------------------------------------
+
+    def expect(self, neighbours: Iterable[Link], routed: Iterable[Link], is_redundant: bool) -> None:
+        """Say which neighbours there should be, over which of them events are routed, and whether there are detours."""
+        self._neighbours = tuple(sorted(neighbours))
+        self._is_redundant = is_redundant
+        self.completeness.expect(routed)
+        for link in list(self._feeds):
+            if link in self._neighbours:
+                self._go_on(link)
+            else:
+                self._give_up(link)
+
+    def _give_up(self, link: Link) -> None:
+        self._stop(link)
+        feed = self._feeds.pop(link)
+        count, _ = self._store.waiting(feed.owner)
+        if count:
+            log.warning(
+                "%s is no neighbour any longer: %d events that it has not taken are dropped", link, count
+            )
+        self._store.submit(Forget(feed.owner))
+
+    def connected(self, link: Link) -> None:
+        """There is a connection to a neighbour."""
+        self._go_on(link)
+
+    def disconnected(self, link: Link) -> None:
+        """The connection to a neighbour is gone: what it has not taken stays."""
+        self._stop(link)
+
+    def withdrawn(self, link: Link) -> None:
+        """The routers are about to forget what a neighbour wants, or to learn it."""
+        self.completeness.link_up(link)
+        if not self._may_send(link):
+            self._stop(link)
+
+    def routed(self, message: Message, link: Link, epoch: int) -> None:
+        """A router of the overlay has heard something from a neighbour."""
+        if isinstance(message, Sync) and message.what == SUBSCRIPTIONS:
+            parts = self._site.epochs.routers[epoch].trees
+            self.completeness.synchronised(
+                link, message.tree, {tree for tree, part in parts.items() if link in part.links_up()}
+            )
+            self._go_on(link)
+
+    def tick(self) -> None:
+        """Send on, and have what is new answered; about once a second."""
+        for feed in self._feeds.values():
+            feed.pump(self._site.now_s)
+        if self._is_plain:
+            self.completeness.tick()
+
+    # -- sending ---------------------------------------------------------------------------------------------
+
+    def _may_send(self, link: Link) -> bool:
+        if not self._is_plain:
+            return link in self._site.neighbours
+        return link in self._site.attached and self.completeness.has_synchronised(link)
+
+    def _go_on(self, link: Link) -> None:
+        if link in self._feeds and not self._feeds[link].is_attached and self._may_send(link):
+            self._begin(link)
+
+    def _stop(self, link: Link) -> None:
+        self._under_way.pop(link, None)
+        if link in self._feeds:
+            self._feeds[link].detach()
+
+    def _begin(self, link: Link) -> None:
+        neighbour = self._site.neighbours[link]
+        under_way = self._under_way[link] = {}
+
+        def send(position: int, frame: bytes) -> None:
+            envelope = envelope_of(frame)
+            under_way[envelope.publisher, envelope.number] = position
+            neighbour.sent += 1
+            # In the lane of control: it is never dropped there, and the window bounds it.
+            neighbour.outlet.send(Kind.EVENT, frame[1:])
+
+        self._feeds[link].attach(send, self._site.now_s)
+
+    # -- what neighbours say ---------------------------------------------------------------------------------
+
+    def said(self, link: Link, one: bytes) -> None:
+        """Handle a TAKEN or WHOLE frame; ProtocolError if it is none."""
+        if one[0] == Kind.TAKEN:
+            under_way = self._under_way.get(link, {})
+            positions = [under_way.pop(name) for name in decode_taken(one[1:]) if name in under_way]
+            if positions:
+                self._feeds[link].confirm(positions, self._site.now_s)
+        elif len(one) != 2:
+            raise ProtocolError("what a neighbour knows cannot be read")
+        elif link in self._site.attached:
+            self.completeness.said(link, one[1] != 0)
+
+    def _tell_whole(self, link: Link, whole: bool) -> None:
+        neighbour = self._site.neighbours.get(link)
+        if neighbour is not None and link in self._site.attached:
+            neighbour.outlet.send(Kind.WHOLE, b"\1" if whole else b"\0")
+
+    def _ask(self, probe: str) -> None:
+        epochs = self._site.epochs
+        outputs = epochs.router.handle(Probe(probe), SURE, self._site.now_s)
+        self._site.carry_out_all([(epochs.current, outputs)])
+
 
 EXPIRE_EVERY_S: Final = 30.0
 MAX_PENDING: Final = 20_000  # events of one client that are not confirmed

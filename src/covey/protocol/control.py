@@ -1,18 +1,38 @@
-"""Control frames: what peers say of themselves, what clients ask for, and what routers tell each other.
+"""How the body of a control frame is read: MessagePack of known types, and a ProtocolError for all other bytes.
+
+Control frames: what peers say of themselves, what clients ask for, and what routers tell each other.
 
 Each is a MessagePack array that begins with a tag. Filters travel in their wire form, and are judged when they are
 read; whatever is wrong with a frame is a ProtocolError.
+
+
+OVERLAY frames: what brokers tell each other of the overlay itself, and of the use of the link between them.
+
+    States       link states, each newer than what the receiver is known to have; passed on to everyone
+    Attach       the sender wants to route over this link, and is ready for what the receiver's router says
+    Detach       it does so no longer: what it said before is void, and the receiver is to answer Detached
+    Detached     the answer: whatever the sender said before this, it said before it heard Detach
+
+Each is a MessagePack array that begins with a tag.
+
+
+What brokers tell each other of plans: the bodies of PLAN frames.
+
+PlanState   which plans are installed, each under an epoch, and the epoch in which events set out; the larger
+            version counts, and is passed on to everyone
+Ready       a broker's tables of all epochs of a version are complete
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
-from covey.errors import FilterError
+from covey.errors import FilterError, ProtocolError
 from covey.routing.messages import (
     Advertise,
     Change,
@@ -27,7 +47,27 @@ from covey.routing.messages import (
     Unsubscribe,
     Update,
 )
-from covey.wire.decoding import decoder
+
+
+def decoder(
+    types: Any, hook: Callable[[type, Any], Any] | None = None
+) -> Callable[[bytes | memoryview], Any]:
+    """Return what reads a value of one of these types; `hook` makes those that MessagePack does not know.
+
+    It raises ProtocolError for any other bytes, whatever they are.
+    """
+    decode = msgspec.msgpack.Decoder(types, dec_hook=hook).decode
+
+    def checked(body: bytes | memoryview) -> Any:
+        try:
+            return decode(body)
+        except FilterError as error:
+            raise ProtocolError(f"a frame has a filter that is none: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ProtocolError(f"a frame cannot be read: {error!s:.120}") from None
+
+    return checked
+
 
 MAX_NAME: Final = 128  # characters of a broker's, client's or subscription's name
 
@@ -187,3 +227,99 @@ def decode_routed(body: bytes | memoryview) -> tuple[Message, int]:
     """Return a router's message and its epoch; ProtocolError for any other bytes."""
     message: Message = _decode_routed(memoryview(body)[2:])
     return message, int.from_bytes(body[:2], "little")
+
+
+LAST_SEQUENCE: Final = 1 << 62  # whoever hears of itself speaks louder, and must find a number for that
+
+LinkStatus: TypeAlias = tuple[int, bool]  # the link's priority, and whether it is up
+
+
+class LinkState(msgspec.Struct, frozen=True, array_like=True):
+    """The links of one broker, as it sees them; a higher sequence number is newer."""
+
+    broker: str
+    sequence: int
+    links: dict[str, LinkStatus]
+
+
+class States(msgspec.Struct, frozen=True, tag="states", array_like=True):
+    """Some link states."""
+
+    states: tuple[LinkState, ...]
+
+
+class Attach(msgspec.Struct, frozen=True, tag="attach", array_like=True):
+    """The sender routes over this link as soon as the receiver says so too."""
+
+
+class Detach(msgspec.Struct, frozen=True, tag="detach", array_like=True):
+    """The sender routes over this link no longer."""
+
+
+class Detached(msgspec.Struct, frozen=True, tag="detached", array_like=True):
+    """The sender has heard Detach."""
+
+
+Overlaid: TypeAlias = States | Attach | Detach | Detached
+
+encode_overlaid: Final = msgspec.msgpack.Encoder().encode
+_read_overlaid: Final = decoder(Overlaid)
+
+
+def decode_overlaid(body: bytes | memoryview) -> Overlaid:
+    """Return what an OVERLAY frame says; ProtocolError for any other bytes."""
+    said: Overlaid = _read_overlaid(body)
+    if isinstance(said, States) and not all(0 <= state.sequence < LAST_SEQUENCE for state in said.states):
+        raise ProtocolError("a link state has a sequence number after which there is none")
+    return said
+
+
+MOST_EPOCHS: Final = 4  # at one time
+LAST_EPOCH: Final = (1 << 16) - 1
+LAST_VERSION: Final = 1 << 62
+
+
+class PlanState(msgspec.Struct, frozen=True, tag="state", array_like=True):
+    """All that is installed. An epoch without a plan, b"", is the overlay itself with the configured strategy."""
+
+    version: int
+    author: str  # the broker that made this version; of two with one number, the larger name counts
+    current: int
+    plans: dict[int, bytes]
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """What decides between two states."""
+        return self.version, self.author
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+    """The broker has synchronised with all its neighbours in every epoch of that version."""
+
+    version: int
+    author: str
+    broker: str
+
+
+PlanMessage: TypeAlias = PlanState | Ready
+
+BARE: Final = PlanState(0, "", 0, {0: b""})
+
+encode_plan: Final = msgspec.msgpack.Encoder().encode
+_read_plan: Final = decoder(PlanMessage)
+
+
+def decode_plan(body: bytes | memoryview) -> PlanMessage:
+    """Return what a neighbour says of plans; ProtocolError for any other bytes."""
+    said: PlanMessage = _read_plan(body)
+    if not 0 <= said.version < LAST_VERSION:
+        raise ProtocolError("a state of plans has a version after which there is none")
+    if isinstance(said, PlanState):
+        epochs = said.plans
+        if (
+            said.current not in epochs
+            or len(epochs) > MOST_EPOCHS
+            or not all(0 <= e <= LAST_EPOCH for e in epochs)
+        ):
+            raise ProtocolError("a state of plans names epochs that cannot be")
+    return said

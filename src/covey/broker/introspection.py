@@ -1,0 +1,620 @@
+"""Tally: what links that are gone had counted, so that a broker's totals never go back.
+
+Sight: a broker's inside as plain values, for reports, metrics and explanations. It changes nothing.
+
+What can be long is in `lists`, in pages.
+
+
+Long lists of a broker's inside: links, subscriptions, entries, trees; in pages, made into text a page at a time.
+
+Where an event would go from one broker, and why: the question behind `covey explain`. Nothing is sent or counted.
+
+The answer is read off the same tables by which the router forwards. Strategies that match an event once, where it is
+published, write the brokers it is for on it; then `destinations` and `tree` of the question carry them from hop to hop.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from covey import __version__
+from covey.broker.peers import Client, Neighbour
+from covey.broker.plans import Plans
+from covey.core.explain import why_not
+from covey.core.families import parse
+from covey.core.filter import Filter
+from covey.errors import EventError
+from covey.protocol.connection import Connection
+from covey.protocol.events import ATTRIBUTES, KEYWORDS, XPATH, decode_content, encode_content
+from covey.protocol.outbox import Lanes
+from covey.routing.messages import Publish
+from covey.routing.router import Router
+from covey.routing.tree import TreePart
+
+if TYPE_CHECKING:
+    from covey.broker.server import Broker
+
+
+REMEMBERED: Final = 100  # links that ended, with the reasons
+
+CLIENT_COUNTS: Final = ("published", "delivered", "refused")
+NEIGHBOUR_COUNTS: Final = ("received", "sent")
+CONNECTION_COUNTS: Final = ("received_bytes", "sent_bytes", "dropped")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A link that is gone."""
+
+    link: str
+    name: str
+    peer: str
+    reason: str
+    at_s: float
+
+
+class Tally:
+    """Sums over links that are gone: of all clients together, of each neighbour."""
+
+    def __init__(self) -> None:
+        self.clients: Counter[str] = Counter()
+        self.neighbours: dict[str, Counter[str]] = {}
+        self.connections = 0
+        self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
+
+    def gone(
+        self, peer: Client | Neighbour | None, connection: Connection, reason: str, now_s: float
+    ) -> None:
+        """Add what a link had counted until its end."""
+        counts = counts_of(connection)
+        if isinstance(peer, Client):
+            self.clients.update(counts)
+            self.clients.update({name: getattr(peer, name) for name in CLIENT_COUNTS})
+        elif isinstance(peer, Neighbour):
+            known = self.neighbours.setdefault(peer.link, Counter())
+            known.update(counts)
+            known.update({name: getattr(peer, name) for name in NEIGHBOUR_COUNTS})
+        if peer is not None:
+            name = peer.permissions.name if isinstance(peer, Client) else peer.link
+            self.ended.append(Ended(peer.link, name, connection.peer, reason, now_s))
+
+
+def counts_of(connection: Connection) -> dict[str, int]:
+    """Return what a connection counts."""
+    return {
+        "received_bytes": connection.received_bytes,
+        "sent_bytes": connection.sent_bytes,
+        "dropped": connection.lanes.dropped,
+    }
+
+
+MAX_TEXT: Final = 500  # characters of a filter in a report
+
+Row = dict[str, Any]
+
+
+class Sight:
+    """What can be seen of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self._started_s = time.monotonic()
+
+    # -- what there is ---------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The broker's name."""
+        return self.broker.config.name
+
+    @property
+    def router(self) -> Router:
+        """The router in force."""
+        return self.broker.exchange.router
+
+    def counters(self) -> Counter[str]:
+        """Return what the exchange and the router have counted."""
+        return self.broker.exchange.counters + self.router.counters
+
+    def clients(self) -> Iterator[tuple[Client, Connection]]:
+        """Yield the clients that are attached, with their connections."""
+        for connection, peer in list(self.broker.peers.items()):
+            if isinstance(peer, Client):
+                yield peer, connection
+
+    def client(self, link: str) -> Client | None:
+        """Return the client at a link."""
+        return self.broker.exchange.clients.get(link)
+
+    def neighbours(self) -> Iterator[tuple[str, Neighbour | None, Connection | None]]:
+        """Yield the neighbours that are configured or linked; None for what is not there."""
+        linked = {
+            peer.link: (peer, connection)
+            for connection, peer in list(self.broker.peers.items())
+            if isinstance(peer, Neighbour)
+        }
+        for name in sorted({one.name for one in self.broker.config.links} | set(linked)):
+            yield name, *linked.get(name, (None, None))
+
+    def is_open(self, link: str) -> bool:
+        """Return whether the neighbour and this broker know what each must know of the other."""
+        links = self.broker.links
+        return link in links.links and links.is_open(link)
+
+    def uptime_s(self) -> float:
+        """Return how long the broker has been up."""
+        return time.monotonic() - self._started_s
+
+    # -- totals ----------------------------------------------------------------------------------------------
+
+    def client_totals(self) -> Counter[str]:
+        """Return what all clients together have counted, those that are gone too."""
+        total = Counter(self.broker.tally.clients)
+        for client, connection in self.clients():
+            total.update(counts_of(connection))
+            total.update({name: getattr(client, name) for name in CLIENT_COUNTS})
+        return _with_zeros(total, (*CLIENT_COUNTS, *CONNECTION_COUNTS))
+
+    def neighbour_totals(self) -> dict[str, Counter[str]]:
+        """Return what each neighbour has counted, over all links to it."""
+        totals = {}
+        for name, neighbour, connection in self.neighbours():
+            total = Counter(self.broker.tally.neighbours.get(name, {}))
+            if neighbour is not None and connection is not None:
+                total.update(counts_of(connection))
+                total.update({count: getattr(neighbour, count) for count in NEIGHBOUR_COUNTS})
+            totals[name] = _with_zeros(total, (*NEIGHBOUR_COUNTS, *CONNECTION_COUNTS))
+        return totals
+
+    def totals(self) -> dict[str, int]:
+        """Return what the whole broker has counted."""
+        clients, neighbours = self.client_totals(), self.neighbour_totals()
+        tally = self.broker.tally
+        return {
+            "events_published": clients["published"],
+            "events_received": sum(one["received"] for one in neighbours.values()),
+            "events_forwarded": sum(one["sent"] for one in neighbours.values()),
+            "events_delivered": clients["delivered"],
+            "events_refused": clients["refused"],
+            "events_dropped": clients["dropped"] + sum(one["dropped"] for one in neighbours.values()),
+            "events_unreadable": self.counters()["unreadable_events"],
+            "events_unadvertised": self.counters()["unadvertised_events"],
+            "duplicates_suppressed": self.counters()["duplicates_suppressed"],
+            "connections": tally.connections,
+            "refused": self.broker.security.refused,
+            "slow_consumers": self.broker.exchange.counters["slow_consumers"],
+        }
+
+    def slow(self) -> list[Row]:
+        """Return the links that read too slowly now: more than half of what may wait does, or some was dropped."""
+        found = [
+            _slow(client.link, client.permissions.name, connection)
+            for client, connection in self.clients()
+            if is_slow(connection.lanes)
+        ]
+        for name, _, connection in self.neighbours():
+            if connection is not None and is_slow(connection.lanes):
+                found.append(_slow(name, name, connection))
+        found.sort(key=lambda row: (-row["queue_events"], row["link"]))
+        return found
+
+    # -- reports ---------------------------------------------------------------------------------------------
+
+    def ready(self) -> Row:
+        """Return whether the broker serves clients, and which links are not there."""
+        missing = [name for name, _, _ in self.neighbours() if not self.is_open(name)]
+        return {"ready": self.broker.is_ready, "broker": self.name, "links_missing": missing}
+
+    def varz(self) -> Row:
+        """Return the broker at a glance."""
+        config, inbox = self.broker.config, self.broker.inbox
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "broker": self.name,
+            "version": __version__,
+            "strategy": config.strategy,
+            "advertisements": config.advertisements,
+            "address": f"{config.host}:{self.broker.port}",
+            "tls": self.broker.security.contexts is not None,
+            "credentials": self.broker.security.has_credentials,
+            "uptime_s": round(self.uptime_s(), 3),
+            "time_s": round(time.time(), 3),
+            **self.ready(),
+            "clients": len(self.broker.exchange.clients),
+            "neighbours": [name for name, _, _ in self.neighbours()],
+            "links_up": [name for name, one, _ in self.neighbours() if one is not None],
+            "subscriptions": self.router.local_size(),
+            "entries": self.router.remote_size(),
+            "inbox": {"frames": inbox.count, "longest": inbox.longest, "congested": inbox.is_congested},
+            "totals": self.totals(),
+            "slow": self.slow()[:10],
+            "cpu_s": round(usage.ru_utime + usage.ru_stime, 3),
+            "peak_memory_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+            "max_frame": config.max_frame,
+            "max_connections": config.max_connections,
+            "max_subscriptions": config.max_subscriptions,
+            "lease_s": config.lease_s,
+        }
+
+    def plans(self) -> Plans:
+        """Return what installs plans, at the time of now."""
+        self.broker.tell_time()
+        return self.broker.exchange.plans
+
+    def plan_file(self) -> bytes:
+        """Return the file of the plan in which events set out; empty if that is none."""
+        state = self.broker.exchange.epochs.state
+        return state.plans[state.current]
+
+    def samples_dir(self) -> Path | None:
+        """Return where samples are, if there are any."""
+        samples = self.broker.samples
+        return None if samples is None else samples.sampler.directory
+
+    def store(self) -> Mapping[str, float]:
+        """Return what the store of confirmed events reports of itself; nothing, if there is none."""
+        durable = self.broker.exchange.durable
+        return {} if durable is None else durable.report()
+
+
+def text_of(filter: Filter) -> str:
+    """Return a filter's text, cut if it is long."""
+    text = str(filter)
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+
+
+def is_slow(lanes: Lanes) -> bool:
+    return lanes.is_over or lanes.dropped > 0
+
+
+def _slow(link: str, name: str, connection: Connection) -> Row:
+    lanes = connection.lanes
+    return {
+        "link": link,
+        "name": name,
+        "peer": connection.peer,
+        "queue_events": lanes.count,
+        "queue_bytes": lanes.size,
+        "dropped": lanes.dropped,
+    }
+
+
+def _with_zeros(counter: Counter[str], names: Iterable[str]) -> Counter[str]:
+    return Counter({name: counter[name] for name in names})
+
+
+MAX_PAGE: Final = 1_000
+
+
+class Page(NamedTuple):
+    """Which part of a list is asked for."""
+
+    limit: int = 100
+    offset: int = 0
+    link: str = ""
+
+    def of(self, rows: Iterable[tuple[str, Callable[[], Row]]]) -> Row:
+        """Return the page of rows, which are made only if they are on it, each with its link."""
+        listed, total = [], 0
+        for link, make in rows:
+            if not self.link or link == self.link:
+                if self.offset <= total < self.offset + self.limit:
+                    listed.append(make())
+                total += 1
+        return {"offset": self.offset, "limit": self.limit, "total": total, "rows": listed}
+
+
+def linkz(sight: Sight, page: Page) -> Row:
+    """Return the links: neighbours first, then clients; and those that ended last."""
+    totals = sight.neighbour_totals()
+    entries = Counter(link for link, _ in sight.router.remote_entries())
+
+    def neighbour(name: str, one: Neighbour | None, connection: Connection | None) -> Row:
+        return {
+            "link": name,
+            "kind": "neighbour",
+            "up": one is not None,
+            "open": sight.is_open(name),
+            "entries": entries[name],
+            **totals[name],
+            **_connection(connection),
+        }
+
+    def client(one: Client, connection: Connection) -> Row:
+        return {
+            "link": one.link,
+            "kind": "client",
+            "up": True,
+            "permissions": one.permissions.as_dict(),
+            "subscriptions": len(one.keys),
+            "advertisements": len(one.advertised),
+            **{name: getattr(one, name) for name in CLIENT_COUNTS},
+            **counts_of(connection),
+            **_connection(connection),
+        }
+
+    rows: list[tuple[str, Callable[[], Row]]] = [
+        (found[0], partial(neighbour, *found)) for found in sight.neighbours()
+    ]
+    rows += [(found[0].link, partial(client, *found)) for found in sight.clients()]
+    ended = [
+        {"link": one.link, "name": one.name, "peer": one.peer, "reason": one.reason}
+        for one in reversed(sight.broker.tally.ended)
+    ]
+    return {"broker": sight.name, **page.of(rows), "ended": ended[:20]}
+
+
+def subz(sight: Sight, page: Page, key: str = "") -> Row:
+    """Return what clients asked for, or one subscription by its key."""
+    clients = sight.broker.exchange.clients
+    if key:
+        found = ((client, key) for client in clients.values() if client.sid_of(key) is not None)
+    else:
+        found = (
+            (client, one)
+            for client in list(clients.values())
+            if not page.link or client.link == page.link
+            for one in list(client.keys.values())
+        )
+
+    def row(client: Client, one: str) -> Row:
+        return {
+            "link": client.link,
+            "key": one,
+            "sid": client.sid_of(one),
+            "name": client.permissions.name,
+            **_filter(sight.router.local_filter(client.link, one)),
+        }
+
+    rows = ((client.link, partial(row, client, one)) for client, one in found)
+    return {"broker": sight.name, **page.of(rows)}
+
+
+def routez(sight: Sight, page: Page, what: str = "entries") -> Row:
+    """Return the routing table: what neighbours asked for, or what is advertised behind each link."""
+    rows = _advertised(sight) if what == "advertisements" else _entries(sight)
+    return {"broker": sight.name, "what": what, **page.of(rows)}
+
+
+def _entries(sight: Sight) -> Iterator[tuple[str, Callable[[], Row]]]:
+    for tree, part in sight.router.trees.items():
+        for link in part.neighbours():
+            for fact in part.strategy.heard(link):
+
+                def row(tree: int = tree, link: str = link, fact: Any = fact) -> Row:
+                    known = {"link": link, "tree": tree, "key": fact.key, **_filter(fact.filter)}
+                    return known | ({"home": fact.owner} if fact.owner else {})
+
+                yield link, row
+
+
+def _advertised(sight: Sight) -> Iterator[tuple[str, Callable[[], Row]]]:
+    for tree, part in sight.router.trees.items():
+        links = [*part.links_up(), *sight.broker.exchange.clients]
+        for link in links:
+            for key, one in part.advertised.of_link(link).items():
+
+                def row(tree: int = tree, link: str = link, key: str = key, one: Any = one) -> Row:
+                    known = {"link": link, "tree": tree, "key": key, "publisher": one.publisher}
+                    return known | _filter(one.filter)
+
+                yield link, row
+
+
+def planz(sight: Sight) -> Row:
+    """Return the trees that are installed, with this broker's neighbours on each."""
+    epochs = sight.broker.exchange.epochs
+    installation = sight.broker.exchange.plans.installation
+    return {
+        "broker": sight.name,
+        "version": epochs.state.version,
+        "installation": None
+        if installation is None
+        else {
+            "epoch": installation.epoch,
+            "step": installation.step.name.lower(),
+            "says": installation.step.value,
+            "missing": sorted(installation.missing)[:MAX_PAGE],
+            "reason": installation.reason,
+        },
+        "epochs": [
+            {
+                "epoch": epoch,
+                "current": epoch == epochs.current,
+                "planned": epochs.is_planned(epoch),
+                "trees": [
+                    {"tree": tree, "links_up": part.links_up(), "open": list(part.neighbours())}
+                    for tree, part in router.trees.items()
+                ],
+            }
+            for epoch, router in epochs.routers.items()
+        ],
+    }
+
+
+def _filter(filter: Filter) -> Row:
+    return {"language": filter.family, "filter": text_of(filter)}
+
+
+def _connection(connection: Connection | None) -> Row:
+    if connection is None:
+        return {"peer": "", "queue_events": 0, "queue_bytes": 0, "slow": False}
+    lanes = connection.lanes
+    return {
+        "peer": connection.peer,
+        "tls": connection.extra("ssl_object") is not None,
+        "queue_events": lanes.count,
+        "queue_bytes": lanes.size,
+        "policy": lanes.bounds.policy,
+        "slow": is_slow(lanes),
+    }
+
+
+MAX_LISTED: Final = 20
+LANGUAGES: Final = {"attributes": ATTRIBUTES, "xpath": XPATH, "keywords": KEYWORDS}
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is asked of one broker."""
+
+    content: Any  # a mapping; XML; a list of words
+    language: str = "attributes"
+    source: str = ""  # the link that the event comes from: a client's or a neighbour's; none for any client
+    flooded: bool = False
+    destinations: tuple[str, ...] | None = None
+    tree: int = 0
+    target: str = ""  # the key of a subscription here, about which more is said
+    wanted: str = (
+        ""  # the text of the filter of a subscription elsewhere, which neighbours should have asked for
+    )
+
+
+def content_of_question(content: Any, language: str) -> Any:
+    """Return the content as brokers have it when it has travelled; EventError if it cannot."""
+    family = LANGUAGES.get(language)
+    if family is None:
+        raise EventError(f"there is no filter language {language!r:.40}")
+    if family == KEYWORDS:
+        if not isinstance(content, list | tuple | set | frozenset) or not all(
+            isinstance(word, str) for word in content
+        ):
+            raise EventError("a document of keywords is an array of words")
+        content = set(content)
+    elif family == XPATH and not isinstance(content, str):
+        raise EventError("an XML document is a string")
+    elif family == ATTRIBUTES and not isinstance(content, dict):
+        raise EventError("an event of attributes is an object")
+    return decode_content(family, encode_content(content)[1])
+
+
+def explain(sight: Sight, question: Question) -> Row:
+    """Return where the event would go; EventError if it is none."""
+    event = content_of_question(question.content, question.language)
+    router = sight.router
+    local = sorted(router.matching(event))
+    client = sight.client(question.source)
+    is_published = client is not None or not question.source
+    publish = Publish(
+        event,
+        "",
+        question.source,
+        destinations=question.destinations,
+        flooded=question.flooded,
+        tree=question.tree,
+    )
+    answer: Row = {
+        "broker": sight.name,
+        "strategy": sight.varz()["strategy"],
+        "subscriptions": [
+            {"link": link, "key": key, "filter": text_of(router.local_filter(link, key))}
+            for link, key in local[:MAX_LISTED]
+        ],
+        "subscriptions_total": len(local),
+        "advertised": None,
+        "allowed": None,
+        "hops": [],
+    }
+    if client is not None:
+        allowed = client.permissions.publish
+        answer["allowed"] = allowed is None or allowed.matches(event)
+        answer["publisher"] = client.permissions.as_dict()
+    if not is_published and question.tree not in router.trees:
+        raise EventError(f"there is no tree {question.tree} here")
+    parts = router.telling if is_published else [router.trees[question.tree]]
+    wanted = parse(question.wanted, question.language) if question.wanted else None
+    for part in parts:
+        one = publish
+        if is_published:
+            flooded = client is not None and not part.is_advertised(question.source, event)
+            answer["advertised"] = None if client is None else not flooded
+            one = msgspec.structs.replace(publish, flooded=flooded, tree=part.tree)
+            if not flooded:
+                one = part.strategy.address(one, local)
+        answer["hops"] += _hops(sight, router.trees[one.tree], one, local, question.source, wanted)
+        if is_published and one.flooded:
+            break  # one tree reaches everyone
+    if question.target:
+        answer["target"] = _target(sight, question.target, event)
+    return answer
+
+
+def _hops(
+    sight: Sight, part: TreePart, publish: Publish, local: Any, source: str, wanted: Filter | None
+) -> Iterable[Row]:
+    strategy = part.strategy
+    going: dict[str, Publish]
+    if publish.flooded:
+        going = {link: publish for link in part.neighbours() if link != source}
+    elif strategy.matched_once:
+        going = dict(strategy.forward(publish, source, local))
+    else:
+        going = dict.fromkeys(strategy.ordered(strategy.next_hops(publish.event), source), publish)
+    for link, neighbour, _ in sight.neighbours():
+        if not part.plan.has_link(part.tree, part.broker, link):
+            continue
+        facts = strategy.heard(link) if link in part.neighbours() else []
+        entry = next((fact.filter for fact in facts if fact.filter.matches(publish.event)), None)
+        row: Row = {"link": link, "tree": part.tree, "goes": link in going and neighbour is not None}
+        sent = going.get(link) if neighbour is not None else None
+        if sent is not None:
+            if publish.flooded:
+                row["reason"] = "it is outside its publisher's advertisements and goes everywhere"
+            elif entry is not None:
+                row["reason"] = f"an entry matches it: {text_of(entry)}"
+            elif sent.destinations is not None:
+                row["reason"] = f"it is for {', '.join(sent.destinations)!s:.200}"
+            else:
+                row["reason"] = f"the strategy {strategy.name} sends it everywhere"
+            row["flooded"], row["destinations"] = sent.flooded, sent.destinations
+        elif link == source:
+            row["reason"] = "it comes from there"
+        elif neighbour is None:
+            asked = f"; an entry of it matches the event: {text_of(entry)}" if entry is not None else ""
+            row["reason"] = f"the link is down{asked}"
+        elif link not in part.neighbours():
+            row["reason"] = "the link is coming up: the brokers do not know yet what the other wants"
+        else:
+            row["reason"] = f"none of its {len(facts):,} entries matches the event" + _hint(
+                sight, part, link, wanted
+            )
+        yield row
+
+
+def _target(sight: Sight, key: str, event: object) -> Row:
+    for link, wanted in sight.router.local_subscriptions().items():
+        if key in wanted:
+            filter = wanted[key]
+            failed = why_not(filter, event)
+            client = sight.client(link)
+            return {
+                "key": key,
+                "link": link,
+                "filter": text_of(filter),
+                "matches": not failed,
+                "fails": [[str(miss) for miss in alternative] for alternative in failed[:MAX_LISTED]],
+                "name": "" if client is None else client.permissions.name,
+            }
+    return {"key": key, "matches": False, "fails": [["there is no such subscription here"]]}
+
+
+def _hint(sight: Sight, part: TreePart, link: str, wanted: Filter | None) -> str:
+    """Return why a neighbour may not have asked for what a subscription behind it wants."""
+    if wanted is None:
+        return ""
+    sources = [*part.links_up(), *(client.link for client, _ in sight.clients())]
+    if any(part.wanted(other, wanted) for other in sources if other != link):
+        return "; it has not asked for what the subscription wants"
+    return (
+        "; nobody on this side has advertised what the subscription wants"
+        " (events of clients that advertise nothing go everywhere)"
+    )
