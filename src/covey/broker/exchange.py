@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 
+from covey.broker.actions import Action, HandOver, Refuse, Release, Say, Send, Tell
 from covey.broker.durable.delivery import SURE, Durable
 from covey.broker.durable.queues import LINK
 from covey.broker.durable_requests import NO_STORE, confirm_unkept
 from covey.broker.epochs import Epochs, Outputs
 from covey.broker.fastpath import Flow
+from covey.broker.logs import say
 from covey.broker.neighbour_links import NeighbourLinks, Used
 from covey.broker.peers import Client, Neighbour
 from covey.broker.plans import OWN, Plans
@@ -246,6 +249,39 @@ class Exchange:
                 name = (envelope.publisher, envelope.number)
                 self.sampler.delivered(*name, output.keys, distance, self.time_s)
 
+    # -- actions ---------------------------------------------------------------------------------------------
+
+    def perform(self, actions: Iterable[Action]) -> None:
+        """Do what a part asks for, one after the other, each with all that follows from it."""
+        for action in actions:
+            _PERFORM[type(action)](self, action)
+
+    def _tell(self, action: Tell) -> None:
+        if action.epoch is None:
+            self.drive(action.message, action.source)
+        elif action.epoch in self.epochs.routers:
+            outputs = self.epochs.routers[action.epoch].handle(action.message, action.source, self.now_s)
+            self.carry_out_all([(action.epoch, outputs)])
+
+    def _send(self, action: Send) -> None:
+        peer = self.clients.get(action.link) or self.neighbours.get(action.link)
+        if peer is not None:
+            peer.outlet.send(action.kind, action.body, barrier=action.barrier)
+
+    def _refuse(self, action: Refuse) -> None:
+        client = self.clients.get(action.link)
+        if client is not None:
+            client.refuse(action.number, action.reason)
+
+    def _hand_over(self, action: HandOver) -> None:
+        self.deliver(action.output, action.frame)
+
+    def _release(self, action: Release) -> None:
+        self.release()
+
+    def _say(self, action: Say) -> None:
+        say(log, action.level, action.event, broker=self.broker, **action.fields)
+
     # -- outputs ---------------------------------------------------------------------------------------------
 
     def drive(self, message: Message, source: Link) -> None:
@@ -300,3 +336,14 @@ class Exchange:
         """An event is for subscriptions that no connected client has: for durable ones, or nobody can be told."""
         if self.durable is not None and link == LINK:
             self.durable.deliver(keys, frame)
+
+
+# Who performs an action.
+_PERFORM: Final[dict[type, Callable[[Exchange, Any], None]]] = {
+    Tell: Exchange._tell,
+    Send: Exchange._send,
+    Refuse: Exchange._refuse,
+    HandOver: Exchange._hand_over,
+    Release: Exchange._release,
+    Say: Exchange._say,
+}

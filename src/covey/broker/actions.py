@@ -1,0 +1,179 @@
+"""Actions: what the parts of a broker ask of the whole, as small values.
+
+A part (neighbours, sessions, plans, durable delivery) knows neither the core that owns it nor its siblings. Its methods
+take values and yield actions, and the core performs each of them, with all that follows from it, before the part goes
+on. So what a part yields happens in its order, and at once:
+
+    def withdrawn(self, link):                     core.perform(neighbours.withdrawn(link))
+        yield Withdrawing(link)                    durable delivery hears of it
+        yield Tell(LinkDown(), link)               then routers do, and what they answer is carried out
+        ...                                        here both have happened
+
+A method that yields nothing does something only once it is performed: calling it alone has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from covey.core.filter import Filter
+from covey.protocol.control import PlanState
+from covey.routing.messages import Key, Link, Message
+from covey.routing.outputs import Deliver
+
+
+class Tell(msgspec.Struct, frozen=True, gc=False):
+    """Tell the router of one epoch something, or those of all epochs; what they answer is carried out."""
+
+    message: Message
+    source: Link
+    epoch: int | None = None
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """Send a control frame to the client or neighbour at a link, if it is there; `barrier`: behind waiting events."""
+
+    link: Link
+    kind: int
+    body: bytes
+    barrier: bool = False
+
+
+class HandOver(msgspec.Struct, frozen=True, gc=False):
+    """Hand an event, the frame, to live subscriptions of clients here."""
+
+    output: Deliver
+    frame: bytes
+
+
+class Refuse(msgspec.Struct, frozen=True, gc=False):
+    """Tell a client, if it is there, that its event of that number is not taken."""
+
+    link: Link
+    number: int
+    reason: str
+
+
+class Close(msgspec.Struct, frozen=True, gc=False):
+    """End the connection of a client or neighbour; `retry` tells the peer whether coming back is of use."""
+
+    link: Link
+    reason: str
+    retry: bool = True
+
+
+class Release(msgspec.Struct, frozen=True, gc=False):
+    """Handle what clients have said while they were held."""
+
+
+class KeepPlans(msgspec.Struct, frozen=True, gc=False):
+    """Keep on disk which plans are installed."""
+
+    state: PlanState
+
+
+class Say(msgspec.Struct, frozen=True, gc=False):
+    """Log an event of the broker's life."""
+
+    level: int
+    event: str
+    fields: dict[str, object]
+
+
+# -- what neighbours' links mean to durable delivery and to plans ------------------------------------------------
+
+
+class Connected(msgspec.Struct, frozen=True, gc=False):
+    """There is a connection to a neighbour: plans are told to it before its link is up in any epoch."""
+
+    link: Link
+
+
+class Disconnected(msgspec.Struct, frozen=True, gc=False):
+    """The connection to a neighbour is gone, but not what it asked for."""
+
+    link: Link
+
+
+class Withdrawing(msgspec.Struct, frozen=True, gc=False):
+    """Routers are about to forget what a neighbour wants, or to learn it anew."""
+
+    link: Link
+
+
+class Attached(msgspec.Struct, frozen=True, gc=False):
+    """A neighbour's link is on the overlay's tree from now on, or no longer: before routers hear of it."""
+
+    link: Link
+    is_attached: bool
+
+
+class Lost(msgspec.Struct, frozen=True, gc=False):
+    """A link on the tree broke, and its neighbour's interest is kept: before anybody echoes in its place."""
+
+    link: Link
+
+
+class Expect(msgspec.Struct, frozen=True, gc=False):
+    """Which neighbours there should be, over which of them events are routed, and whether there are other ways."""
+
+    neighbours: tuple[Link, ...]
+    routed: tuple[Link, ...]
+    is_redundant: bool
+
+
+class Advertised(msgspec.Struct, frozen=True, gc=False):
+    """Something is advertised to a neighbour, as its `number`th; 0 if the neighbour cannot be reached."""
+
+    link: Link
+    key: Key
+    filter: Filter
+    number: int
+
+
+class Unadvertised(msgspec.Struct, frozen=True, gc=False):
+    """An advertisement is withdrawn from a neighbour."""
+
+    link: Link
+    key: Key
+
+
+class Answered(msgspec.Struct, frozen=True, gc=False):
+    """A neighbour itself has echoed a probe that was sent behind its `number`th advertisement."""
+
+    link: Link
+    number: int
+
+
+class Heard(msgspec.Struct, frozen=True, gc=False):
+    """The router of an epoch has heard something from a neighbour's, and has answered."""
+
+    message: Message
+    link: Link
+    epoch: int
+
+
+Action: TypeAlias = (
+    Tell
+    | Send
+    | HandOver
+    | Refuse
+    | Close
+    | Release
+    | KeepPlans
+    | Say
+    | Connected
+    | Disconnected
+    | Withdrawing
+    | Attached
+    | Lost
+    | Expect
+    | Advertised
+    | Unadvertised
+    | Answered
+    | Heard
+)
+Actions: TypeAlias = Iterator[Action]
