@@ -1,57 +1,164 @@
-"""The daemon: listens, dials, and hands frames between sockets and the exchange. It decides nothing else.
+"""The broker on the network: sockets, timers and threads around a core. It decides nothing.
 
-Beside it: `dialling` (reaching neighbours), `greetings` (who is at the other end), `links` (which links the router
-uses), `inbox` (whose turn it is), `pressure` (what full queues mean), `lifecycle` (becoming ready, changing, ending).
+What happens becomes an input of `BrokerCore.step`, and the effects of that are carried out in their order before the
+next input (`effects` has the duties in full). One turn of the event loop reads all sockets that have something, each
+into the same buffer; then one Tick handles what has come, and each connection is written to once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import secrets
 import socket
+import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, cast
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey import __version__
-from covey.broker import lifecycle
+from covey.broker import effects
 from covey.broker.config import BrokerConfig, LinkConfig
-from covey.broker.dialling import Dialler
-from covey.broker.durable_requests import open_durable
-from covey.broker.epochs import Epochs, router_maker
-from covey.broker.exchange import Exchange
-from covey.broker.greetings import Greetings
-from covey.broker.inbox import Inbox
-from covey.broker.introspection import Sight, Tally
-from covey.broker.links import Links
+from covey.broker.core import BrokerCore
+from covey.broker.credentials import check_password
+from covey.broker.durable.log import Answer
+from covey.broker.durable.sqlite import SqliteLog
+from covey.broker.effects import Effect, Ending, Input, Instant
 from covey.broker.logs import say
-from covey.broker.overlay import Overlay
-from covey.broker.peers import Client, Neighbour
+from covey.broker.permissions import Permissions
 from covey.broker.plans import keep_state, load_state
-from covey.broker.pressure import Pressure
-from covey.broker.requests import Limits
-from covey.broker.revocation import revoke_durable
-from covey.broker.sampling import Samples
-from covey.broker.security import Security
-from covey.broker.tls import HANDSHAKE_S
-from covey.broker.warming import warm_up
+from covey.broker.process import warm_up
+from covey.broker.security import CHECKS, Security
+from covey.broker.tls import HANDSHAKE_S, names_of
 from covey.errors import CoveyError
-from covey.protocol.batches import FastSplitter, places_of
-from covey.protocol.connection import Connection
-from covey.protocol.control import BARE, Goodbye, PlanState, decode_life
-from covey.protocol.frames import Kind
-
-if TYPE_CHECKING:
-    from covey.broker.http.admin import Admin
+from covey.protocol.control import BARE
 
 log = logging.getLogger("covey.broker")
 
-TICKS: Final = 8  # in a lease: how often what has taken too long is looked for
+HIGH_WATER: Final = 1 << 20  # bytes that a transport may hold
+BUFFER: Final = 1 << 18  # bytes that are read at a time
+CONNECT_S: Final = 10.0  # within which a neighbour's machine answers
+ABORT_S: Final = 5.0  # that a closing transport has to send what it holds
 STOP_S: Final = 2.0
 SILENCE_S: Final = 3.0  # before a starting broker says what it is waiting for
+
+
+class _Stream(asyncio.BufferedProtocol):
+    """One socket: what happens to it becomes an input."""
+
+    def __init__(self, shell: Broker, dialled: str = "") -> None:
+        self.shell = shell
+        self.number = shell.next_connection()
+        self.dialled = dialled
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
+        self.transport.set_write_buffer_limits(HIGH_WATER)
+        address = transport.get_extra_info("peername")
+        is_address = isinstance(address, tuple)
+        tls = transport.get_extra_info("ssl_object")
+        self.shell.streams[self.number] = self
+        self.shell.step(
+            effects.Opened(
+                self.number,
+                f"{address[0]}:{address[1]}" if is_address else str(address or ""),
+                str(address[0]) if is_address else str(address or ""),
+                None if tls is None else frozenset(names_of(cast(ssl.SSLObject, tls).getpeercert())),
+                self.dialled,
+            )
+        )
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.shell.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.shell.step(effects.Received(self.number, bytes(self.shell.buffer[:nbytes])))
+
+    def pause_writing(self) -> None:
+        self.shell.step(effects.Paused(self.number))
+
+    def resume_writing(self) -> None:
+        self.shell.step(effects.Writable(self.number))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.shell.streams.pop(self.number, None) is not None:
+            reason = "" if exc is None else str(exc) or type(exc).__name__
+            self.shell.step(effects.Closed(self.number, reason))
+
+    # -- effects ---------------------------------------------------------------------------------------------
+
+    def write(self, buffers: list[bytes]) -> None:
+        if not self.transport.is_closing():
+            if len(buffers) == 1:
+                self.transport.write(buffers[0])
+            else:
+                self.transport.writelines(buffers)
+
+    def end(self, how: Ending) -> None:
+        transport = self.transport
+        if how is Ending.ABORT:
+            transport.abort()
+        elif how is Ending.SHUT and transport.can_write_eof():
+            if not transport.is_closing():
+                try:
+                    transport.write_eof()
+                except OSError:
+                    transport.abort()  # it is gone, and we have not heard of it yet
+        elif how is Ending.CLOSE:
+            transport.close()
+            # A peer that does not read keeps a closing transport open for ever.
+            asyncio.get_running_loop().call_later(ABORT_S, transport.abort)
+
+    def hold(self, on: bool) -> None:
+        if not self.transport.is_closing():
+            if on:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+
+class Local:
+    """A client in this process: `take` gets what the broker writes to it, `ended` is called when it is ended."""
+
+    def __init__(self, shell: Broker, take: Callable[[bytes], None], ended: Callable[[], None]) -> None:
+        self.number = shell.next_connection()
+        self._shell, self._take, self._ended = shell, take, ended
+        self._is_open = True
+
+    def open(self, permissions: Permissions, peer: str) -> None:
+        """Begin; the broker greets it."""
+        self._shell.streams[self.number] = self
+        self._shell.step(effects.Attached(self.number, peer, permissions))
+
+    def send(self, data: bytes) -> None:
+        """Say something."""
+        if self._is_open:
+            self._shell.step(effects.Received(self.number, data))
+
+    def close(self) -> None:
+        """End it."""
+        if self._is_open:
+            self._is_open = False
+            self._shell.streams.pop(self.number, None)
+            self._shell.step(effects.Closed(self.number, ""))
+
+    def write(self, buffers: list[bytes]) -> None:
+        self._take(buffers[0] if len(buffers) == 1 else b"".join(buffers))
+
+    def end(self, how: Ending) -> None:
+        if self._is_open:
+            self.close()
+            self._ended()
+
+    def hold(self, on: bool) -> None:
+        pass  # what it has said waits in the core
 
 
 class Broker:
@@ -61,30 +168,33 @@ class Broker:
     """
 
     def __init__(self, config: BrokerConfig, listening: socket.socket | None = None) -> None:
-        self.config = config
-        self.incarnation = secrets.randbits(63)
-        self.security = Security(config.security, config.host)
-        self.tally = Tally()
-        self.sight = Sight(self)
-        self.admin: Admin | None = None
-        directory = Path(config.data_dir) if config.data_dir else None
-        epochs = Epochs(router_maker(config), BARE if directory is None else load_state(directory))
-        limits = Limits(config.max_subscriptions, config.max_advertisements)
-        self.exchange = Exchange(epochs, limits, self._keep_plans)
-        self.samples = Samples(self.exchange, config) if config.sample else None
-        self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
-        self.overlay = Overlay(config.name, time.time_ns() // 1000, config.max_brokers)
-        self.pressure = Pressure(self.inbox, self.name_of, self.exchange.counters, config.name)
-        self.links: Links
-        self.greetings = Greetings(self)
-        self.is_draining = False
-        self.peers: dict[Connection, Client | Neighbour | None] = {}
-        self.diallers: dict[str, Dialler] = {}
+        self._config = config
         self._listening = listening
+        self._directory = Path(config.data_dir) if config.data_dir else None
+        security = Security(config.security, config.host)
+        self._log: SqliteLog | None = None
+        self.incarnation = secrets.randbits(63)
+        self.core = BrokerCore(
+            config,
+            security,
+            BARE if self._directory is None else load_state(self._directory),
+            incarnation=self.incarnation,
+            randomness=random.Random(secrets.randbits(64)),
+            now=_now(),
+        )
+        self.streams: dict[int, _Stream | Local] = {}
+        self.buffer = memoryview(bytearray(BUFFER))
+        self._last_connection = 0
+        self._inputs: deque[Input] = deque()
+        self._is_stepping = False
         self._timer: asyncio.TimerHandle | None = None
+        self._is_ticking = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._passwords = ThreadPoolExecutor(CHECKS, "covey-password")
+        self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
         self.server: asyncio.Server | None = None
-        self.started_s = 0.0
+        self.admin: Any = None
 
     async def __aenter__(self) -> Broker:
         await self.start()
@@ -93,47 +203,154 @@ class Broker:
     async def __aexit__(self, *error: object) -> None:
         await self.stop()
 
+    def next_connection(self) -> int:
+        """Return a number that no connection has had."""
+        self._last_connection += 1
+        return self._last_connection
+
+    # -- the machine -----------------------------------------------------------------------------------------
+
+    def step(self, given: Input) -> None:
+        """Give the core an input and carry out what it asks for; what happens meanwhile is given after that."""
+        self._inputs.append(given)
+        if self._is_stepping:
+            return
+        self._is_stepping = True
+        try:
+            while self._inputs:
+                for effect in self.core.step(self._inputs.popleft(), _now()):
+                    _CARRY_OUT[type(effect)](self, effect)
+        finally:
+            self._is_stepping = False
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        deadline_s = self.core.deadline()
+        if deadline_s is None or self._is_ticking:
+            return
+        now_s = time.monotonic()
+        if deadline_s <= now_s:
+            # After all other sockets that have something: what they say is handled together.
+            self._is_ticking = True
+            self._loop.call_soon(self._tick)
+        elif self._timer is None or deadline_s < self._timer.when() - 0.001:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(deadline_s - now_s, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self.step(effects.Tick())
+
+    def _tick(self) -> None:
+        self._is_ticking = False
+        self.step(effects.Tick())
+
+    # -- effects ---------------------------------------------------------------------------------------------
+
+    def _write(self, effect: effects.Write) -> None:
+        stream = self.streams.get(effect.connection)
+        if stream is not None:
+            stream.write(effect.buffers)
+
+    def _hold(self, effect: effects.Hold) -> None:
+        stream = self.streams.get(effect.connection)
+        if stream is not None:
+            stream.hold(True)
+
+    def _resume(self, effect: effects.Resume) -> None:
+        stream = self.streams.get(effect.connection)
+        if stream is not None:
+            stream.hold(False)
+
+    def _end(self, effect: effects.End) -> None:
+        stream = self.streams.get(effect.connection)
+        if stream is not None:
+            stream.end(effect.how)
+
+    def _dial(self, effect: effects.Dial) -> None:
+        self._run(self._reach(effect.link))
+
+    async def _reach(self, link: LinkConfig) -> None:
+        contexts = self.core.security.contexts
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await self._loop.create_connection(
+                    lambda: _Stream(self, link.name),
+                    link.host,
+                    link.port,
+                    ssl=None if contexts is None else contexts.dial,
+                )
+        except (OSError, TimeoutError) as error:
+            self.step(effects.DialFailed(link.name, str(error) or type(error).__name__))
+
+    def _verify(self, effect: effects.Verify) -> None:
+        self._run(self._check(effect))
+
+    async def _check(self, effect: effects.Verify) -> None:
+        right = await self._loop.run_in_executor(
+            self._passwords, check_password, effect.password, effect.expected
+        )
+        self.step(effects.Verified(effect.connection, right))
+
+    def _run(self, coroutine: Any) -> None:
+        task = self._loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _commit(self, effect: effects.Commit) -> None:
+        assert self._log is not None, "who commits has a log"
+        self._log.submit(effect.batch)
+
+    def _fetch(self, effect: effects.Fetch) -> None:
+        assert self._log is not None, "who reads has a log"
+        self._log.fetch(effect)
+
+    def _answer(self, answers: tuple[Answer, ...]) -> None:
+        """Hear from the log, in its own thread."""
+        try:
+            self._loop.call_soon_threadsafe(self.step, effects.Answered(answers))
+        except RuntimeError:
+            pass  # the loop is closed: nobody wants to know
+
+    def _keep_plans(self, effect: effects.KeepPlans) -> None:
+        if self._directory is not None:
+            try:
+                keep_state(self._directory, effect.state)
+            except OSError as error:
+                self.say(logging.ERROR, "plans not kept", reason=error.strerror or error)
+
+    def _write_samples(self, effect: effects.WriteSamples) -> None:
+        async def write() -> None:
+            error = ""
+            try:
+                await self._loop.run_in_executor(None, effect.work)
+            except (OSError, CoveyError) as problem:
+                error = str(problem)
+            self.step(effects.SamplesWritten(error))
+
+        self._run(write())
+
+    def _stop_listening(self, effect: effects.StopListening) -> None:
+        if self.server is not None:
+            self.server.close()
+
+    def _stop(self, effect: effects.Stop) -> None:
+        self._stopped.set()
+
+    def _log_event(self, effect: effects.Log) -> None:
+        self.say(effect.level, effect.event, **effect.fields)
+
+    def say(self, level: int, event: str, /, **fields: object) -> None:
+        """Log an event of this broker's life."""
+        say(log, level, event, broker=self._config.name, **fields)
+
     # -- life ------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Listen, and dial the neighbours; what must be compiled is compiled before."""
-        self._loop = asyncio.get_running_loop()
-        self.say(logging.INFO, "start", version=__version__)
-        warming = self._loop.run_in_executor(None, warm_up)
-        if not (await asyncio.wait({warming}, timeout=SILENCE_S))[0]:
-            self.say(logging.INFO, "compiling", hint="one to two minutes, once; covey compile does it ahead")
-        await warming
-        self.tell_time()
-        config = self.config
-        if config.data_dir:
-            self.exchange.durable = open_durable(self.exchange, config, self.incarnation)
-            # Permissions may have been cut while the broker was down.
-            revoke_durable(self.exchange, self.security, self.say)
-        self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
-        try:
-            contexts = self.security.contexts
-            secure: dict[str, Any] = {}
-            if contexts is not None:
-                secure = {"ssl": contexts.listen, "ssl_handshake_timeout": HANDSHAKE_S}
-            if self._listening is not None:
-                self.server = await self._loop.create_server(self._accept, sock=self._listening, **secure)
-            else:
-                self.server = await self._loop.create_server(self._accept, config.host, config.port, **secure)
-        except OSError as error:
-            raise CoveyError(
-                f"broker {config.name} cannot listen on {config.host}:{config.port}: {error.strerror or error}"
-            ) from None
-        self.started_s = self._loop.time()
-        self.say(logging.INFO, "listening", host=config.host, port=self.port, strategy=config.strategy)
-        if config.admin is not None:
-            from covey.broker.http.admin import Admin  # aiohttp takes its time
-            from covey.broker.http.events import gateway_of
-
-            self.admin = Admin(self.sight, config.admin, contexts, gateway_of(self))
-            await self.admin.start()
-        for link in config.links:
-            self.dial(link)
-        self._tick()
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings in force."""
+        return self.core.config
 
     @property
     def port(self) -> int:
@@ -144,169 +361,87 @@ class Broker:
     @property
     def is_ready(self) -> bool:
         """Whether it listens and has compared tables with its neighbours, or has waited a lease for them."""
-        if self.server is None or self.is_draining:
-            return False
-        waited_s = self._loop.time() - self.started_s
-        return waited_s > self.config.lease_s or all(map(self.links.is_open, self.links.links))
+        return self.server is not None and self.core.is_ready(time.monotonic())
+
+    async def start(self) -> None:
+        """Listen, and dial the neighbours; what must be compiled is compiled before."""
+        self._loop = asyncio.get_running_loop()
+        self.say(logging.INFO, "start", version=__version__)
+        warming = self._loop.run_in_executor(None, warm_up)
+        if not (await asyncio.wait({warming}, timeout=SILENCE_S))[0]:
+            self.say(logging.INFO, "compiling", hint="one to two minutes, once; covey compile does it ahead")
+        await warming
+        config = self._config
+        if self._directory is not None:
+            self._log = SqliteLog(self._directory / "store.db", config.name, config.max_store_bytes, self._answer)
+            recovered = self._log.open()
+            self._carry_out(self.core.recovered(recovered, _now()))
+        try:
+            contexts = self.core.security.contexts
+            secure: dict[str, Any] = {}
+            if contexts is not None:
+                secure = {"ssl": contexts.listen, "ssl_handshake_timeout": HANDSHAKE_S}
+            where = (config.host, config.port)
+            if self._listening is not None:
+                self.server = await self._loop.create_server(
+                    partial(_Stream, self), sock=self._listening, **secure
+                )
+            else:
+                self.server = await self._loop.create_server(partial(_Stream, self), *where, **secure)
+        except OSError as error:
+            raise CoveyError(
+                f"broker {config.name} cannot listen on {config.host}:{config.port}: {error.strerror or error}"
+            ) from None
+        self.say(logging.INFO, "listening", host=config.host, port=self.port, strategy=config.strategy)
+        if config.admin is not None:
+            from covey.broker.http.admin import Admin  # aiohttp takes its time
+
+            self.admin = Admin(self, config.admin)
+            await self.admin.start()
+        self._carry_out(self.core.start(_now()))
+
+    def _carry_out(self, some: list[Effect]) -> None:
+        for effect in some:
+            _CARRY_OUT[type(effect)](self, effect)
+        self._set_timer()
+
+    async def drain(self, within_s: float, spread_s: float = 0.0) -> None:
+        """Send what waits, end every link and listen no more; `spread_s` is over how long clients are sent away."""
+        if not self._stopped.is_set():
+            self.step(effects.Drain(within_s, spread_s))
+            await self._stopped.wait()
 
     async def stop(self, within_s: float = STOP_S) -> None:
-        """Send what waits, end every link and listen no more."""
-        await self.greetings.stop()
-        if self.samples is not None:
-            await self.samples.close(self._loop)  # while clients are here, with what they ask for
-        await lifecycle.drain(self, within_s)
-        self.security.close()
-        if self.admin is not None:
-            await self.admin.stop()
+        """Drain, and give back everything."""
+        await self.drain(within_s)
         if self._timer is not None:
             self._timer.cancel()
-        if self.exchange.durable is not None:
-            await self.exchange.durable.store.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._passwords.shutdown(wait=False, cancel_futures=True)
+        if self.admin is not None:
+            await self.admin.stop()
+        if self._log is not None:
+            await self._loop.run_in_executor(None, self._log.close)
 
-    def _tick(self) -> None:
-        self.tell_time()
-        self.links.tick()
-        self.exchange.plans.tick()
-        if self.exchange.durable is not None:
-            self.exchange.durable.tick()
-        self.pressure.tick(self.config.stalled_s)
-        if self.samples is not None:
-            self.samples.tick(self._loop, self.config.sample_every_s)
-        self._timer = self._loop.call_later(max(0.01, self.config.lease_s / TICKS), self._tick)
 
-    @property
-    def now_s(self) -> float:
-        """The event loop's time."""
-        return self._loop.time()
+def _now() -> Instant:
+    return Instant(time.monotonic(), time.time())
 
-    def tell_time(self) -> None:
-        """Tell those parts that have no clock what time it is; before anything is asked of them."""
-        self.exchange.now_s = self.pressure.now_s = self._loop.time()
 
-    def _keep_plans(self, state: PlanState) -> None:
-        if not self.config.data_dir:
-            return
-        try:
-            keep_state(Path(self.config.data_dir), state)
-        except OSError as error:
-            self.say(logging.ERROR, "plans not kept", reason=error.strerror or error)
-
-    def _later(self, after_s: float, call: Callable[[], None]) -> None:
-        def run() -> None:
-            self.tell_time()
-            call()
-
-        self._loop.call_later(after_s, run)
-
-    def say(self, level: int, event: str, /, **fields: object) -> None:
-        """Log an event of this broker's life."""
-        say(log, level, event, broker=self.config.name, **fields)
-
-    # -- connections -----------------------------------------------------------------------------------------
-
-    def _accept(self) -> Connection:
-        return self._connection(self.config.lease_s)
-
-    def _connection(self, lease_s: float) -> Connection:
-        connection = Connection(self, self.config.client_bounds, lease_s, FastSplitter)
-        connection.on_pressure = self.pressure.pressed
-        return connection
-
-    def dial(self, link: LinkConfig) -> None:
-        """Begin to dial a neighbour, if it has an address."""
-        if link.host:
-            self.diallers[link.name] = Dialler(
-                self.config.name,
-                link,
-                lambda link: self._connection(self.config.lease_s),
-                self.greetings.dialled,
-                lambda: self.connection_of(link.name) is None,
-                lambda: None if self.security.contexts is None else self.security.contexts.dial,
-            )
-
-    def connection_of(self, name: str) -> Connection | None:
-        """Return the connection to a neighbour, if it is there."""
-        return self.greetings.connection_of(name)
-
-    def name_of(self, connection: Connection) -> str:
-        """Return how people are told of a peer."""
-        peer = self.peers.get(connection)
-        if isinstance(peer, Neighbour):
-            return f"broker {peer.link}"
-        return f"client {peer.link} at {connection.peer}" if peer is not None else connection.peer
-
-    # -- what connections report -----------------------------------------------------------------------------
-
-    def opened(self, connection: Connection) -> None:
-        """Somebody has dialled, or answers."""
-        self.peers[connection] = None
-        self.tally.connections += 1
-        if len(self.peers) > self.config.max_connections:
-            connection.end("the broker has no room for more connections")
-        elif self.is_draining:
-            connection.end("the broker is going away")
-
-    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
-        """Greet whoever is new; queue what others say."""
-        if self.peers.get(connection) is None:
-            self.greetings.received(connection, frames)
-        elif frames:
-            self.inbox.put(connection, frames)
-
-    def closed(self, connection: Connection, reason: str) -> None:
-        """Tell the exchange that somebody is gone."""
-        self.inbox.finish(connection)
-        self.pressure.gone(connection)
-        peer = self.peers.pop(connection, None)
-        link = self.greetings.closed(connection)
-        if link is not None and link.name in self.diallers:
-            self.diallers[link.name].closed()
-        self.tell_time()
-        self.tally.gone(peer, connection, reason, self._loop.time())
-        if isinstance(peer, Client):
-            self.say(logging.DEBUG, "client gone", link=peer.link, peer=connection.peer, reason=reason)
-            self.exchange.client_down(peer.link)
-        elif isinstance(peer, Neighbour) and self.connection_of(peer.link) is connection:
-            level = logging.INFO if self.is_draining or peer.is_leaving else logging.WARNING
-            self.say(level, "link down", link=peer.link, peer=connection.peer, reason=reason)
-            self.greetings.neighbour_down(peer.link)
-
-    def drained(self, connection: Connection) -> None:
-        """A link that was full has room again."""
-        self.pressure.drained(connection)
-
-    def _handle(self, connection: Connection, frames: Sequence[bytes]) -> None:
-        peer = self.peers.get(connection)
-        self.tell_time()
-        self.pressure.source = connection
-        try:
-            if frames and frames[-1][0] == Kind.GOODBYE:
-                frames = self._goodbye(connection, frames)
-            if isinstance(peer, Client):
-                self.exchange.from_client(peer, frames)
-            elif isinstance(peer, Neighbour):
-                self._from_neighbour(peer, frames)
-            if self.exchange.durable is not None:
-                self.exchange.durable.flush()
-        except CoveyError as error:
-            self.say(logging.WARNING, "link ended", peer=connection.peer, reason=error)
-            connection.end(str(error), retry=False)
-        finally:
-            self.pressure.source = None
-
-    def _from_neighbour(self, peer: Neighbour, frames: Sequence[bytes]) -> None:
-        begin = 0
-        for at in places_of(frames, Kind.OVERLAY):
-            self.exchange.from_neighbour(peer, frames[begin:at])
-            self.links.received(peer.link, memoryview(frames[at])[1:])
-            begin = at + 1
-        self.exchange.from_neighbour(peer, frames[begin:] if begin else frames)
-
-    def _goodbye(self, connection: Connection, frames: Sequence[bytes]) -> Sequence[bytes]:
-        said = decode_life(memoryview(frames[-1])[1:])
-        if isinstance(said, Goodbye):
-            connection.finish(said.reason, heard_all=True)  # it still listens to what we have for it
-            peer = self.peers.get(connection)
-            if isinstance(peer, Neighbour):
-                peer.is_leaving = True
-        return frames[:-1]
+_CARRY_OUT: Final[dict[type, Callable[[Broker, Any], None]]] = {
+    effects.Write: Broker._write,
+    effects.Hold: Broker._hold,
+    effects.Resume: Broker._resume,
+    effects.End: Broker._end,
+    effects.Dial: Broker._dial,
+    effects.Verify: Broker._verify,
+    effects.Commit: Broker._commit,
+    effects.Fetch: Broker._fetch,
+    effects.KeepPlans: Broker._keep_plans,
+    effects.WriteSamples: Broker._write_samples,
+    effects.StopListening: Broker._stop_listening,
+    effects.Stop: Broker._stop,
+    effects.Log: Broker._log_event,
+}

@@ -1,0 +1,261 @@
+"""What goes into a broker's core and what comes out of it: small frozen values, one union type each.
+
+The shell turns sockets, timers, threads and signals into inputs, gives them to `BrokerCore.step` one by one, and
+carries out the effects of each step, in their order, before the next step. A connection is a number that the shell has
+given it and never uses again.
+
+The shell's duties:
+
+    1. What one connection says reaches the core in its order. A later effect on a connection never overtakes an earlier.
+    2. A connection that was Opened is Closed once, whoever ended it, and nothing is said of it after that.
+    3. While `deadline` is not None, the core gets a Tick at that time, or as soon after it as can be.
+    4. A Commit is answered by Committed once it would survive a loss of power, a Verify by Verified, a Dial by Opened or
+       DialFailed; each exactly once.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.durable.log import Answer, Batch, Fetch
+from covey.broker.permissions import Permissions
+from covey.broker.security import Security
+from covey.protocol.control import PlanState
+
+
+class Instant(NamedTuple):
+    """Two clocks, read at one time: `monotonic_s` measures, `wall_s` is for people, samples and what is stored."""
+
+    monotonic_s: float
+    wall_s: float
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------
+
+
+class Opened(msgspec.Struct, frozen=True, gc=False):
+    """A stream is there: accepted, or dialled for a neighbour."""
+
+    connection: int
+    peer: str  # its address, for people
+    host: str  # of that, without the port
+    certificate: frozenset[str] | None = None  # the names in what it has shown; None without TLS
+    dialled: str = ""  # the neighbour for which it was dialled
+
+
+class Attached(msgspec.Struct, frozen=True, gc=False):
+    """A client in this process, already authenticated (events over HTTP); it is greeted and talks as others do."""
+
+    connection: int
+    peer: str
+    permissions: Permissions
+
+
+class Received(msgspec.Struct, frozen=True, gc=False):
+    """Bytes have come."""
+
+    connection: int
+    data: bytes
+
+
+class Paused(msgspec.Struct, frozen=True, gc=False):
+    """The stream holds enough: no Write until it is Writable."""
+
+    connection: int
+
+
+class Writable(msgspec.Struct, frozen=True, gc=False):
+    """The stream takes more."""
+
+    connection: int
+
+
+class Closed(msgspec.Struct, frozen=True, gc=False):
+    """The stream is gone."""
+
+    connection: int
+    reason: str = ""  # empty, if it ended in order
+
+
+class DialFailed(msgspec.Struct, frozen=True, gc=False):
+    """A neighbour cannot be reached."""
+
+    neighbour: str
+    reason: str
+
+
+class Tick(msgspec.Struct, frozen=True, gc=False):
+    """The deadline has come."""
+
+
+class Verified(msgspec.Struct, frozen=True, gc=False):
+    """Whether a password is right."""
+
+    connection: int
+    is_right: bool
+
+
+class Answered(msgspec.Struct, frozen=True, gc=False):
+    """The log has answered."""
+
+    answers: tuple[Answer, ...]
+
+
+class Configured(msgspec.Struct, frozen=True, gc=False):
+    """The broker is to take what it can of another configuration; answered by Refused for each that it cannot."""
+
+    config: BrokerConfig
+    security: Security
+
+
+class Install(msgspec.Struct, frozen=True, gc=False):
+    """Install a plan, its file, in the whole network; b"" is none. PlanError is raised if it cannot be."""
+
+    plan: bytes
+
+
+class RollBack(msgspec.Struct, frozen=True, gc=False):
+    """Take back the plan that was installed here last. PlanError is raised if it cannot be."""
+
+
+class Drain(msgspec.Struct, frozen=True, gc=False):
+    """End without losing what waits, within a time; `spread_s` is over how long clients are sent away."""
+
+    within_s: float
+    spread_s: float = 0.0
+
+
+class Abort(msgspec.Struct, frozen=True, gc=False):
+    """End every connection at once."""
+
+
+class SamplesWritten(msgspec.Struct, frozen=True, gc=False):
+    """Samples are on disk, or why they are not."""
+
+    error: str = ""
+
+
+Input: TypeAlias = (
+    Opened
+    | Attached
+    | Received
+    | Paused
+    | Writable
+    | Closed
+    | DialFailed
+    | Tick
+    | Verified
+    | Answered
+    | Configured
+    | Install
+    | RollBack
+    | Drain
+    | Abort
+    | SamplesWritten
+)
+
+
+# -- effects -----------------------------------------------------------------------------------------------------
+
+
+class Write(msgspec.Struct, frozen=True, gc=False):
+    """Send bytes, all of them."""
+
+    connection: int
+    buffers: list[bytes]
+
+
+class Hold(msgspec.Struct, frozen=True, gc=False):
+    """Read nothing more from a connection for now."""
+
+    connection: int
+
+
+class Resume(msgspec.Struct, frozen=True, gc=False):
+    """Read again."""
+
+    connection: int
+
+
+class Ending(Enum):
+    """How a stream ends."""
+
+    SHUT = "nothing more is written; what comes is read until the peer ends its side"
+    CLOSE = "what was written is sent, then the stream is closed"
+    ABORT = "at once"
+
+
+class End(msgspec.Struct, frozen=True, gc=False):
+    """End a stream."""
+
+    connection: int
+    how: Ending
+
+
+class Dial(msgspec.Struct, frozen=True, gc=False):
+    """Dial a neighbour."""
+
+    link: LinkConfig
+
+
+class Verify(msgspec.Struct, frozen=True, gc=False):
+    """Check a password against a hash, which takes a while by design."""
+
+    connection: int
+    password: str
+    expected: Any
+
+
+class Commit(msgspec.Struct, frozen=True, gc=False):
+    """Carry out a batch of operations on the log, as one transaction where that succeeds."""
+
+    batch: Batch
+
+
+class KeepPlans(msgspec.Struct, frozen=True, gc=False):
+    """Keep on disk which plans are installed, before the next step."""
+
+    state: PlanState
+
+
+class WriteSamples(msgspec.Struct, frozen=True, gc=False):
+    """Write samples; the work is a call that may run in a thread."""
+
+    work: Any
+
+
+class StopListening(msgspec.Struct, frozen=True, gc=False):
+    """Accept nobody any longer."""
+
+
+class Stop(msgspec.Struct, frozen=True, gc=False):
+    """All that had to be done before the end is done."""
+
+
+class Log(msgspec.Struct, frozen=True, gc=False):
+    """Log an event of the broker's life."""
+
+    level: int
+    event: str
+    fields: dict[str, object]
+
+
+Effect: TypeAlias = (
+    Write
+    | Hold
+    | Resume
+    | End
+    | Dial
+    | Verify
+    | Commit
+    | Fetch
+    | KeepPlans
+    | WriteSamples
+    | StopListening
+    | Stop
+    | Log
+)

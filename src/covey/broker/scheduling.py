@@ -1,0 +1,276 @@
+"""Scheduling: whose frames are handled next, how many of them, and who has to wait.
+
+What has come waits by connection, in its order. A turn takes some of it from each connection that has something, so
+that no flood from one delays the others (deficit round robin). Shares are equal in *work*, counted in units of about a
+microsecond of processor time: an event costs little, a subscription much more. A connection that has used more than its
+share, because one frame was larger than that, waits until its share has grown again, as long as others have work.
+
+What waits is counted. Beyond one bound the router is told that the broker is congested (and holds back what can wait);
+a connection of which too much waits is not read until less does, and TCP slows its sender.
+
+A connection can be *blocked*: what it has sent waits, in its order, and nothing more is read from it until it is
+unblocked. That is how a full outbox with the policy `block` slows those who fill it, and nobody else: on a tree that
+cannot end in a circle, as an event never goes back to where it came from. A connection that takes nothing while its
+outbox is full is ended after a while. With any policy a connection that reads too slowly is named: in the log once an
+episode, and in `slow`, how often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from covey.protocol.batches import Frames, size_of
+from covey.protocol.frames import Kind
+from covey.protocol.outbox import Verdict
+
+TURN: Final = 2_000.0  # units of work that one turn does, of all connections together
+LEAST: Final = 50.0  # that a connection gets of a turn
+EVENT: Final = 0.5  # of an event, and 1 for each EVENT_BYTES of it
+EVENT_BYTES: Final = 4_096
+CONTROL: Final = 30.0  # of any other frame, and 1 for each byte of it
+
+HELD_AT: Final = 20_000  # frames of one connection, beyond which it is not read
+HELD_BYTES: Final = 32 << 20
+
+EPISODE_S: Final = 10.0  # of one slow connection, during which it is named once
+MAX_NAMED: Final = 1_000  # of whom is counted by name
+
+Work = tuple[int, Sequence[bytes]]  # a connection, and frames of it
+
+
+def cost_of(frames: Sequence[bytes], size: int) -> float:
+    """Return the work of handling frames, of that many bytes together."""
+    if isinstance(frames, Frames):
+        events = int((frames.kinds == int(Kind.EVENT)).sum())
+        if events == len(frames):
+            return EVENT * events + size / EVENT_BYTES
+    else:
+        events = sum(one[0] == Kind.EVENT for one in frames)
+    return EVENT * events + CONTROL * (len(frames) - events) + (size if events < len(frames) else 0)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What one connection has sent."""
+
+    chunks: deque[tuple[Sequence[bytes], int, float]] = field(default_factory=deque)  # frames, bytes, work
+    count: int = 0
+    bytes: int = 0
+    credit: float = 0.0
+    is_held: bool = False
+    is_due: bool = False  # it is in the queue of turns
+
+    @property
+    def is_over(self) -> bool:
+        return self.count > HELD_AT or self.bytes > HELD_BYTES
+
+    @property
+    def is_under(self) -> bool:
+        return self.count <= HELD_AT // 2 and self.bytes <= HELD_BYTES // 2
+
+
+class Scheduler:
+    """Frames by connection; see the module's text."""
+
+    def __init__(self, congested_at: int, calm_at: int) -> None:
+        self.congested_at, self.calm_at = congested_at, calm_at
+        self.count = 0  # frames that wait
+        self.longest = 0
+        self.is_congested = False
+        self._waiting: dict[int, _Waiting] = {}
+        self._blocked: set[int] = set()
+        self._due: deque[int] = deque()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a turn would find something."""
+        return bool(self._due)
+
+    def put(self, connection: int, frames: Sequence[bytes]) -> bool:
+        """Take frames of a connection; return whether it is not to be read from now on."""
+        waiting = self._waiting.get(connection)
+        if waiting is None:
+            waiting = self._waiting[connection] = _Waiting()
+        size = size_of(frames)
+        waiting.chunks.append((frames, size, cost_of(frames, size)))
+        waiting.count += len(frames)
+        waiting.bytes += size
+        self.count += len(frames)
+        self.longest = max(self.longest, self.count)
+        self._make_due(connection, waiting)
+        if waiting.is_held or not waiting.is_over:
+            return False
+        waiting.is_held = True
+        return True
+
+    def _make_due(self, connection: int, waiting: _Waiting) -> None:
+        if not waiting.is_due and waiting.chunks and connection not in self._blocked:
+            waiting.is_due = True
+            self._due.append(connection)
+
+    def turn(self) -> tuple[list[Work], list[int]]:
+        """Return what is to be handled now, in its order, and the connections that are to be read again."""
+        work: list[Work] = []
+        resumed: list[int] = []
+        left, share = TURN, max(LEAST, TURN / max(1, len(self._due)))
+        rounds = len(self._due)
+        while self._due and left > 0 and rounds > 0:
+            rounds -= 1
+            connection = self._due.popleft()
+            waiting = self._waiting.get(connection)
+            if waiting is None:
+                continue  # it is gone
+            waiting.is_due = False
+            if connection in self._blocked or not waiting.chunks:
+                continue
+            alone = not self._due and not work
+            waiting.credit = share if alone else min(waiting.credit + share, 2 * share)
+            while waiting.chunks and waiting.credit > 0:
+                frames, cost = self._take(waiting)
+                waiting.credit -= cost
+                left -= cost
+                work.append((connection, frames))
+            if waiting.is_held and waiting.is_under:
+                waiting.is_held = False
+                resumed.append(connection)
+            if not waiting.chunks:
+                waiting.credit = 0.0
+            self._make_due(connection, waiting)
+        return work, resumed
+
+    def _take(self, waiting: _Waiting) -> tuple[Sequence[bytes], float]:
+        """Take the frames of the next chunk that a connection's credit covers, at least one."""
+        frames, size, cost = waiting.chunks.popleft()
+        count = len(frames)
+        if cost > waiting.credit and count > 1:
+            some = max(1, int(count * waiting.credit / cost))
+            rest = frames[some:]
+            rest_size = size_of(rest)
+            frames = frames[:some]
+            waiting.chunks.appendleft((rest, rest_size, cost_of(rest, rest_size)))
+            size -= rest_size
+            cost = cost_of(frames, size)
+        self.count -= len(frames)
+        waiting.count -= len(frames)
+        waiting.bytes -= size
+        return frames, cost
+
+    def block(self, connection: int) -> bool:
+        """Let what a connection has sent wait; return whether it did not before."""
+        if connection in self._blocked:
+            return False
+        self._blocked.add(connection)
+        return True
+
+    def put_back(self, connection: int, frames: Sequence[bytes]) -> None:
+        """Take frames back that a turn gave out and that could not be handled."""
+        waiting = self._waiting.get(connection)
+        if waiting is not None:
+            size = size_of(frames)
+            waiting.chunks.appendleft((frames, size, cost_of(frames, size)))
+            waiting.count += len(frames)
+            waiting.bytes += size
+            self.count += len(frames)
+            self._make_due(connection, waiting)
+
+    def unblock(self, connection: int) -> None:
+        """Handle again what a connection has sent."""
+        self._blocked.discard(connection)
+        if connection in self._waiting:
+            self._make_due(connection, self._waiting[connection])
+
+    def is_blocked(self, connection: int) -> bool:
+        """Return whether what a connection has sent has to wait."""
+        return connection in self._blocked
+
+    def waits(self, connection: int) -> bool:
+        """Return whether anything of a connection is not handled yet."""
+        return connection in self._waiting and bool(self._waiting[connection].chunks)
+
+    def finish(self, connection: int) -> list[Sequence[bytes]]:
+        """Forget a connection that is gone; return what it had sent and nobody has handled."""
+        waiting = self._waiting.pop(connection, None)
+        self._blocked.discard(connection)
+        if waiting is None:
+            return []
+        self.count -= waiting.count
+        return [frames for frames, _, _ in waiting.chunks]
+
+    def congestion(self) -> bool | None:
+        """Return whether the broker is congested now, if that has changed; None if it has not."""
+        on = self.count > (self.calm_at if self.is_congested else self.congested_at)
+        if on == self.is_congested:
+            return None
+        self.is_congested = on
+        return on
+
+
+class Pressure:
+    """The full outboxes of one broker, and who waits for them; see the module's text."""
+
+    def __init__(self) -> None:
+        self.slow: Counter[str] = Counter()  # how often, by a peer's name for people
+        self._sources: dict[int, dict[int, None]] = {}  # that wait, by the full connection
+        self._full_since_s: dict[int, tuple[float, int]] = {}  # with the bytes that it had taken then
+        self._named_s: dict[int, float] = {}
+
+    def pressed(
+        self, connection: int, verdict: Verdict, sent_bytes: int, sources: Iterable[int], now_s: float
+    ) -> list[int]:
+        """Note that the bounds of an outbox are met; return which of those who filled it have to wait."""
+        if verdict is not Verdict.FULL:
+            return []
+        self._full_since_s.setdefault(connection, (now_s, sent_bytes))
+        waiting = [source for source in sources if source != connection]
+        self._sources.setdefault(connection, {}).update(dict.fromkeys(waiting))
+        return waiting
+
+    def is_news(self, connection: int, verdict: Verdict, name: str, now_s: float) -> bool:
+        """Return whether people should be told of a slow connection: once an episode."""
+        last_s = self._named_s.get(connection)
+        if last_s is not None and now_s - last_s < EPISODE_S and verdict is not Verdict.LOST:
+            return False
+        self._named_s[connection] = now_s
+        if name in self.slow or len(self.slow) < MAX_NAMED:
+            self.slow[name] += 1
+        return True
+
+    def drained(self, connection: int) -> list[int]:
+        """Note that a full outbox has room again; return who waits for nobody any longer."""
+        self._full_since_s.pop(connection, None)
+        return [
+            source
+            for source in self._sources.pop(connection, ())
+            if not any(source in others for others in self._sources.values())
+        ]
+
+    def gone(self, connection: int) -> list[int]:
+        """Forget a connection, full or waiting; return who waits for nobody any longer."""
+        self._named_s.pop(connection, None)
+        freed = self.drained(connection)
+        for others in self._sources.values():
+            others.pop(connection, None)
+        return freed
+
+    @property
+    def is_felt(self) -> bool:
+        """Whether any outbox is full."""
+        return bool(self._full_since_s)
+
+    def stalled(self, sent_bytes: Mapping[int, int], stalled_s: float, now_s: float) -> list[int]:
+        """Return the full connections that have taken nothing for too long."""
+        found = []
+        for connection, (since_s, taken) in list(self._full_since_s.items()):
+            if sent_bytes.get(connection, taken) != taken:
+                self._full_since_s[connection] = (now_s, sent_bytes[connection])
+            elif now_s - since_s > stalled_s:
+                found.append(connection)
+        return found
+
+    @property
+    def full(self) -> dict[int, list[int]]:
+        """Who waits for whom."""
+        return {connection: list(self._sources.get(connection, ())) for connection in self._full_since_s}
