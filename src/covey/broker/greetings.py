@@ -18,10 +18,10 @@ from covey.broker.config import MAX_LINK_FRAME, LinkConfig
 from covey.broker.peers import Client, Neighbour
 from covey.broker.permissions import Permissions
 from covey.errors import AccessError, ProtocolError
-from covey.protocol.connection import Connection
 from covey.protocol.control import MAX_NAME, Goodbye, Hello, Welcome, decode_life, encode
 from covey.protocol.events import link_of
 from covey.protocol.frames import VERSION, Kind
+from covey.protocol.stream import Stream
 
 if TYPE_CHECKING:
     from covey.broker.server import Broker
@@ -32,9 +32,9 @@ class Greetings:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._linked: dict[str, Connection] = {}  # neighbours
-        self._dialled: dict[Connection, LinkConfig] = {}
-        self._checking: dict[Connection, list[bytes]] = {}  # what came while a password is checked
+        self._linked: dict[str, Stream] = {}  # neighbours
+        self._dialled: dict[Stream, LinkConfig] = {}
+        self._checking: dict[Stream, list[bytes]] = {}  # what came while a password is checked
         self._checks: set[asyncio.Task[None]] = set()
 
     async def stop(self) -> None:
@@ -43,13 +43,13 @@ class Greetings:
             task.cancel()
         await asyncio.gather(*self._checks, return_exceptions=True)
 
-    def connection_of(self, name: str) -> Connection | None:
+    def connection_of(self, name: str) -> Stream | None:
         """Return the connection to a neighbour, if it is there."""
         return self._linked.get(name)
 
     # -- connections -----------------------------------------------------------------------------------------
 
-    def dialled(self, connection: Connection, link: LinkConfig) -> None:
+    def dialled(self, connection: Stream, link: LinkConfig) -> None:
         """Say hello to a neighbour that was dialled, if it is the one that it should be."""
         broker = self._broker
         self._dialled[connection] = link
@@ -63,7 +63,7 @@ class Greetings:
         hello = Hello(VERSION, "broker", broker.config.name, token=token, incarnation=broker.incarnation)
         connection.send(Kind.HELLO, encode(hello))
 
-    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
+    def received(self, connection: Stream, frames: Sequence[bytes]) -> None:
         """Handle what comes on a connection of nobody known yet; what is behind its greeting is queued."""
         if connection not in self._checking:
             self._broker.tell_time()
@@ -77,16 +77,16 @@ class Greetings:
         elif frames and self._broker.peers.get(connection) is not None:
             self._broker.inbox.put(connection, frames)
 
-    def closed(self, connection: Connection) -> LinkConfig | None:
+    def closed(self, connection: Stream) -> LinkConfig | None:
         """Forget a connection; return the link for which it was dialled, if it was."""
         self._checking.pop(connection, None)
         return self._dialled.pop(connection, None)
 
-    def _refuse(self, connection: Connection, error: AccessError) -> None:
+    def _refuse(self, connection: Stream, error: AccessError) -> None:
         self._broker.say(logging.WARNING, "peer refused", peer=connection.peer, reason=error)
         connection.end(str(error), retry=False)
 
-    def _greet(self, connection: Connection, first: bytes) -> None:
+    def _greet(self, connection: Stream, first: bytes) -> None:
         said = decode_life(memoryview(first)[1:])
         link, broker = self._dialled.get(connection), self._broker
         match said:
@@ -124,7 +124,7 @@ class Greetings:
 
     # -- clients ---------------------------------------------------------------------------------------------
 
-    def _admit(self, connection: Connection, said: Hello) -> None:
+    def _admit(self, connection: Stream, said: Hello) -> None:
         if len(said.name) > MAX_NAME:
             raise ProtocolError(f"a client's name has at most {MAX_NAME} characters")
         permissions = self._broker.security.known(
@@ -139,11 +139,12 @@ class Greetings:
             return
         self._checking[connection] = []
         connection.hold("password")
+        connection.verifying()
         task = asyncio.get_running_loop().create_task(self._prove(connection, said))
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
 
-    async def _prove(self, connection: Connection, said: Hello) -> None:
+    async def _prove(self, connection: Stream, said: Hello) -> None:
         broker = self._broker
         try:
             while True:
@@ -166,7 +167,7 @@ class Greetings:
             broker.inbox.put(connection, frames)
         connection.go_on("password")
 
-    def _client_up(self, connection: Connection, permissions: Permissions, name: str) -> None:
+    def _client_up(self, connection: Stream, permissions: Permissions, name: str) -> None:
         config = self._broker.config
         number = secrets.randbits(63)
         connection.send(Kind.WELCOME, encode(self._welcome(number)))
@@ -186,7 +187,7 @@ class Greetings:
         mine = self._broker.config.name
         return old in self._dialled and peer.incarnation == said.incarnation and mine < said.name
 
-    def _neighbour_up(self, connection: Connection, name: str, incarnation: int) -> None:
+    def _neighbour_up(self, connection: Stream, name: str, incarnation: int) -> None:
         broker, config = self._broker, self._broker.config
         link = config.link(name)
         if link is None:
@@ -199,7 +200,7 @@ class Greetings:
             self.neighbour_down(name)
             old.abort("the neighbour has dialled again")
         connection.greeted(MAX_LINK_FRAME, config.lease_s)
-        connection.lanes.bounds = config.bounds(link)
+        connection.outbox.bounds = config.bounds(link)
         neighbour = Neighbour(name, connection, incarnation)
         broker.peers[connection] = neighbour
         self._linked[name] = connection

@@ -40,9 +40,9 @@ from covey.broker.tls import HANDSHAKE_S
 from covey.broker.warming import warm_up
 from covey.errors import CoveyError
 from covey.protocol.batches import FastSplitter, places_of
-from covey.protocol.connection import Connection
 from covey.protocol.control import BARE, Goodbye, PlanState, decode_life
 from covey.protocol.frames import Kind
+from covey.protocol.stream import Stream
 
 if TYPE_CHECKING:
     from covey.broker.http.admin import Admin
@@ -78,7 +78,7 @@ class Broker:
         self.links: Links
         self.greetings = Greetings(self)
         self.is_draining = False
-        self.peers: dict[Connection, Client | Neighbour | None] = {}
+        self.peers: dict[Stream, Client | Neighbour | None] = {}
         self.diallers: dict[str, Dialler] = {}
         self._listening = listening
         self._timer: asyncio.TimerHandle | None = None
@@ -204,11 +204,11 @@ class Broker:
 
     # -- connections -----------------------------------------------------------------------------------------
 
-    def _accept(self) -> Connection:
+    def _accept(self) -> Stream:
         return self._connection(self.config.lease_s)
 
-    def _connection(self, lease_s: float) -> Connection:
-        connection = Connection(self, self.config.client_bounds, lease_s, FastSplitter)
+    def _connection(self, lease_s: float) -> Stream:
+        connection = Stream(self, self.config.client_bounds, lease_s, FastSplitter)
         connection.on_pressure = self.pressure.pressed
         return connection
 
@@ -224,11 +224,11 @@ class Broker:
                 lambda: None if self.security.contexts is None else self.security.contexts.dial,
             )
 
-    def connection_of(self, name: str) -> Connection | None:
+    def connection_of(self, name: str) -> Stream | None:
         """Return the connection to a neighbour, if it is there."""
         return self.greetings.connection_of(name)
 
-    def name_of(self, connection: Connection) -> str:
+    def name_of(self, connection: Stream) -> str:
         """Return how people are told of a peer."""
         peer = self.peers.get(connection)
         if isinstance(peer, Neighbour):
@@ -237,7 +237,7 @@ class Broker:
 
     # -- what connections report -----------------------------------------------------------------------------
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Stream) -> None:
         """Somebody has dialled, or answers."""
         self.peers[connection] = None
         self.tally.connections += 1
@@ -246,14 +246,14 @@ class Broker:
         elif self.is_draining:
             connection.end("the broker is going away")
 
-    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
+    def received(self, connection: Stream, frames: Sequence[bytes]) -> None:
         """Greet whoever is new; queue what others say."""
         if self.peers.get(connection) is None:
             self.greetings.received(connection, frames)
         elif frames:
             self.inbox.put(connection, frames)
 
-    def closed(self, connection: Connection, reason: str) -> None:
+    def closed(self, connection: Stream, reason: str) -> None:
         """Tell the exchange that somebody is gone."""
         self.inbox.finish(connection)
         self.pressure.gone(connection)
@@ -271,11 +271,11 @@ class Broker:
             self.say(level, "link down", link=peer.link, peer=connection.peer, reason=reason)
             self.greetings.neighbour_down(peer.link)
 
-    def drained(self, connection: Connection) -> None:
+    def drained(self, connection: Stream) -> None:
         """A link that was full has room again."""
         self.pressure.drained(connection)
 
-    def _handle(self, connection: Connection, frames: Sequence[bytes]) -> None:
+    def _handle(self, connection: Stream, frames: Sequence[bytes]) -> None:
         peer = self.peers.get(connection)
         self.tell_time()
         self.pressure.source = connection
@@ -302,7 +302,7 @@ class Broker:
             begin = at + 1
         self.exchange.from_neighbour(peer, frames[begin:] if begin else frames)
 
-    def _goodbye(self, connection: Connection, frames: Sequence[bytes]) -> Sequence[bytes]:
+    def _goodbye(self, connection: Stream, frames: Sequence[bytes]) -> Sequence[bytes]:
         said = decode_life(memoryview(frames[-1])[1:])
         if isinstance(said, Goodbye):
             connection.finish(said.reason, heard_all=True)  # it still listens to what we have for it
