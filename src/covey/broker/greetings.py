@@ -1,6 +1,7 @@
 """Greetings: how whoever is at the other end of a connection becomes a client or a neighbour, or is refused.
 
-Who dials says hello, who listens answers welcome; both name their version. A client proves who it is by a token, a
+Who dials says hello, who listens answers welcome; both name the versions of the protocol that they speak, and use the
+newest one that they have in common. A client proves who it is by a token, a
 certificate or a password; to check a password takes a moment, in which what the client says waits. A neighbour must be
 among the links of the configuration. Whoever answers to a name twice has lost the first link without noticing: the
 newer one counts, but of two that have dialled each other at once that of the first by name.
@@ -18,9 +19,18 @@ from covey.broker.config import MAX_LINK_FRAME, LinkConfig
 from covey.broker.peers import Client, Neighbour
 from covey.broker.permissions import Permissions
 from covey.errors import AccessError, ProtocolError
-from covey.protocol.control import MAX_NAME, Goodbye, Hello, Welcome, decode_life, encode
+from covey.protocol.control import (
+    MAX_NAME,
+    OURS,
+    Goodbye,
+    Hello,
+    Welcome,
+    agreed_version,
+    decode_life,
+    encode,
+)
 from covey.protocol.events import link_of
-from covey.protocol.frames import VERSION, Kind
+from covey.protocol.frames import Kind
 from covey.protocol.stream import Stream
 
 if TYPE_CHECKING:
@@ -60,7 +70,14 @@ class Greetings:
             connection.end(str(error))
             return
         token = broker.security.neighbour_token
-        hello = Hello(VERSION, "broker", broker.config.name, token=token, incarnation=broker.incarnation)
+        hello = Hello(
+            OURS.oldest,
+            "broker",
+            broker.config.name,
+            token=token,
+            incarnation=broker.incarnation,
+            newest=OURS.newest,
+        )
         connection.send(Kind.HELLO, encode(hello))
 
     def received(self, connection: Stream, frames: Sequence[bytes]) -> None:
@@ -89,11 +106,11 @@ class Greetings:
     def _greet(self, connection: Stream, first: bytes) -> None:
         said = decode_life(memoryview(first)[1:])
         link, broker = self._dialled.get(connection), self._broker
+        if not isinstance(said, Goodbye):
+            connection.version = agreed_version(OURS, said, "this broker")
         match said:
             case Goodbye(reason=reason):
                 connection.abort(reason)
-            case Hello(version=version) | Welcome(version=version) if version != VERSION:
-                raise ProtocolError(f"this broker speaks version {VERSION}, not {version}")
             case Welcome() if link is not None:
                 if said.broker != link.name:
                     raise ProtocolError(
@@ -119,7 +136,13 @@ class Greetings:
     def _welcome(self, number: int) -> Welcome:
         config = self._broker.config
         return Welcome(
-            VERSION, config.name, number, self._broker.incarnation, config.max_frame, config.lease_s
+            OURS.oldest,
+            config.name,
+            number,
+            self._broker.incarnation,
+            config.max_frame,
+            config.lease_s,
+            OURS.newest,
         )
 
     # -- clients ---------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from covey.client.address import Address
 from covey.client.options import Options
 from covey.errors import CoveyError, LinkError, ProtocolError, RefusedError, TimedOutError
 from covey.protocol.control import (
+    OURS,
     AdvertiseRequest,
     Goodbye,
     Hello,
@@ -25,11 +26,12 @@ from covey.protocol.control import (
     UnadvertiseRequest,
     UnsubscribeRequest,
     Welcome,
+    agreed_version,
     decode_life,
     decode_reply,
     encode,
 )
-from covey.protocol.frames import VERSION, Kind
+from covey.protocol.frames import Kind
 from covey.protocol.outbox import BLOCK, Bounds
 from covey.protocol.stream import Stream
 
@@ -95,13 +97,12 @@ class Link:
         token, user, password = options.token, options.user, options.password
         if not token and not user:
             token, user, password = self.address[3:]
-        hello = Hello(VERSION, "client", options.name, token, user, password)
+        hello = Hello(OURS.oldest, "client", options.name, token, user, password, newest=OURS.newest)
         self.connection.send(Kind.HELLO, encode(hello))
         welcome = await self._welcome
-        if welcome.version != VERSION:
-            raise ProtocolError(
-                f"the broker at {self.address} speaks version {welcome.version}, not {VERSION}"
-            )
+        self.connection.version = agreed_version(
+            OURS, welcome, f"this client of the broker at {self.address}"
+        )
         self.number, self.broker, self.max_frame = welcome.number, welcome.broker, welcome.max_frame
         self.connection.greeted(max(welcome.max_frame, 1 << 16) + MAX_CONTROL, welcome.lease_s or 30.0)
 

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from covey.errors import ProtocolError
 from covey.protocol.control import Goodbye, encode
-from covey.protocol.frames import MAX_GREETING, VERSION, Kind, Splitter, frame
+from covey.protocol.frames import MAX_GREETING, OLDEST, Kind, Splitter, frame
 from covey.protocol.outbox import READ_AHEAD, Bounds, Outbox, Verdict
 
 GREETING_S: Final = 10.0  # within which a peer says who it is, and within which that is verified
@@ -168,7 +168,9 @@ class Connection:
         self.state = State.GREETING
         self.closing = Closing.NOTHING
         self.reason = "the peer closed the link"  # why it ended or ends
-        self.version = VERSION  # of the protocol, as both ends have agreed
+        self.version = (
+            OLDEST  # of the protocol; whoever reads the peer's greeting sets what both have agreed on
+        )
         self.outbox = Outbox(bounds)
         self.writable = True
         self.can_half_close = True
@@ -210,10 +212,9 @@ class Connection:
         if self._move(Input.VERIFY):
             self._due_s = now_s + min(GREETING_S, self._lease_s)
 
-    def greeted(self, max_frame: int, lease_s: float, now_s: float, version: int = VERSION) -> None:
+    def greeted(self, max_frame: int, lease_s: float, now_s: float) -> None:
         """The peer has said who it is: from now on it may say more, in frames of at most `max_frame` bytes."""
         if self._move(Input.GREET):
-            self.version = version
             self._splitter.limit = max_frame
             self._lease_s = lease_s
             self._due_s = now_s + lease_s * BEAT

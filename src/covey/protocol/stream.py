@@ -21,7 +21,7 @@ from typing import Final, Protocol, cast
 
 from covey.errors import CoveyError, ProtocolError
 from covey.protocol.connection import Closing, Connection
-from covey.protocol.frames import VERSION, Splitter
+from covey.protocol.frames import Splitter
 from covey.protocol.outbox import Bounds, Outbox, Verdict
 
 HIGH_WATER: Final = 1 << 20  # bytes that a transport may hold
@@ -101,9 +101,9 @@ class Stream(asyncio.BufferedProtocol):
         self.connection.verifying(self._loop.time())
         self._set_timer()
 
-    def greeted(self, max_frame: int, lease_s: float, version: int = VERSION) -> None:
+    def greeted(self, max_frame: int, lease_s: float) -> None:
         """See `Connection.greeted`."""
-        self.connection.greeted(max_frame, lease_s, self._loop.time(), version)
+        self.connection.greeted(max_frame, lease_s, self._loop.time())
         self._set_timer()
 
     def finish(self, reason: str, *, retry: bool = True, heard_all: bool = False) -> None:
@@ -127,6 +127,15 @@ class Stream(asyncio.BufferedProtocol):
     def is_open(self) -> bool:
         """Whether something can still be sent."""
         return self._transport is not None and self.connection.is_open
+
+    @property
+    def version(self) -> int:
+        """The version of the protocol that both ends have agreed on."""
+        return self.connection.version
+
+    @version.setter
+    def version(self, version: int) -> None:
+        self.connection.version = version
 
     @property
     def outbox(self) -> Outbox:
