@@ -23,8 +23,8 @@ from covey.broker.credentials import hash_token
 from covey.broker.permissions import Permissions, read_rules
 from covey.broker.security import read_security
 from covey.broker.server import Broker
-from covey.client.calls import Calls
 from covey.client.publishing import Batch
+from covey.client.sync import Calls
 from covey.core.packing import pack
 from covey.protocol.control import FlushRequest, Reply, encode
 from covey.protocol.events import ATTRIBUTES, KEYWORDS, XPATH

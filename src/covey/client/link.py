@@ -1,7 +1,7 @@
 """Link: one life of the connection to a broker, from the greeting to its end.
 
 It knows requests and their answers, and gives everything else to its client. It never comes back: the client makes
-another one (`keeping`).
+another one (`session`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, Protocol
 
-from covey.client.address import Address
-from covey.client.options import Options
+from covey.client.options import Address, Options
 from covey.errors import CoveyError, LinkError, ProtocolError, RefusedError, TimedOutError
 from covey.protocol.control import (
     OURS,
