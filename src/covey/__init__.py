@@ -14,7 +14,7 @@ from covey.extras import require
 if TYPE_CHECKING:
     from covey.client.client import Client as Client
     from covey.client.client import connect as connect
-    from covey.client.received import Received as Received
+    from covey.client.subscription import Received as Received
     from covey.client.subscription import Subscription as Subscription
     from covey.client.sync import connect_sync as connect_sync
     from covey.core.attributes.filter import conjunction as conjunction
@@ -53,7 +53,7 @@ _HOMES = {
     "Merge": "covey.core.filter",
     "PlanError": "covey.errors",
     "ProtocolError": "covey.errors",
-    "Received": "covey.client.received",
+    "Received": "covey.client.subscription",
     "RefusedError": "covey.errors",
     "SlowError": "covey.errors",
     "Subscription": "covey.client.subscription",

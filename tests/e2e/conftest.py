@@ -10,7 +10,7 @@ from tests.e2e.helpers.scripted import broker, url
 
 from covey.broker.server import Broker
 from covey.broker.warming import warm_up
-from covey.client.calls import Calls
+from covey.client.sync import Calls
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -22,7 +22,7 @@ from tests.e2e.helpers.scripted import broker, url
 from covey import cli, extras
 from covey.broker.config import AdminConfig
 from covey.broker.server import Broker
-from covey.client.calls import Calls
+from covey.client.sync import Calls
 
 PROJECT = Path(__file__).parents[2]
 MAX_BYTES = 60_000_000

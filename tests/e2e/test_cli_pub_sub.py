@@ -16,7 +16,7 @@ from tests.e2e.helpers.scripted import Scripted, url
 
 import covey
 from covey import cli
-from covey.client.calls import Calls
+from covey.client.sync import Calls
 from covey.protocol.control import Goodbye
 
 Ask = Callable[..., Done]

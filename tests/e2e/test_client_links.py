@@ -301,7 +301,7 @@ def test_a_publisher_is_held_back_and_goes_on() -> None:
             await asyncio.sleep(0.3)
             assert not task.done()
             assert client._session.link is not None
-            assert client._session.link.connection.lanes.size < 8 << 20
+            assert client._session.link.connection.outbox.size < 8 << 20
             slow.connections[0].go_on()
             assert await task == 3_000
             await eventually(lambda: len(slow.events) == 3_000)

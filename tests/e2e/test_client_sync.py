@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,8 +15,7 @@ from tests.e2e.helpers.running import free_port
 from tests.e2e.helpers.scripted import Scripted, url
 
 import covey
-from covey.client.calls import Calls
-from covey.client.sync_subscription import SyncReceived
+from covey.client.sync import Calls, SyncReceived
 from covey.errors import LinkError
 
 
@@ -172,3 +173,27 @@ def test_calls_that_are_under_way_when_the_loop_stops_end() -> None:
     with pytest.raises(LinkError, match="closed"):
         calls.do(print)
     calls.stop()
+
+
+INTERRUPTED = """
+import asyncio, signal, threading, time
+from covey.client.sync import Calls
+
+calls = Calls("waits")
+aside = threading.Thread(target=time.sleep, args=(20,), daemon=True)
+aside.start()
+threading.Timer(0.3, lambda: signal.pthread_kill(aside.ident, signal.SIGINT)).start()
+began_s = time.monotonic()
+try:
+    calls.call(asyncio.sleep(15))
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - began_s < 10)
+"""
+
+
+def test_ctrl_c_is_noticed_though_the_wait_was_not_interrupted() -> None:
+    """As when the signal comes just before the wait begins: Python then waits on with the signal in its pocket."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("interrupted True\n", "")

@@ -22,8 +22,8 @@ from covey import cli
 from covey.broker.config import AdminConfig
 from covey.broker.credentials import hash_token
 from covey.broker.plans import Step
+from covey.client.admin import Pages
 from covey.client.client import Client
-from covey.client.pages import Pages
 from covey.planning.plan import Plan, PlannedTree
 
 SQUARE = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]

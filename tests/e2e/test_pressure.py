@@ -57,7 +57,7 @@ async def flood(publisher: Client, count: int = COUNT) -> None:
 
 def longest(net: Live) -> int:
     """Return how many events wait for the link for which most do."""
-    return max(peer.lanes.count for broker in net.brokers.values() for peer in broker.peers)
+    return max(peer.outbox.count for broker in net.brokers.values() for peer in broker.peers)
 
 
 def with_policy(policy: str, **settings: Any) -> Live:

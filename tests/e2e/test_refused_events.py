@@ -23,13 +23,13 @@ from covey.broker.credentials import hash_token
 from covey.broker.permissions import Permissions, read_rules
 from covey.broker.security import read_security
 from covey.broker.server import Broker
-from covey.client.calls import Calls
 from covey.client.publishing import Batch
+from covey.client.sync import Calls
 from covey.core.packing import pack
-from covey.protocol.connection import Connection
 from covey.protocol.control import FlushRequest, Reply, encode
 from covey.protocol.events import ATTRIBUTES, KEYWORDS, XPATH
 from covey.protocol.frames import Kind
+from covey.protocol.stream import Stream
 
 NO_EVENTS: list[tuple[Any, str]] = [
     ({"tags": ["a"]}, "'tags'"),
@@ -285,7 +285,7 @@ def test_the_command_waits_for_the_broker_and_counts_what_it_took(
 class Late(Scripted):
     """A broker that refuses every second event, and says so when it is asked whether it has all of them."""
 
-    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
+    def received(self, connection: Stream, frames: Sequence[bytes]) -> None:
         if any(one[0] == Kind.REQUEST for one in frames):
             before = [one for one in frames if one[0] != Kind.REQUEST]
             super().received(connection, before)
@@ -298,7 +298,7 @@ class Late(Scripted):
 class Breaking(Scripted):
     """A broker that breaks the first link on which an event comes."""
 
-    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
+    def received(self, connection: Stream, frames: Sequence[bytes]) -> None:
         super().received(connection, frames)
         if len(self.hellos) == 1 and self.events:
             self.cut()

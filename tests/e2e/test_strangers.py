@@ -78,7 +78,9 @@ def test_a_stranger_is_told_why() -> None:
     async def main() -> None:
         async with Live(brokers="a") as net:
             answer = await say(net.ports["a"], FUTURE)
-            assert decode_life(answer[5:]) == Goodbye("this broker speaks version 1, not 99", False)
+            assert decode_life(answer[5:]) == Goodbye(
+                "this broker speaks version 1 of the protocol, and its peer version 99", False
+            )
             answer = await say(net.ports["a"], STRANGER)
             assert decode_life(answer[5:]) == Goodbye("'mallory' is no neighbour of a", False)
             answer = await say(net.ports["a"], HELLO)

@@ -24,31 +24,31 @@ from covey.protocol.control import (
 )
 from covey.protocol.events import delivery_of, encode_content, encode_event, envelope_of, link_of
 from covey.protocol.frames import Kind, Splitter
-from covey.protocol.outbox import Bounds, Lanes, Verdict
+from covey.protocol.outbox import Bounds, Outbox, Verdict
 
 BIG = 1 << 26
 
 
 class QueueOutlet:
-    """The sending end of a link, with the lanes that a real one has."""
+    """The sending end of a link, with the outbox that a real one has."""
 
     def __init__(self) -> None:
-        self.lanes = Lanes(Bounds())
+        self.outbox = Outbox(Bounds())
         self._splitter = Splitter(BIG)
 
     def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
         head = (len(body) + 1).to_bytes(4, "little") + bytes((kind,))
-        self.lanes.put_control(head + body, barrier=barrier)
+        self.outbox.put_control(head + body, barrier=barrier)
 
     def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
-        return self.lanes.put_events(chunk, count)
+        return self.outbox.put_events(chunk, count)
 
     def end(self, reason: str) -> None:
         raise AssertionError(f"nobody ends a link here: {reason}")
 
     def take(self) -> list[bytes]:
         """Return the frames of the next chunk."""
-        return [one for chunk in self.lanes.take(1) for one in self._splitter.feed(chunk)]
+        return [one for chunk in self.outbox.take(1) for one in self._splitter.feed(chunk)]
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Attached:
         return self.published
 
     def receive(self) -> None:
-        while self.outlet.lanes:
+        while self.outlet.outbox:
             for one in self.outlet.take():
                 if one[0] == Kind.REPLY:
                     reply = decode_reply(memoryview(one)[1:])
@@ -142,7 +142,7 @@ class Mesh:
             exchange.links.disconnected(there)
             exchange.links.down(there)
             exchange.links.given_up(there)
-            self.outlets[here, there].lanes = Lanes(Bounds())
+            self.outlets[here, there].outbox = Outbox(Bounds())
 
     def client(self, broker: str) -> Attached:
         self.numbers += 1
@@ -155,7 +155,7 @@ class Mesh:
 
     def step(self) -> bool:
         """Move one chunk; return whether there was one."""
-        busy = [pair for pair, outlet in self.outlets.items() if outlet.lanes]
+        busy = [pair for pair, outlet in self.outlets.items() if outlet.outbox]
         if not busy:
             return False
         here, there = self.random.choice(busy)

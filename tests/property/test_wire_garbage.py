@@ -83,8 +83,8 @@ ROUTED = [
     Echo("p"),
 ]
 LIFE = [
-    wire.Hello(1, "client", "name", "token", "user", "password", 7),
-    wire.Welcome(1, "b", 9, 8, 1 << 20, 10.0),
+    wire.Hello(1, "client", "name", "token", "user", "password", 7, 2),
+    wire.Welcome(1, "b", 9, 8, 1 << 20, 10.0, 2),
     wire.Goodbye("why", False),
 ]
 REQUESTS = [

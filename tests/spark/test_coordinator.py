@@ -27,7 +27,7 @@ from tests.spark.conftest import MASTER
 from covey import cli
 from covey.broker.config import AdminConfig
 from covey.broker.credentials import hash_token
-from covey.client import plans
+from covey.client import admin
 from covey.client.client import Client
 from covey.coordinator import coordinator as module
 from covey.coordinator.coordinator import Coordinator
@@ -319,13 +319,13 @@ def test_a_plan_that_does_not_keep_its_promise_is_taken_back(
         scene.clients["f"] = scene.clients["c"]
         scene.publish(600)
         monkeypatch.setattr(module, "compute", promising)
-        install = plans.install
-        monkeypatch.setattr(plans, "install", refusing)
+        install = admin.install_plan
+        monkeypatch.setattr(admin, "install_plan", refusing)
         told = until(coordinator, lambda one: one.action != "wait")
         assert (told.action, told.reason) == ("failed", "the plan is not installed: no")
         assert not scene.is_planned()
         # What was refused is not on probation: the next round sees what is in use, and tries again.
-        monkeypatch.setattr(plans, "install", ended_after(install))
+        monkeypatch.setattr(admin, "install_plan", ended_after(install))
         with pytest.raises(KeyboardInterrupt):
             until(coordinator, lambda one: one.action != "wait")
         assert scene.is_planned()

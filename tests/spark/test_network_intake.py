@@ -17,7 +17,7 @@ from tests.spark.brokers import Running, running, until
 
 from covey.broker.config import QueueLimits
 from covey.broker.security import read_security
-from covey.client.received import Delivered
+from covey.client.subscription import Delivered
 from covey.errors import ConfigError, CoveyError, LinkError, RefusedError, SlowError, TimedOutError
 from covey.pipeline.network.columns import Arrival
 from covey.pipeline.network.intake import Intake, Offset

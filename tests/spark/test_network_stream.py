@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from covey.client.sync_subscription import SyncSubscription
+    from covey.client.sync import SyncSubscription
 
 
 in_this_process = pytest.mark.skipif(

@@ -10,7 +10,7 @@ import pytest
 
 from covey.broker import inbox as module
 from covey.broker.inbox import Inbox
-from covey.protocol.connection import Connection
+from covey.protocol.stream import Stream
 
 
 class Link:
@@ -36,14 +36,14 @@ class Box:
         self.inbox = Inbox(self.handle, self.congestion.append, congested_at, calm_at)
         self.on_frame: Any = None
 
-    def handle(self, link: Connection, frames: Sequence[bytes]) -> None:
+    def handle(self, link: Stream, frames: Sequence[bytes]) -> None:
         for one in frames:
             self.handled.append((cast(Any, link).name, one))
             if self.on_frame is not None:
                 self.on_frame(link, one)
 
     def put(self, link: Link, *frames: bytes) -> None:
-        self.inbox.put(cast(Connection, link), frames)
+        self.inbox.put(cast(Stream, link), frames)
 
 
 async def rest() -> None:
@@ -73,7 +73,7 @@ def test_links_take_turns_and_keep_their_order() -> None:
 def test_a_blocked_link_waits_and_others_do_not() -> None:
     async def main() -> None:
         box, a, b = Box(), Link("a"), Link("b")
-        blocked = cast(Connection, a)
+        blocked = cast(Stream, a)
         box.on_frame = lambda link, one: box.inbox.block(link) if one == b"stop" else None
         box.put(a, b"1")
         box.put(a, b"stop")
@@ -131,9 +131,9 @@ def test_what_a_link_that_is_gone_had_sent_is_handled_at_once_or_forgotten() -> 
         box, a, b = Box(), Link("a"), Link("b")
         box.put(a, b"1")
         box.put(b, b"2")
-        box.inbox.finish(cast(Connection, a))
+        box.inbox.finish(cast(Stream, a))
         assert box.handled == [("a", b"1")]
-        box.inbox.forget(cast(Connection, b))
+        box.inbox.forget(cast(Stream, b))
         assert box.inbox.count == 0
         await rest()
         assert box.handled == [("a", b"1")]

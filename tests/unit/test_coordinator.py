@@ -13,7 +13,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from covey.advisor.rounds import rounds_page
-from covey.client.pages import Pages
+from covey.client.admin import Pages
 from covey.coordinator.gathering import gather
 from covey.coordinator.judging import Costs, Probation, judge, propose
 from covey.coordinator.looking import BrokerLook, Look, Traffic, counts_of, traffic_between

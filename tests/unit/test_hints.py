@@ -497,12 +497,12 @@ TRIED: dict[str, Try] = (
         "chmod 700, or another XDG_CACHE_HOME": kept_kernels,
         # addresses and pages
         "{DEFAULT_URL}": follow(
-            lambda: module("client.address").address_of("http://x"),
-            lambda: module("client.address").address_of(module("client.address").DEFAULT_URL),
+            lambda: module("client.options").address_of("http://x"),
+            lambda: module("client.options").address_of(module("client.options").DEFAULT_URL),
         ),
         "http://127.0.0.1:7401": follow(
-            lambda: module("client.pages").Pages("covey://x"),
-            lambda: module("client.pages").Pages("http://127.0.0.1:7401"),
+            lambda: module("client.admin").Pages("covey://x"),
+            lambda: module("client.admin").Pages("http://127.0.0.1:7401"),
         ),
         "http://127.0.0.1:7401 …": follow(
             lambda: module("coordinator.settings").Settings((), Path()),

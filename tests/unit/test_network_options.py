@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from covey.client.address import DEFAULT_URL
+from covey.client.options import DEFAULT_URL
 from covey.errors import ConfigError
 from covey.pipeline.network.columns import DEFAULTS
 from covey.pipeline.network.options import OPTIONS, READ, STREAM, USES, WRITE, options_of

@@ -11,7 +11,7 @@ from typing import Final
 
 from covey.broker.config import LinkConfig
 from covey.broker.logs import say
-from covey.protocol.connection import Connection
+from covey.protocol.stream import Stream
 
 log = logging.getLogger("covey.broker")
 
@@ -28,8 +28,8 @@ class Dialler:
         self,
         broker: str,
         link: LinkConfig,
-        make: Callable[[LinkConfig], Connection],
-        say_hello: Callable[[Connection, LinkConfig], None],
+        make: Callable[[LinkConfig], Stream],
+        say_hello: Callable[[Stream, LinkConfig], None],
         is_needed: Callable[[], bool],
         tls: Callable[[], ssl.SSLContext | None] = lambda: None,
     ) -> None:

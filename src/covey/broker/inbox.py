@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from covey.protocol.batches import size_of
-from covey.protocol.connection import Connection
+from covey.protocol.stream import Stream
 
 TURN: Final = 4_096  # frames that are handled before the loop runs again
 HELD_AT: Final = 20_000  # frames of one link, beyond which it is not read
@@ -24,7 +24,7 @@ HELD_BYTES: Final = 32 << 20
 
 FULL, BLOCKED = "full", "blocked"  # why a link is not read
 
-Handle = Callable[[Connection, Sequence[bytes]], None]
+Handle = Callable[[Stream, Sequence[bytes]], None]
 
 
 class _Waiting:
@@ -55,15 +55,15 @@ class Inbox:
         self.congested_at, self.calm_at = congested_at, calm_at
         self._handle = handle
         self._on_congestion = on_congestion
-        self._links: dict[Connection, _Waiting] = {}
-        self._blocked: set[Connection] = set()
-        self._due: deque[Connection] = deque()
+        self._links: dict[Stream, _Waiting] = {}
+        self._blocked: set[Stream] = set()
+        self._due: deque[Stream] = deque()
         self._scheduled = False
         self.count = 0
         self.longest = 0
         self.is_congested = False
 
-    def put(self, connection: Connection, frames: Sequence[bytes]) -> None:
+    def put(self, connection: Stream, frames: Sequence[bytes]) -> None:
         """Take frames of one link."""
         waiting = self._links.get(connection)
         if waiting is None:
@@ -79,7 +79,7 @@ class Inbox:
             connection.hold(FULL)
         self._make_due(connection, waiting)
 
-    def _make_due(self, connection: Connection, waiting: _Waiting) -> None:
+    def _make_due(self, connection: Stream, waiting: _Waiting) -> None:
         if not waiting.is_due and waiting.chunks and connection not in self._blocked:
             waiting.is_due = True
             self._due.append(connection)
@@ -87,13 +87,13 @@ class Inbox:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._turn)
 
-    def block(self, connection: Connection) -> None:
+    def block(self, connection: Stream) -> None:
         """Let what a link has sent wait, and read no more from it."""
         if connection not in self._blocked:
             self._blocked.add(connection)
             connection.hold(BLOCKED)
 
-    def unblock(self, connection: Connection) -> None:
+    def unblock(self, connection: Stream) -> None:
         """Handle again what a link has sent."""
         if connection in self._blocked:
             self._blocked.discard(connection)
@@ -101,18 +101,18 @@ class Inbox:
             if connection in self._links:
                 self._make_due(connection, self._links[connection])
 
-    def waits(self, connection: Connection) -> bool:
+    def waits(self, connection: Stream) -> bool:
         """Return whether anything of a link is not handled yet."""
         return connection in self._links and bool(self._links[connection].chunks)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Stream) -> None:
         """Drop what a link that is gone had sent and nobody has looked at."""
         waiting = self._links.pop(connection, None)
         if waiting is not None:
             self.count -= waiting.count
         self._blocked.discard(connection)
 
-    def finish(self, connection: Connection) -> None:
+    def finish(self, connection: Stream) -> None:
         """Handle at once what a link that is gone had sent."""
         waiting = self._links.get(connection)
         chunks = [] if waiting is None else list(waiting.chunks)

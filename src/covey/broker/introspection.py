@@ -34,9 +34,9 @@ from covey.core.explain import why_not
 from covey.core.families import parse
 from covey.core.filter import Filter
 from covey.errors import EventError
-from covey.protocol.connection import Connection
 from covey.protocol.events import ATTRIBUTES, KEYWORDS, XPATH, decode_content, encode_content
-from covey.protocol.outbox import Lanes
+from covey.protocol.outbox import Outbox
+from covey.protocol.stream import Stream
 from covey.routing.messages import Publish
 from covey.routing.router import Router
 from covey.routing.tree import TreePart
@@ -72,9 +72,7 @@ class Tally:
         self.connections = 0
         self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
 
-    def gone(
-        self, peer: Client | Neighbour | None, connection: Connection, reason: str, now_s: float
-    ) -> None:
+    def gone(self, peer: Client | Neighbour | None, connection: Stream, reason: str, now_s: float) -> None:
         """Add what a link had counted until its end."""
         counts = counts_of(connection)
         if isinstance(peer, Client):
@@ -89,12 +87,12 @@ class Tally:
             self.ended.append(Ended(peer.link, name, connection.peer, reason, now_s))
 
 
-def counts_of(connection: Connection) -> dict[str, int]:
+def counts_of(connection: Stream) -> dict[str, int]:
     """Return what a connection counts."""
     return {
         "received_bytes": connection.received_bytes,
         "sent_bytes": connection.sent_bytes,
-        "dropped": connection.lanes.dropped,
+        "dropped": connection.outbox.dropped,
     }
 
 
@@ -126,7 +124,7 @@ class Sight:
         """Return what the exchange and the router have counted."""
         return self.broker.exchange.counters + self.router.counters
 
-    def clients(self) -> Iterator[tuple[Client, Connection]]:
+    def clients(self) -> Iterator[tuple[Client, Stream]]:
         """Yield the clients that are attached, with their connections."""
         for connection, peer in list(self.broker.peers.items()):
             if isinstance(peer, Client):
@@ -136,7 +134,7 @@ class Sight:
         """Return the client at a link."""
         return self.broker.exchange.clients.get(link)
 
-    def neighbours(self) -> Iterator[tuple[str, Neighbour | None, Connection | None]]:
+    def neighbours(self) -> Iterator[tuple[str, Neighbour | None, Stream | None]]:
         """Yield the neighbours that are configured or linked; None for what is not there."""
         linked = {
             peer.link: (peer, connection)
@@ -200,10 +198,10 @@ class Sight:
         found = [
             _slow(client.link, client.permissions.name, connection)
             for client, connection in self.clients()
-            if is_slow(connection.lanes)
+            if is_slow(connection.outbox)
         ]
         for name, _, connection in self.neighbours():
-            if connection is not None and is_slow(connection.lanes):
+            if connection is not None and is_slow(connection.outbox):
                 found.append(_slow(name, name, connection))
         found.sort(key=lambda row: (-row["queue_events"], row["link"]))
         return found
@@ -273,19 +271,19 @@ def text_of(filter: Filter) -> str:
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 
-def is_slow(lanes: Lanes) -> bool:
-    return lanes.is_over or lanes.dropped > 0
+def is_slow(outbox: Outbox) -> bool:
+    return outbox.is_over or outbox.dropped > 0
 
 
-def _slow(link: str, name: str, connection: Connection) -> Row:
-    lanes = connection.lanes
+def _slow(link: str, name: str, connection: Stream) -> Row:
+    outbox = connection.outbox
     return {
         "link": link,
         "name": name,
         "peer": connection.peer,
-        "queue_events": lanes.count,
-        "queue_bytes": lanes.size,
-        "dropped": lanes.dropped,
+        "queue_events": outbox.count,
+        "queue_bytes": outbox.size,
+        "dropped": outbox.dropped,
     }
 
 
@@ -319,7 +317,7 @@ def linkz(sight: Sight, page: Page) -> Row:
     totals = sight.neighbour_totals()
     entries = Counter(link for link, _ in sight.router.remote_entries())
 
-    def neighbour(name: str, one: Neighbour | None, connection: Connection | None) -> Row:
+    def neighbour(name: str, one: Neighbour | None, connection: Stream | None) -> Row:
         return {
             "link": name,
             "kind": "neighbour",
@@ -330,7 +328,7 @@ def linkz(sight: Sight, page: Page) -> Row:
             **_connection(connection),
         }
 
-    def client(one: Client, connection: Connection) -> Row:
+    def client(one: Client, connection: Stream) -> Row:
         return {
             "link": one.link,
             "kind": "client",
@@ -446,17 +444,17 @@ def _filter(filter: Filter) -> Row:
     return {"language": filter.family, "filter": text_of(filter)}
 
 
-def _connection(connection: Connection | None) -> Row:
+def _connection(connection: Stream | None) -> Row:
     if connection is None:
         return {"peer": "", "queue_events": 0, "queue_bytes": 0, "slow": False}
-    lanes = connection.lanes
+    outbox = connection.outbox
     return {
         "peer": connection.peer,
         "tls": connection.extra("ssl_object") is not None,
-        "queue_events": lanes.count,
-        "queue_bytes": lanes.size,
-        "policy": lanes.bounds.policy,
-        "slow": is_slow(lanes),
+        "queue_events": outbox.count,
+        "queue_bytes": outbox.size,
+        "policy": outbox.bounds.policy,
+        "slow": is_slow(outbox),
     }
 
 

@@ -23,7 +23,7 @@ from covey.broker.config import BrokerConfig, changed
 from covey.broker.peers import Client, Neighbour
 from covey.broker.requests import Limits
 from covey.broker.revocation import revoke
-from covey.protocol.connection import Connection
+from covey.protocol.stream import Stream
 
 if TYPE_CHECKING:
     from covey.broker.server import Broker
@@ -107,13 +107,13 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
     return [f"{name} cannot change while the broker runs: restart it for that" for name in refused]
 
 
-def _bound(connection: Connection, peer: Client | Neighbour | None, config: BrokerConfig) -> None:
+def _bound(connection: Stream, peer: Client | Neighbour | None, config: BrokerConfig) -> None:
     if isinstance(peer, Neighbour):
         link = config.link(peer.link)
         if link is not None:
-            connection.lanes.bounds = config.bounds(link)
+            connection.outbox.bounds = config.bounds(link)
     else:
-        connection.lanes.bounds = config.bounds()
+        connection.outbox.bounds = config.bounds()
 
 
 def _change_links(broker: Broker) -> None:

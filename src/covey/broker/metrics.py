@@ -55,13 +55,13 @@ def _of_links(name: str) -> Callable[[Snapshot], list[Sample]]:
 
 def _queues(name: str) -> Callable[[Snapshot], list[Sample]]:
     return lambda seen: [
-        ({"link": link}, 0 if connection is None else getattr(connection.lanes, name))
+        ({"link": link}, 0 if connection is None else getattr(connection.outbox, name))
         for link, _, connection in seen.neighbours
     ]
 
 
 def _client_queues(name: str) -> Callable[[Snapshot], list[Sample]]:
-    return lambda seen: _one(sum(getattr(connection.lanes, name) for _, connection in seen.clients))
+    return lambda seen: _one(sum(getattr(connection.outbox, name) for _, connection in seen.clients))
 
 
 def _counted(prefix: str, label: str) -> Callable[[Snapshot], Iterator[Sample]]:

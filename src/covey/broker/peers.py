@@ -13,7 +13,7 @@ from covey.routing.messages import Key, Link
 
 
 class Outlet(Protocol):
-    """The sending end of a link; a `Connection` is one."""
+    """The sending end of a link; a `Connection` is one, and a `Stream`."""
 
     def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
         """Send a control frame."""

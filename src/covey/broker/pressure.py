@@ -16,8 +16,8 @@ from typing import Final
 
 from covey.broker.inbox import Inbox
 from covey.broker.logs import say
-from covey.protocol.connection import Connection
 from covey.protocol.outbox import Verdict
+from covey.protocol.stream import Stream
 
 log = logging.getLogger("covey.broker")
 
@@ -31,22 +31,22 @@ class Pressure:
     def __init__(
         self,
         inbox: Inbox,
-        name_of: Callable[[Connection], str],
+        name_of: Callable[[Stream], str],
         counters: Counter[str],
         broker: str = "",
     ) -> None:
         self.slow: Counter[str] = Counter()
-        self.source: Connection | None = None  # whose frames are being handled
+        self.source: Stream | None = None  # whose frames are being handled
         self._inbox = inbox
         self._name_of = name_of
         self._counters = counters
         self._broker = broker
-        self._sources: dict[Connection, dict[Connection, None]] = {}  # that wait, by the full link
-        self._full_since_s: dict[Connection, tuple[float, int]] = {}  # with the bytes that it had taken then
-        self._named_s: dict[Connection, float] = {}
+        self._sources: dict[Stream, dict[Stream, None]] = {}  # that wait, by the full link
+        self._full_since_s: dict[Stream, tuple[float, int]] = {}  # with the bytes that it had taken then
+        self._named_s: dict[Stream, float] = {}
         self.now_s = 0.0
 
-    def pressed(self, connection: Connection, verdict: Verdict) -> None:
+    def pressed(self, connection: Stream, verdict: Verdict) -> None:
         """A link's bounds are met."""
         self._counters[f"queue_{verdict.name.lower()}"] += 1
         self._name(connection, verdict)
@@ -58,7 +58,7 @@ class Pressure:
             self._sources.setdefault(connection, {})[self.source] = None
             self._inbox.block(self.source)
 
-    def _name(self, connection: Connection, verdict: Verdict) -> None:
+    def _name(self, connection: Stream, verdict: Verdict) -> None:
         last_s = self._named_s.get(connection)
         if last_s is not None and self.now_s - last_s < EPISODE_S and verdict is not Verdict.LOST:
             return
@@ -78,18 +78,18 @@ class Pressure:
             "slow consumer",
             broker=self._broker,
             link=name,
-            waiting=connection.lanes.count,
+            waiting=connection.outbox.count,
             consequence=consequence,
         )
 
-    def drained(self, connection: Connection) -> None:
+    def drained(self, connection: Stream) -> None:
         """A full link has room again."""
         self._full_since_s.pop(connection, None)
         for source in self._sources.pop(connection, ()):
             if not any(source in others for others in self._sources.values()):
                 self._inbox.unblock(source)
 
-    def gone(self, connection: Connection) -> None:
+    def gone(self, connection: Stream) -> None:
         """A link is gone, full or waiting."""
         self._named_s.pop(connection, None)
         self.drained(connection)

@@ -6,7 +6,7 @@ async with covey.connect("covey://127.0.0.1:7400") as client:
         async for event in events:
             print(event["symbol"], event.data)
 
-What a program wants is remembered (`interests`) and said again on every new link (`session`, `keeping`); what it
+What a program wants is remembered (`subscription.Interests`) and said again on every new link (`session`); what it
 publishes goes through `publishing`. Every wait ends: with its answer, when the client is closed or gives up, or after a
 time.
 """
@@ -20,12 +20,10 @@ from math import inf
 from types import TracebackType
 from typing import Any, Final
 
-from covey.client.address import DEFAULT_URL, Address, addresses_of
-from covey.client.interests import Interests, known
-from covey.client.options import DROP_NEW, Hook, Limits, Options
+from covey.client.options import DEFAULT_URL, DROP_NEW, Address, Hook, Limits, Options, addresses_of
 from covey.client.publishing import Batch
 from covey.client.session import Session
-from covey.client.subscription import Callback, Subscription
+from covey.client.subscription import Callback, Interests, Subscription, filter_of
 from covey.core.families import DEFAULT_LANGUAGE
 from covey.core.filter import Filter
 from covey.errors import ConfigError, EventError, LinkError, TimedOutError
@@ -177,7 +175,7 @@ class Client:
 
         Events that no advertisement covers arrive too, but cost the network more.
         """
-        return await self._interests.advertise(known(filter, language))
+        return await self._interests.advertise(filter_of(filter, language))
 
     async def unadvertise(self, advertisement: int) -> None:
         """Take back an advertisement."""
@@ -211,7 +209,7 @@ class Client:
             raise ConfigError(f"a durable subscription's name has at most {MAX_NAME} characters")
         limits = Limits(pending_events, pending_bytes, policy)
         return Subscription(
-            self._interests, known(filter, language), durable=durable, callback=callback, limits=limits
+            self._interests, filter_of(filter, language), durable=durable, callback=callback, limits=limits
         )
 
     # -- waiting ---------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Link: one life of the connection to a broker, from the greeting to its end.
 
 It knows requests and their answers, and gives everything else to its client. It never comes back: the client makes
-another one (`keeping`).
+another one (`session`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, Protocol
 
-from covey.client.address import Address
-from covey.client.options import Options
+from covey.client.options import Address, Options
 from covey.errors import CoveyError, LinkError, ProtocolError, RefusedError, TimedOutError
-from covey.protocol.connection import Connection
 from covey.protocol.control import (
+    OURS,
     AdvertiseRequest,
     Goodbye,
     Hello,
@@ -26,12 +25,14 @@ from covey.protocol.control import (
     UnadvertiseRequest,
     UnsubscribeRequest,
     Welcome,
+    agreed_version,
     decode_life,
     decode_reply,
     encode,
 )
-from covey.protocol.frames import VERSION, Kind
+from covey.protocol.frames import Kind
 from covey.protocol.outbox import BLOCK, Bounds
+from covey.protocol.stream import Stream
 
 # What may wait in the connection before a publisher is held back.
 BOUNDS: Final = Bounds(200_000, 4 << 20, BLOCK)
@@ -78,7 +79,7 @@ class Link:
         self._requests: dict[int, asyncio.Future[None]] = {}
         self._last_request = 0
         self.address = address
-        self.connection = Connection(self, BOUNDS)
+        self.connection = Stream(self, BOUNDS)
         self.ended: asyncio.Future[str] = loop.create_future()  # with the reason
         self.may_return = True  # unless the broker said that coming back is of no use
         self.number = 0
@@ -95,13 +96,12 @@ class Link:
         token, user, password = options.token, options.user, options.password
         if not token and not user:
             token, user, password = self.address[3:]
-        hello = Hello(VERSION, "client", options.name, token, user, password)
+        hello = Hello(OURS.oldest, "client", options.name, token, user, password, newest=OURS.newest)
         self.connection.send(Kind.HELLO, encode(hello))
         welcome = await self._welcome
-        if welcome.version != VERSION:
-            raise ProtocolError(
-                f"the broker at {self.address} speaks version {welcome.version}, not {VERSION}"
-            )
+        self.connection.version = agreed_version(
+            OURS, welcome, f"this client of the broker at {self.address}"
+        )
         self.number, self.broker, self.max_frame = welcome.number, welcome.broker, welcome.max_frame
         self.connection.greeted(max(welcome.max_frame, 1 << 16) + MAX_CONTROL, welcome.lease_s or 30.0)
 
@@ -136,10 +136,10 @@ class Link:
 
     # -- what the connection reports -------------------------------------------------------------------------
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Stream) -> None:
         """Nothing to do: the broker is greeted by whoever dials."""
 
-    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
+    def received(self, connection: Stream, frames: Sequence[bytes]) -> None:
         """Sort what has come; most of it is deliveries, all in a row."""
         first = 0
         for at, one in enumerate(frames):
@@ -202,7 +202,7 @@ class Link:
         for publisher, number in _NAME.iter_unpack(memoryview(one)[5:]):
             self._receiver.taken(publisher, number)
 
-    def closed(self, connection: Connection, reason: str) -> None:
+    def closed(self, connection: Stream, reason: str) -> None:
         """Nobody waits any longer."""
         if not self._welcome.done():
             self._welcome.set_exception(LinkError(f"the broker at {self.address} ended the link: {reason}"))
@@ -215,7 +215,7 @@ class Link:
             self.ended.set_result(reason)
         self._receiver.lost()
 
-    def drained(self, connection: Connection) -> None:
+    def drained(self, connection: Stream) -> None:
         """There is room for more events."""
         self._receiver.has_room()
 

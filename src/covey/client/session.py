@@ -1,24 +1,151 @@
-"""Session: a client's links, one after another, and what is asked over them.
+"""Session: what a client keeps over reconnections: its links, one after another, and what is asked over them.
 
 A request that a link's end cut short is asked again on the next link, within the time that its caller gave. So each
 request is one that may be asked twice.
+
+Reconnecting: the first time every address is tried once, in order, and a failure is the caller's. Later they are tried
+round and round, beginning with the one after the broken link's, with pauses that grow and are random, so that a
+thousand clients of a broker that has restarted do not come at once. A broker that says that coming back is of no use is
+believed.
+
+Hooks are functions of the program that hear of all this. What they do wrong ends nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+import inspect
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol
 
-from covey.client.acknowledging import Acknowledgements
-from covey.client.address import Address
-from covey.client.hooks import Hooks
-from covey.client.keeping import Keeper
-from covey.client.link import GoneError, Link
-from covey.client.options import Options
+from covey.client.link import GoneError, Link, Receiver, dial
+from covey.client.options import Address, Hook, Options
 from covey.client.publishing import Outgoing, raise_again
 from covey.errors import CoveyError, LinkError, RefusedError, TimedOutError
 from covey.protocol.control import Request
+
+log = logging.getLogger("covey.client")
+
+
+class Hooks:
+    """Calls the program's functions; see `covey.connect`."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def disconnected(self, reason: str) -> None:
+        """The link is gone."""
+        log.info("the link to the broker is gone: %s", reason)
+        self._call(self._options.on_disconnect, reason)
+
+    def reconnected(self, broker: str) -> None:
+        """There is a link again, and everything is restored."""
+        log.info("linked to the broker %s again", broker)
+        self._call(self._options.on_reconnect, broker)
+
+    def error(self, error: Exception) -> None:
+        """Something went wrong that nobody waits for."""
+        if self._options.on_error is None:
+            log.error("%s: %s", type(error).__name__, error)
+        self._call(self._options.on_error, error)
+
+    def _call(self, hook: Hook | None, argument: object) -> None:
+        if hook is None:
+            return
+        try:
+            result = hook(argument)
+        except Exception:
+            log.exception("a hook failed")
+            return
+        if inspect.isawaitable(result):
+            task = asyncio.get_running_loop().create_task(self._wait(result))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _wait(self, result: Awaitable[Any]) -> None:
+        try:
+            await result
+        except Exception:
+            log.exception("a hook failed")
+
+    async def close(self, within_s: float) -> None:
+        """Let hooks that still run end; those that take longer are cancelled."""
+        current = asyncio.current_task()
+        tasks = [task for task in self._tasks if task is not current]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=within_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+
+FIRST_PAUSE_S: Final = 0.05
+STEADY_S: Final = 2.0  # a link that held so long was a good one: pauses begin anew
+
+
+class Dialler:
+    """Dials brokers until one answers; see the module's text on reconnecting."""
+
+    def __init__(self, addresses: Sequence[Address], options: Options) -> None:
+        self._addresses = addresses
+        self._options = options
+        self._pause_s = FIRST_PAUSE_S
+
+    async def first(self, receiver: Receiver) -> Link:
+        """Return a link to the first broker that answers; the error of the last if none does."""
+        errors: dict[Address, CoveyError] = {}
+        for address in self._addresses:
+            try:
+                return await dial(receiver, address, self._options)
+            except CoveyError as error:
+                errors[address] = error
+        if len(errors) == 1:
+            raise errors[self._addresses[0]]
+        raise LinkError(
+            "no broker can be reached: " + "; ".join(str(error) for error in errors.values())[:1_000]
+        )
+
+    def was_steady(self) -> None:
+        """The last link was a good one."""
+        self._pause_s = FIRST_PAUSE_S
+
+    async def again(self, receiver: Receiver, broken: Address, *, must_return: bool) -> Link:
+        """Return a link after the one to `broken`, and to no other broker if it `must_return`.
+
+        The last RefusedError if every broker refuses us, LinkError if none is reached for as long as the options say.
+        """
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        order = self._order(broken, must_return)
+        while True:
+            pause_s = min(self._pause_s, self._options.longest_pause_s)
+            self._pause_s = 2 * pause_s
+            # Not for secrets: only to spread clients out.
+            await asyncio.sleep(pause_s * (0.5 + random.random()))
+            refusals: list[RefusedError] = []
+            last: CoveyError | None = None
+            for address in order:
+                try:
+                    return await dial(receiver, address, self._options)
+                except RefusedError as error:
+                    refusals.append(error)
+                    last = error
+                except CoveyError as error:
+                    last = error
+            if len(refusals) == len(order):
+                raise refusals[-1]
+            if loop.time() - began_s >= self._options.reconnect_for_s:
+                raise LinkError(f"no broker was reached for {self._options.reconnect_for_s:g} s: {last}")
+
+    def _order(self, broken: Address, must_return: bool) -> list[Address]:
+        if must_return or broken not in self._addresses:
+            return [broken]
+        after = self._addresses.index(broken) + 1
+        return [*self._addresses[after:], *self._addresses[:after]]
+
 
 MOST_TO_END_S: Final = 10.0  # that a broker has to read what was published before the end
 
@@ -39,6 +166,9 @@ class Restored(Protocol):
     def deliveries(self, frames: Sequence[bytes]) -> None:
         """DELIVERY frames, in order."""
 
+    def flush(self, link: Link) -> None:
+        """Tell the broker what it is to know before anything else is said."""
+
     def end(self, error: CoveyError | None) -> None:
         """Nothing more will come."""
 
@@ -49,7 +179,7 @@ class Session:
     interests: Restored
 
     def __init__(self, addresses: Sequence[Address], options: Options) -> None:
-        self._keeper = Keeper(self, addresses, options)
+        self._dialler = Dialler(addresses, options)
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._has_begun = False
@@ -57,7 +187,6 @@ class Session:
         self.hooks = Hooks(options)
         self.link: Link | None = None
         self.outgoing = Outgoing(options.buffer_events, options.buffer_bytes)
-        self.acknowledgements = Acknowledgements(lambda: self.link)
         # Why nothing can be asked, if that is so.
         self.refusal: CoveyError | None = CoveyError(
             "the client is not connected (hint: async with covey.connect(...) as client)"
@@ -78,10 +207,10 @@ class Session:
         if self._has_begun:
             raise CoveyError("a client connects once (hint: covey.connect again)")
         self._has_begun = True
-        link = await self._keeper.first()
+        link = await self._dialler.first(self)
         self.refusal = self.outgoing.refusal = None
         self._use(link)
-        self._task = asyncio.get_running_loop().create_task(self._keeper.run(link))
+        self._task = asyncio.get_running_loop().create_task(self._reconnect(link))
 
     async def close(self) -> None:
         """Let the broker read what was published, and end the link."""
@@ -119,11 +248,27 @@ class Session:
 
     # -- links -----------------------------------------------------------------------------------------------
 
-    def must_return(self) -> bool:
-        """Whether no other broker will do."""
-        return self.interests.must_return()
+    async def _reconnect(self, link: Link) -> None:
+        """Wait for the link to break, and make another one, until there can be none."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            reason = await asyncio.shield(link.ended)
+            if loop.time() - began_s > STEADY_S:
+                self._dialler.was_steady()
+            if not link.may_return or self.options.reconnect_for_s == 0:
+                self._give_up(LinkError(f"the link to the broker at {link.address} is gone: {reason}"))
+                return
+            self.link = None
+            self.hooks.disconnected(reason)
+            try:
+                link = await self._dialler.again(self, link.address, must_return=self.interests.must_return())
+            except CoveyError as error:
+                self._give_up(error)
+                return
+            await self._restore(link)
 
-    async def link_up(self, link: Link) -> None:
+    async def _restore(self, link: Link) -> None:
         """Restore everything on a new link."""
         restored = self._use(link)
         for answer in await asyncio.gather(*restored, return_exceptions=True):
@@ -137,18 +282,13 @@ class Session:
         # All in one turn: what is asked or published from now on comes behind what is restored.
         restored = self.interests.restore(link)
         self.link, self.broker = link, link.broker
-        self.acknowledgements.flush()
+        self.interests.flush(link)
         for error in self.outgoing.link_up(link):
             self.hooks.error(error)
         self._wake()
         return restored
 
-    def link_down(self, reason: str) -> None:
-        """Say that the link is gone."""
-        self.link = None
-        self.hooks.disconnected(reason)
-
-    def give_up(self, error: CoveyError) -> None:
+    def _give_up(self, error: CoveyError) -> None:
         """There will be no other link."""
         self._task = None
         self.hooks.disconnected(str(error))
@@ -240,7 +380,8 @@ class Session:
     def goodbye(self) -> None:
         """Send what there is: the link ends."""
         self.outgoing.flush()
-        self.acknowledgements.flush()
+        if self.link is not None:
+            self.interests.flush(self.link)
 
     def lost(self) -> None:
         """What is published waits from now on."""

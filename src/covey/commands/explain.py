@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
-from covey.client.pages import Pages
+from covey.client.admin import Pages
 from covey.commands.inputs import read_argument, read_event
 from covey.commands.options import AdminToken, Json, Language, TlsCa
 from covey.commands.output import print_json

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from covey.client import plans
-from covey.client.pages import Pages
+from covey.client import admin
+from covey.client.admin import Pages
 from covey.commands.options import AdminToken, Json, Timeout, TlsCa
 from covey.commands.output import print_json, print_pairs
 from covey.errors import ConfigError
@@ -37,7 +37,9 @@ def install(
     if (plan is not None) + none + roll_back != 1:
         raise ConfigError("install a PLAN, or --none, or --roll-back")
     pages = Pages(url, token, tls_ca)
-    said = plans.roll_back(pages, timeout) if roll_back else plans.install(pages, _read(plan), timeout)
+    said = (
+        admin.roll_back_plan(pages, timeout) if roll_back else admin.install_plan(pages, _read(plan), timeout)
+    )
     if json:
         print_json(said)
         return

@@ -27,7 +27,7 @@ from covey.commands.options import (
 from covey.errors import ConfigError, SlowError, TimedOutError
 
 if TYPE_CHECKING:
-    from covey.client.sync_subscription import SyncReceived
+    from covey.client.sync import SyncReceived
 
 EXIT_NOTHING = 1
 

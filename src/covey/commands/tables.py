@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from covey.client.pages import Pages
+from covey.client.admin import Pages
 from covey.commands.options import AdminToken, Json, TlsCa
 from covey.commands.output import print_json, wide_console
 

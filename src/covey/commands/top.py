@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from covey.client.pages import Pages
+from covey.client.admin import Pages
 from covey.commands.options import AdminToken, Every, JsonLines, TlsCa
 from covey.commands.output import number_text, wide_console
 from covey.errors import CoveyError

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from covey.client import plans
-from covey.client.pages import Pages
+from covey.client import admin
+from covey.client.admin import Pages
 from covey.coordinator.gathering import REPLACED, Gathered, gather, look_at
 from covey.coordinator.judging import BEFORE, INSTALLED, Costs, Probation, Verdict, judge, propose
 from covey.coordinator.looking import Look, Traffic, counts_of, traffic_between
@@ -296,7 +296,7 @@ class Coordinator:
         memory.installed, memory.at = blake2b(file, digest_size=16).hexdigest(), pages.url
         memory.traffic = Traffic()
         memory.save(self._directory)
-        plans.install(pages, file, self.settings.install_wait_s)
+        admin.install_plan(pages, file, self.settings.install_wait_s)
         self._count_anew()
 
     def _take_back(self) -> None:
@@ -304,9 +304,9 @@ class Coordinator:
         pages = next((one for one in self._pages if one.url == memory.at), self._pages[0])
         earlier = self._file(EARLIER)
         try:
-            plans.roll_back(pages, self.settings.install_wait_s)
+            admin.roll_back_plan(pages, self.settings.install_wait_s)
         except CoveyError:  # the plan before is retired by now, or the broker was started again
-            plans.install(pages, earlier, self.settings.install_wait_s)
+            admin.install_plan(pages, earlier, self.settings.install_wait_s)
         self._keep(IN_USE, earlier)
         memory.installed = blake2b(earlier, digest_size=16).hexdigest() if earlier else ""
         memory.probation = None

@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from covey.client.pages import Pages
+from covey.client.admin import Pages
 from covey.coordinator.looking import BrokerLook, Look
 from covey.coordinator.memory import Memory, write_whole
 from covey.coordinator.samples import Checked, Times, check

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from covey.client import plans
-from covey.client.pages import Pages
+from covey.client import admin
+from covey.client.admin import Pages
 
 # A metric's values by its first label, which is "" where it has none.
 Metrics = Mapping[str, Mapping[str, float]]
@@ -57,7 +57,7 @@ class Admin:
 
     async def install(self, plan: bytes, at: str) -> None:
         """Have a plan installed by one broker; return when the network has switched. CoveyError if it does not."""
-        await asyncio.to_thread(plans.install, self._pages[at], plan)
+        await asyncio.to_thread(admin.install_plan, self._pages[at], plan)
 
     async def current_epochs(self) -> set[int]:
         """Return in which epochs events set out now, of all brokers."""

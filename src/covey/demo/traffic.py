@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Any, Final
 
 from covey.client.client import Client, connect
-from covey.client.received import Received
+from covey.client.subscription import Received
 from covey.core.filter import Filter
 
 STAMP: Final = Struct("<qq")

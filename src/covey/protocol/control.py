@@ -3,7 +3,11 @@
 Control frames: what peers say of themselves, what clients ask for, and what routers tell each other.
 
 Each is a MessagePack array that begins with a tag. Filters travel in their wire form, and are judged when they are
-read; whatever is wrong with a frame is a ProtocolError.
+read; whatever is wrong with a frame is a ProtocolError. Fields that a reader does not know, at the end of an array, are
+ignored, and those that the writer did not know have their default: so a later version can say more.
+
+Versions: Hello and Welcome name the oldest and the newest version that the speaker can speak, and both ends use the
+newest one that they have in common. So brokers and clients can be upgraded one after another.
 
 
 OVERLAY frames: what brokers tell each other of the overlay itself, and of the use of the link between them.
@@ -26,13 +30,14 @@ Ready       a broker's tables of all epochs of a version are complete
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import FilterError, ProtocolError
+from covey.protocol.frames import OLDEST, VERSION
 from covey.routing.messages import (
     Advertise,
     Change,
@@ -72,8 +77,32 @@ def decoder(
 MAX_NAME: Final = 128  # characters of a broker's, client's or subscription's name
 
 
+class Versions(NamedTuple):
+    """The versions of the protocol that somebody speaks: all from the oldest to the newest."""
+
+    oldest: int
+    newest: int
+
+    def __str__(self) -> str:
+        if self.oldest == self.newest:
+            return f"version {self.oldest}"
+        return f"versions {self.oldest} to {self.newest}"
+
+    def common(self, theirs: Versions) -> int | None:
+        """Return the newest version that both speak, None if there is none."""
+        newest = min(self.newest, theirs.newest)
+        return newest if newest >= max(self.oldest, theirs.oldest) else None
+
+
+OURS: Final = Versions(OLDEST, VERSION)
+
+
 class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
-    """Who dials. A broker says its name and `incarnation`, which is another one after every start."""
+    """Who dials. A broker says its name and `incarnation`, which is another one after every start.
+
+    `version` is the oldest one that the speaker can speak, because peers of version 1 compare it with theirs and know
+    no other field; `newest` is the newest, and 0 from a peer that speaks only `version`.
+    """
 
     version: int
     role: str  # "client" or "broker"
@@ -82,13 +111,14 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
     user: str = ""
     password: str = ""
     incarnation: int = 0
+    newest: int = 0
 
     def __repr__(self) -> str:
         return f"<hello of the {self.role!r:.20} {self.name!r:.40}>"  # without secrets, wherever it is shown
 
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome", array_like=True):
-    """Who listens. `number` is what a client writes on its events as their publisher."""
+    """Who listens; the versions are as in Hello. `number` is what a client writes on its events as their publisher."""
 
     version: int
     broker: str
@@ -96,6 +126,24 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome", array_like=True):
     incarnation: int = 0
     max_frame: int = 0
     lease_s: float = 0.0
+    newest: int = 0
+
+
+def versions_of(said: Hello | Welcome) -> Versions:
+    """Return the versions that a peer speaks; ProtocolError if there can be no such versions."""
+    versions = Versions(said.version, said.newest or said.version)
+    if not 1 <= versions.oldest <= versions.newest:
+        raise ProtocolError(f"a peer names versions that cannot be: {said.version} to {said.newest}")
+    return versions
+
+
+def agreed_version(ours: Versions, said: Hello | Welcome, us: str) -> int:
+    """Return the newest version that a peer and we speak; ProtocolError, which `us` begins, if there is none."""
+    theirs = versions_of(said)
+    version = ours.common(theirs)
+    if version is None:
+        raise ProtocolError(f"{us} speaks {ours} of the protocol, and its peer {theirs}")
+    return version
 
 
 class Goodbye(msgspec.Struct, frozen=True, tag="goodbye", array_like=True):

@@ -16,7 +16,8 @@ from typing import Final
 
 from covey.errors import ProtocolError
 
-VERSION: Final = 1
+VERSION: Final = 1  # the newest version of the protocol that is spoken here
+OLDEST: Final = 1  # and the oldest one
 MAX_FRAME: Final = 1 << 20  # bytes, unless a broker is told otherwise
 MAX_GREETING: Final = 1 << 14  # of a peer that has not said yet who it is
 

@@ -1,6 +1,6 @@
-"""Lanes: what waits to be sent over one link, bounded, control before events.
+"""Outbox: what waits to be sent over one connection, bounded, control before events.
 
-Control has a lane of its own and goes first, so that a flood of events delays no subscription. It keeps its own order,
+Control has a queue of its own and goes first, so that a flood of events delays no subscription. It keeps its own order,
 and some messages may not overtake events: what was published before an Unadvertise must get there before it, as its way
 is forgotten then, and a Probe asks whether it has. Such a message is a *barrier*: it, and all control after it, waits
 for the events before it.
@@ -46,7 +46,7 @@ class Verdict(Enum):
     LOST = 4  # the link is to end
 
 
-class Lanes:
+class Outbox:
     """What waits for one link. A chunk is the bytes of one or several whole frames."""
 
     def __init__(self, bounds: Bounds) -> None:

@@ -10,7 +10,6 @@ from tests.e2e.helpers.running import eventually
 
 from covey.broker.config import BrokerConfig
 from covey.broker.server import Broker
-from covey.protocol.connection import Connection
 from covey.protocol.control import (
     Goodbye,
     Hello,
@@ -23,6 +22,7 @@ from covey.protocol.control import (
 from covey.protocol.events import Envelope, encode_content, encode_delivery, encode_event, envelope_of
 from covey.protocol.frames import Kind, framed
 from covey.protocol.outbox import Bounds
+from covey.protocol.stream import Stream
 
 
 def url(port: int) -> str:
@@ -42,7 +42,7 @@ class Scripted:
         self._refusal = welcome
         self._silent = silent
         self._server: asyncio.Server | None = None
-        self.connections: list[Connection] = []
+        self.connections: list[Stream] = []
         self.hellos: list[Hello] = []
         self.requests: list[Any] = []
         self.events: list[bytes] = []
@@ -53,9 +53,7 @@ class Scripted:
 
     async def __aenter__(self) -> Scripted:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(self, Bounds()), "127.0.0.1", self.port or 0
-        )
+        self._server = await loop.create_server(lambda: Stream(self, Bounds()), "127.0.0.1", self.port or 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -92,10 +90,10 @@ class Scripted:
         for connection in self.connections:
             connection.abort()
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Stream) -> None:
         self.connections.append(connection)
 
-    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
+    def received(self, connection: Stream, frames: Sequence[bytes]) -> None:
         for one in frames:
             body = memoryview(one)[1:]
             if one[0] == Kind.HELLO:
@@ -115,14 +113,14 @@ class Scripted:
             elif one[0] == Kind.ACKNOWLEDGE:
                 self.acknowledgements.append(one[1:])
 
-    def take(self, connection: Connection, *envelopes: Envelope) -> None:
+    def take(self, connection: Stream, *envelopes: Envelope) -> None:
         """Say that events are on disk."""
         names = b"".join(
             one.publisher.to_bytes(8, "little") + one.number.to_bytes(8, "little") for one in envelopes
         )
         connection.send(Kind.TAKEN, len(envelopes).to_bytes(4, "little") + names)
 
-    def _hello(self, connection: Connection, hello: Any) -> None:
+    def _hello(self, connection: Stream, hello: Any) -> None:
         self.hellos.append(hello)
         if self._silent:
             return
@@ -133,8 +131,8 @@ class Scripted:
         connection.send(Kind.WELCOME, encode(Welcome(hello.version, "scripted", number, 0, 1 << 20, 30.0)))
         connection.greeted(1 << 20, 30.0)
 
-    def closed(self, connection: Connection, reason: str) -> None:
+    def closed(self, connection: Stream, reason: str) -> None:
         self.connections.remove(connection)
 
-    def drained(self, connection: Connection) -> None:
+    def drained(self, connection: Stream) -> None:
         pass

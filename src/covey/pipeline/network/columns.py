@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from covey.client.received import Delivered
+from covey.client.subscription import Delivered
 from covey.core.attributes.values import NUMBER, classify
 from covey.core.families import DEFAULT_LANGUAGE
 from covey.errors import ConfigError

@@ -35,8 +35,7 @@ from covey.pipeline.network.columns import Arrival
 from covey.pipeline.network.options import Options, settle
 
 if TYPE_CHECKING:
-    from covey.client.sync import SyncClient
-    from covey.client.sync_subscription import SyncReceived, SyncSubscription
+    from covey.client.sync import SyncClient, SyncReceived, SyncSubscription
 
 TURN_S: Final = 0.1  # after which the thread looks whether it should end
 AHEAD: Final = 2  # batches that a live intake takes from its client, which has limits and a policy for more

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from covey.client.address import DEFAULT_URL, addresses_of, tls_context
-from covey.client.options import DROP_NEW, POLICIES
+from covey.client.options import DEFAULT_URL, DROP_NEW, POLICIES, addresses_of, tls_context
 from covey.core.families import DEFAULT_LANGUAGE, LANGUAGES, parse
 from covey.errors import ConfigError, CoveyError, TimedOutError
 

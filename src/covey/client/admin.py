@@ -1,8 +1,12 @@
-"""The admin pages of live brokers, as programs ask for them: bounded in size and time, one line for every mistake."""
+"""Admin: the admin pages of live brokers, as programs ask for them, and plans installed through them.
+
+Answers are bounded in size and time, and every mistake is one line.
+"""
 
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from typing import Any, Final
@@ -98,3 +102,36 @@ class Pages:
             return msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError):
             raise CoveyError(f"{self.url} does not answer with JSON: is it a broker's admin port?") from None
+
+
+STEP_S: Final = 0.2
+
+
+def install_plan(pages: Pages, plan: bytes, wait_s: float = 60.0) -> Any:
+    """Install a plan's file, b"" for the overlay's own tree; return what the broker says once it is in use."""
+    pages.post_bytes("/planz", plan)
+    return wait_for_plan(pages, wait_s)
+
+
+def roll_back_plan(pages: Pages, wait_s: float = 60.0) -> Any:
+    """Take back the plan that was installed at this broker last; return what it says once that is done."""
+    pages.delete("/planz")
+    return wait_for_plan(pages, wait_s)
+
+
+def wait_for_plan(pages: Pages, wait_s: float) -> Any:
+    """Return what a broker says once its installation has switched, or failed: then CoveyError."""
+    until_s = time.monotonic() + wait_s
+    while True:
+        said = pages.get("/planz")
+        installation = said["installation"] or {}
+        step = installation.get("step", "done")
+        if step == "failed" and installation["reason"] != "rolled back":
+            raise CoveyError(f"the plan is not installed: {installation['reason']}")
+        if step in ("switched", "back", "done", "failed"):
+            return said
+        if time.monotonic() >= until_s:
+            raise CoveyError(
+                f"the plan is not in use yet: {installation['says']} (hint: ask again with /planz)"
+            )
+        time.sleep(STEP_S)
