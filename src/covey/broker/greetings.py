@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from covey.broker.config import MAX_LINK_FRAME, LinkConfig
-from covey.broker.peers import Client, Neighbour
+from covey.broker.neighbours import Neighbour
+from covey.broker.peers import Client
 from covey.broker.permissions import Permissions
 from covey.errors import AccessError, ProtocolError
 from covey.protocol.connection import Connection
@@ -200,14 +201,14 @@ class Greetings:
             old.abort("the neighbour has dialled again")
         connection.greeted(MAX_LINK_FRAME, config.lease_s)
         connection.lanes.bounds = config.bounds(link)
-        neighbour = Neighbour(name, connection, incarnation)
-        broker.peers[connection] = neighbour
+        links = broker.exchange.links
+        broker.peers[connection] = links.records[name]
         self._linked[name] = connection
         broker.say(logging.INFO, "link up", link=name, peer=connection.peer)
-        broker.links.connected(neighbour)
+        broker.perform(links.greeted(name, connection, incarnation, broker.now_s))
 
     def neighbour_down(self, name: str) -> None:
         """A neighbour is there no longer."""
         del self._linked[name]
-        if name in self._broker.links.links:
-            self._broker.links.disconnected(name)
+        broker = self._broker
+        broker.perform(broker.exchange.links.disconnected(name, broker.now_s))

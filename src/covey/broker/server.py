@@ -1,7 +1,7 @@
 """The daemon: listens, dials, and hands frames between sockets and the exchange. It decides nothing else.
 
-Beside it: `dialling` (reaching neighbours), `greetings` (who is at the other end), `links` (which links the router
-uses), `inbox` (whose turn it is), `pressure` (what full queues mean), `lifecycle` (becoming ready, changing, ending).
+Beside it: `greetings` (who is at the other end), `neighbours` (which links the router uses, and whom to dial when),
+`inbox` (whose turn it is), `pressure` (what full queues mean), `lifecycle` (becoming ready, changing, ending).
 """
 
 from __future__ import annotations
@@ -11,25 +11,26 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey import __version__
 from covey.broker import lifecycle
+from covey.broker.actions import Action
 from covey.broker.config import BrokerConfig, LinkConfig
-from covey.broker.dialling import Dialler
 from covey.broker.durable_requests import open_durable
 from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange
 from covey.broker.greetings import Greetings
 from covey.broker.inbox import Inbox
 from covey.broker.introspection import Sight, Tally
-from covey.broker.links import Links
 from covey.broker.logs import say
+from covey.broker.neighbours import Neighbour, Neighbours
 from covey.broker.overlay import Overlay
-from covey.broker.peers import Client, Neighbour
+from covey.broker.peers import Client
 from covey.broker.plans import keep_state, load_state
 from covey.broker.pressure import Pressure
 from covey.broker.requests import Limits
@@ -39,10 +40,11 @@ from covey.broker.security import Security
 from covey.broker.tls import HANDSHAKE_S
 from covey.broker.warming import warm_up
 from covey.errors import CoveyError
-from covey.protocol.batches import FastSplitter, places_of
+from covey.protocol.batches import FastSplitter
 from covey.protocol.connection import Connection
 from covey.protocol.control import BARE, Goodbye, PlanState, decode_life
 from covey.protocol.frames import Kind
+from covey.routing.messages import Link
 
 if TYPE_CHECKING:
     from covey.broker.http.admin import Admin
@@ -51,6 +53,7 @@ log = logging.getLogger("covey.broker")
 
 TICKS: Final = 8  # in a lease: how often what has taken too long is looked for
 STOP_S: Final = 2.0
+CONNECT_S: Final = 10.0  # within which a neighbour that is dialled answers
 SILENCE_S: Final = 3.0  # before a starting broker says what it is waiting for
 
 
@@ -70,16 +73,20 @@ class Broker:
         directory = Path(config.data_dir) if config.data_dir else None
         epochs = Epochs(router_maker(config), BARE if directory is None else load_state(directory))
         limits = Limits(config.max_subscriptions, config.max_advertisements)
-        self.exchange = Exchange(epochs, limits, self._keep_plans)
+        overlay = Overlay(config.name, time.time_ns() // 1000, config.max_brokers)
+        random = Random(secrets.randbits(64))
+        links = Neighbours(epochs, overlay, config.forget_after_s, random)
+        self.exchange = Exchange(epochs, limits, self._keep_plans, links)
+        self.exchange.dial = self._dial
         self.samples = Samples(self.exchange, config) if config.sample else None
         self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
-        self.overlay = Overlay(config.name, time.time_ns() // 1000, config.max_brokers)
         self.pressure = Pressure(self.inbox, self.name_of, self.exchange.counters, config.name)
-        self.links: Links
         self.greetings = Greetings(self)
         self.is_draining = False
         self.peers: dict[Connection, Client | Neighbour | None] = {}
-        self.diallers: dict[str, Dialler] = {}
+        self._dialling: dict[Link, asyncio.Task[None]] = {}
+        self._links_timer: asyncio.TimerHandle | None = None  # rings when links are to be looked at
+        self._links_due_s: float | None = None
         self._listening = listening
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -109,7 +116,7 @@ class Broker:
             self.exchange.durable = open_durable(self.exchange, config, self.incarnation)
             # Permissions may have been cut while the broker was down.
             revoke_durable(self.exchange, self.security, self.say)
-        self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
+        self.configure_links()
         try:
             contexts = self.security.contexts
             secure: dict[str, Any] = {}
@@ -131,8 +138,7 @@ class Broker:
 
             self.admin = Admin(self.sight, config.admin, contexts, gateway_of(self))
             await self.admin.start()
-        for link in config.links:
-            self.dial(link)
+        self.exchange.links.start_dialling()
         self._tick()
 
     @property
@@ -147,7 +153,9 @@ class Broker:
         if self.server is None or self.is_draining:
             return False
         waited_s = self._loop.time() - self.started_s
-        return waited_s > self.config.lease_s or all(map(self.links.is_open, self.links.links))
+        return waited_s > self.config.lease_s or all(
+            map(self.exchange.links.is_open, self.exchange.links.records)
+        )
 
     async def stop(self, within_s: float = STOP_S) -> None:
         """Send what waits, end every link and listen no more."""
@@ -158,14 +166,15 @@ class Broker:
         self.security.close()
         if self.admin is not None:
             await self.admin.stop()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._links_timer):
+            if timer is not None:
+                timer.cancel()
         if self.exchange.durable is not None:
             await self.exchange.durable.store.close()
 
     def _tick(self) -> None:
         self.tell_time()
-        self.links.tick()
+        self._watch_links()
         self.exchange.plans.tick()
         if self.exchange.durable is not None:
             self.exchange.durable.tick()
@@ -191,13 +200,6 @@ class Broker:
         except OSError as error:
             self.say(logging.ERROR, "plans not kept", reason=error.strerror or error)
 
-    def _later(self, after_s: float, call: Callable[[], None]) -> None:
-        def run() -> None:
-            self.tell_time()
-            call()
-
-        self._loop.call_later(after_s, run)
-
     def say(self, level: int, event: str, /, **fields: object) -> None:
         """Log an event of this broker's life."""
         say(log, level, event, broker=self.config.name, **fields)
@@ -212,17 +214,67 @@ class Broker:
         connection.on_pressure = self.pressure.pressed
         return connection
 
-    def dial(self, link: LinkConfig) -> None:
-        """Begin to dial a neighbour, if it has an address."""
-        if link.host:
-            self.diallers[link.name] = Dialler(
-                self.config.name,
-                link,
-                lambda link: self._connection(self.config.lease_s),
-                self.greetings.dialled,
-                lambda: self.connection_of(link.name) is None,
-                lambda: None if self.security.contexts is None else self.security.contexts.dial,
-            )
+    # -- neighbours ------------------------------------------------------------------------------------------
+
+    def perform(self, actions: Iterable[Action]) -> None:
+        """Let the exchange do what links to neighbours ask for, at the time of now."""
+        self.tell_time()
+        self.exchange.perform(actions)
+        self._watch_links()
+
+    def _watch_links(self) -> None:
+        """Set the timer to when links are to be looked at."""
+        due_s = self.exchange.links.deadline()
+        if due_s == self._links_due_s:
+            return
+        if self._links_timer is not None:
+            self._links_timer.cancel()
+        self._links_due_s = due_s
+        self._links_timer = None if due_s is None else self._loop.call_at(due_s, self._look_at_links, due_s)
+
+    def _look_at_links(self, due_s: float) -> None:
+        self._links_due_s = self._links_timer = None
+        # A timer may ring a little early.
+        self.perform(self.exchange.links.tick(max(due_s, self.now_s)))
+
+    def configure_links(self) -> None:
+        """Take the neighbours of the configuration in place of those before."""
+        self.perform(self.exchange.links.configure(self.config.links, self.now_s))
+        for name in list(self._dialling):
+            link = self.config.link(name)
+            if link is None or not link.host:
+                self._dialling.pop(name).cancel()
+
+    def _dial(self, name: Link) -> None:
+        link = self.config.link(name)
+        assert link is not None, "who is dialled is a neighbour"
+        before = self._dialling.pop(name, None)
+        if before is not None:
+            before.cancel()  # to another address
+        self._dialling[name] = self._loop.create_task(self._reach(link))
+
+    async def _reach(self, link: LinkConfig) -> None:
+        contexts = self.security.contexts
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, connection = await self._loop.create_connection(
+                    self._accept, link.host, link.port, ssl=None if contexts is None else contexts.dial
+                )
+        except (OSError, TimeoutError) as error:
+            self.say(logging.DEBUG, "neighbour not reached", link=link.name, reason=error)
+            self.exchange.links.dial_ended(link.name, self.now_s)
+            self._watch_links()
+        else:
+            self.exchange.links.dialled(link.name, self.now_s)
+            self.greetings.dialled(connection, link)
+
+    async def stop_dialling(self) -> None:
+        """Reach for nobody any longer."""
+        self.exchange.links.stop_dialling()
+        self._watch_links()
+        for task in self._dialling.values():
+            task.cancel()
+        await asyncio.gather(*self._dialling.values(), return_exceptions=True)
 
     def connection_of(self, name: str) -> Connection | None:
         """Return the connection to a neighbour, if it is there."""
@@ -259,15 +311,16 @@ class Broker:
         self.pressure.gone(connection)
         peer = self.peers.pop(connection, None)
         link = self.greetings.closed(connection)
-        if link is not None and link.name in self.diallers:
-            self.diallers[link.name].closed()
+        if link is not None:
+            self.exchange.links.dial_ended(link.name, self.now_s)
+            self._watch_links()
         self.tell_time()
         self.tally.gone(peer, connection, reason, self._loop.time())
         if isinstance(peer, Client):
             self.say(logging.DEBUG, "client gone", link=peer.link, peer=connection.peer, reason=reason)
             self.exchange.client_down(peer.link)
         elif isinstance(peer, Neighbour) and self.connection_of(peer.link) is connection:
-            level = logging.INFO if self.is_draining or peer.is_leaving else logging.WARNING
+            level = logging.INFO if self.is_draining or peer.has_said_goodbye else logging.WARNING
             self.say(level, "link down", link=peer.link, peer=connection.peer, reason=reason)
             self.greetings.neighbour_down(peer.link)
 
@@ -285,7 +338,8 @@ class Broker:
             if isinstance(peer, Client):
                 self.exchange.from_client(peer, frames)
             elif isinstance(peer, Neighbour):
-                self._from_neighbour(peer, frames)
+                self.exchange.from_neighbour(peer, frames)
+                self._watch_links()
             if self.exchange.durable is not None:
                 self.exchange.durable.flush()
         except CoveyError as error:
@@ -294,19 +348,11 @@ class Broker:
         finally:
             self.pressure.source = None
 
-    def _from_neighbour(self, peer: Neighbour, frames: Sequence[bytes]) -> None:
-        begin = 0
-        for at in places_of(frames, Kind.OVERLAY):
-            self.exchange.from_neighbour(peer, frames[begin:at])
-            self.links.received(peer.link, memoryview(frames[at])[1:])
-            begin = at + 1
-        self.exchange.from_neighbour(peer, frames[begin:] if begin else frames)
-
     def _goodbye(self, connection: Connection, frames: Sequence[bytes]) -> Sequence[bytes]:
         said = decode_life(memoryview(frames[-1])[1:])
         if isinstance(said, Goodbye):
             connection.finish(said.reason, heard_all=True)  # it still listens to what we have for it
             peer = self.peers.get(connection)
             if isinstance(peer, Neighbour):
-                peer.is_leaving = True
+                peer.has_said_goodbye = True
         return frames[:-1]
