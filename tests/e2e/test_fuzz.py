@@ -179,7 +179,7 @@ async def besiege(who: str, attacks: int, seed: int) -> None:
                     while (await anext(events)).content.get("number") != number:
                         pass
         # What was sent was heard where it was meant to be.
-        heard = set(broker.exchange.counters)
+        heard = set(broker.sight.counters())
         if who == "client":
             assert {"request_subscribe", "request_replace", "request_flush"} <= heard
             assert broker.sight.totals()["events_published"] > attacks / 20
