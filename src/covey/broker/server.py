@@ -84,7 +84,7 @@ class Broker:
         self.greetings = Greetings(self)
         self.is_draining = False
         self.peers: dict[Connection, Client | Neighbour | None] = {}
-        self._dialling: dict[Link, asyncio.Task[None]] = {}
+        self._dialling: dict[Link, tuple[LinkConfig, asyncio.Task[None]]] = {}
         self._links_timer: asyncio.TimerHandle | None = None  # rings when links are to be looked at
         self._links_due_s: float | None = None
         self._listening = listening
@@ -240,18 +240,15 @@ class Broker:
     def configure_links(self) -> None:
         """Take the neighbours of the configuration in place of those before."""
         self.perform(self.exchange.links.configure(self.config.links, self.now_s))
-        for name in list(self._dialling):
-            link = self.config.link(name)
-            if link is None or not link.host:
-                self._dialling.pop(name).cancel()
+        for before, task in self._dialling.values():
+            link = self.config.link(before.name)
+            if link is None or (link.host, link.port) != (before.host, before.port):
+                task.cancel()
 
     def _dial(self, name: Link) -> None:
         link = self.config.link(name)
         assert link is not None, "who is dialled is a neighbour"
-        before = self._dialling.pop(name, None)
-        if before is not None:
-            before.cancel()  # to another address
-        self._dialling[name] = self._loop.create_task(self._reach(link))
+        self._dialling[name] = link, self._loop.create_task(self._reach(link))
 
     async def _reach(self, link: LinkConfig) -> None:
         contexts = self.security.contexts
@@ -272,9 +269,10 @@ class Broker:
         """Reach for nobody any longer."""
         self.exchange.links.stop_dialling()
         self._watch_links()
-        for task in self._dialling.values():
+        tasks = [task for _, task in self._dialling.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._dialling.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def connection_of(self, name: str) -> Connection | None:
         """Return the connection to a neighbour, if it is there."""
