@@ -14,13 +14,13 @@ from tests.e2e.helpers.running import eventually, run
 from tests.property.test_wire_garbage import EVENTS, OVERLAID, PLANNED, REQUESTS, ROUTED
 
 from covey.broker.config import BrokerConfig, LinkConfig
-from covey.broker.links import QUIET_S
+from covey.broker.neighbours import QUIET_S
 from covey.broker.server import Broker
 from covey.client.client import connect
 from covey.protocol.control import (
     Attach,
+    BrokerLinks,
     Hello,
-    LinkState,
     States,
     Welcome,
     decode_life,
@@ -118,7 +118,7 @@ WHO: dict[str, tuple[Hello | None, Callable[[int], list[bytes]]]] = {
 
 async def join(writer: asyncio.StreamWriter, draw: random.Random) -> None:
     """Bring the link up as far as the routers, or nearly, so that they hear the garbage."""
-    writer.write(frame(Kind.OVERLAY, encode_overlaid(States((LinkState("b", clock(), {"a": (1, True)}),)))))
+    writer.write(frame(Kind.OVERLAY, encode_overlaid(States((BrokerLinks("b", clock(), {"a": (1, True)}),)))))
     writer.write(frame(Kind.OVERLAY, encode_overlaid(Attach())))
     await asyncio.sleep(3 * QUIET_S)
     dialect = Router("b").trees[0].dialect
@@ -179,7 +179,7 @@ async def besiege(who: str, attacks: int, seed: int) -> None:
                     while (await anext(events)).content.get("number") != number:
                         pass
         # What was sent was heard where it was meant to be.
-        heard = set(broker.exchange.counters)
+        heard = set(broker.sight.counters())
         if who == "client":
             assert {"request_subscribe", "request_replace", "request_flush"} <= heard
             assert broker.sight.totals()["events_published"] > attacks / 20

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import covey.strategies  # noqa: F401 (registers them)
-from covey.broker.config import BrokerConfig
+from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange
-from covey.broker.peers import Client, Neighbour
+from covey.broker.neighbours import LONGEST_S, LinkState, Neighbours
+from covey.broker.overlay import Overlay
+from covey.broker.peers import Client
 from covey.core.filter import Filter
 from covey.protocol.control import (
     AdvertiseRequest,
@@ -24,31 +26,32 @@ from covey.protocol.control import (
 )
 from covey.protocol.events import delivery_of, encode_content, encode_event, envelope_of, link_of
 from covey.protocol.frames import Kind, Splitter
-from covey.protocol.outbox import Bounds, Outbox, Verdict
+from covey.protocol.outbox import Bounds, Lanes, Verdict
 
 BIG = 1 << 26
+FORGET_AFTER_S = 3600.0  # longer than any test lasts
 
 
 class QueueOutlet:
-    """The sending end of a link, with the outbox that a real one has."""
+    """The sending end of a link, with the lanes that a real one has."""
 
     def __init__(self) -> None:
-        self.outbox = Outbox(Bounds())
+        self.lanes = Lanes(Bounds())
         self._splitter = Splitter(BIG)
 
     def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
         head = (len(body) + 1).to_bytes(4, "little") + bytes((kind,))
-        self.outbox.put_control(head + body, barrier=barrier)
+        self.lanes.put_control(head + body, barrier=barrier)
 
     def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
-        return self.outbox.put_events(chunk, count)
+        return self.lanes.put_events(chunk, count)
 
     def end(self, reason: str) -> None:
         raise AssertionError(f"nobody ends a link here: {reason}")
 
     def take(self) -> list[bytes]:
         """Return the frames of the next chunk."""
-        return [one for chunk in self.outbox.take(1) for one in self._splitter.feed(chunk)]
+        return [one for chunk in self.lanes.take(1) for one in self._splitter.feed(chunk)]
 
 
 @dataclass
@@ -94,7 +97,7 @@ class Attached:
         return self.published
 
     def receive(self) -> None:
-        while self.outlet.outbox:
+        while self.outlet.lanes:
             for one in self.outlet.take():
                 if one[0] == Kind.REPLY:
                     reply = decode_reply(memoryview(one)[1:])
@@ -105,8 +108,18 @@ class Attached:
                     self.delivered += [(sid, envelope.publisher, envelope.number) for sid in delivery.sids]
 
 
+class Forgetful(Epochs):
+    """Routers that do not remember events: one that goes round a cycle is delivered twice, and noticed."""
+
+    def remember_events(self) -> None:
+        pass
+
+
 class Mesh:
-    """An overlay of exchanges; `step` moves one chunk over some link."""
+    """An overlay of exchanges; `step` moves one chunk over some link.
+
+    The links `on_tree` are a spanning tree, and the overlay's own.
+    """
 
     def __init__(
         self, links: list[tuple[str, str]], on_tree: list[tuple[str, str]], strategy: str, seed: int
@@ -115,34 +128,46 @@ class Mesh:
         self.now_s = 0.0
         names = sorted({end for link in links for end in link})
         self.exchanges = {name: self._exchange(name, strategy) for name in names}
+        for name, exchange in self.exchanges.items():
+            configs = [
+                LinkConfig(b if a == name else a, priority=1 if (a, b) in on_tree else 2)
+                for a, b in links
+                if name in (a, b)
+            ]
+            exchange.perform(exchange.links.configure(configs, 0.0))
         self.outlets: dict[tuple[str, str], QueueOutlet] = {}
-        self.neighbours: dict[tuple[str, str], Neighbour] = {}
         self.numbers = 0
         self.clients: list[Attached] = []
         self.seen: dict[str, deque[str]] = defaultdict(deque)
         for a, b in links:
             for here, there in ((a, b), (b, a)):
-                outlet = self.outlets[here, there] = QueueOutlet()
-                self.neighbours[here, there] = Neighbour(there, outlet)
-            self.connect(a, b, (a, b) in on_tree)
+                self.outlets[here, there] = QueueOutlet()
+            self.connect(a, b)
+        while not all(self._is_attached(*link) for link in on_tree):
+            assert self.step() or self.tick(), "the tree comes up"
 
     def _exchange(self, name: str, strategy: str) -> Exchange:
-        return Exchange(Epochs(router_maker(BrokerConfig(name, strategy=strategy))))
+        epochs = Forgetful(router_maker(BrokerConfig(name, strategy=strategy)))
+        return Exchange(epochs, links=Neighbours(epochs, Overlay(name, 0), forget_after_s=FORGET_AFTER_S))
 
-    def connect(self, a: str, b: str, on_tree: bool) -> None:
+    def _is_attached(self, a: str, b: str) -> bool:
+        return all(
+            self.exchanges[here].links.records[there].state is LinkState.ATTACHED
+            for here, there in ((a, b), (b, a))
+        )
+
+    def connect(self, a: str, b: str) -> None:
         for here, there in ((a, b), (b, a)):
-            self.exchanges[here].links.connected(self.neighbours[here, there])
-            if on_tree:
-                self.exchanges[here].links.up(self.neighbours[here, there])
+            exchange, outlet = self.exchanges[here], self.outlets[here, there]
+            exchange.perform(exchange.links.greeted(there, outlet, 0, self.now_s))
 
     def disconnect(self, a: str, b: str) -> None:
         """Cut a link for good, and lose what is on it."""
         for here, there in ((a, b), (b, a)):
             exchange = self.exchanges[here]
-            exchange.links.disconnected(there)
-            exchange.links.down(there)
-            exchange.links.given_up(there)
-            self.outlets[here, there].outbox = Outbox(Bounds())
+            exchange.perform(exchange.links.disconnected(there, self.now_s))
+            self.outlets[here, there].lanes = Lanes(Bounds())
+        self.pass_time(FORGET_AFTER_S)
 
     def client(self, broker: str) -> Attached:
         self.numbers += 1
@@ -155,18 +180,29 @@ class Mesh:
 
     def step(self) -> bool:
         """Move one chunk; return whether there was one."""
-        busy = [pair for pair, outlet in self.outlets.items() if outlet.outbox]
+        busy = [pair for pair, outlet in self.outlets.items() if outlet.lanes]
         if not busy:
             return False
         here, there = self.random.choice(busy)
         self.now_s += 0.001
         self.exchanges[there].now_s = self.now_s
         frames = self.outlets[here, there].take()
-        self.exchanges[there].from_neighbour(self.neighbours[there, here], frames)
+        exchange = self.exchanges[there]
+        exchange.from_neighbour(exchange.neighbours[here], frames)
         return True
 
+    def tick(self) -> bool:
+        """Let a timer ring that is about to; return whether there was one."""
+        for exchange in self.exchanges.values():
+            due_s = exchange.links.deadline()
+            if due_s is not None and due_s <= self.now_s + LONGEST_S:
+                self.now_s = exchange.now_s = max(self.now_s, due_s)
+                exchange.perform(exchange.links.tick(self.now_s))
+                return True
+        return False
+
     def settle(self) -> None:
-        while self.step():
+        while self.step() or self.tick():
             pass
         for client in self.clients:
             client.receive()
@@ -176,3 +212,4 @@ class Mesh:
         for exchange in self.exchanges.values():
             exchange.now_s = self.now_s
             exchange.plans.tick()
+            exchange.perform(exchange.links.tick(self.now_s))

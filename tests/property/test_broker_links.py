@@ -6,7 +6,6 @@ and come back, nobody breaks the protocol; once all is well, the tables are thos
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -18,11 +17,10 @@ import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import LinkConfig
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
-from covey.broker.links import Links
+from covey.broker.neighbours import LONGEST_S, Neighbours, Routing
 from covey.broker.overlay import Overlay, Pair, pair, spanning_tree
-from covey.broker.peers import Client, Neighbour
+from covey.broker.peers import Client
 from covey.core.families import parse
-from covey.protocol.frames import Kind
 from covey.routing.messages import Advertise, Probe, Subscribe, Unsubscribe
 from covey.routing.router import Router
 from covey.sim.network import Network
@@ -35,15 +33,22 @@ class Node:
 
     def __init__(self, world: World, name: str, neighbours: dict[str, int], strategy: str) -> None:
         self.name = name
-        self.exchange = Exchange(Epochs(lambda plan: Router(name, strategy)))
+        epochs = Epochs(lambda plan: Router(name, strategy))
         self.overlay = Overlay(name, world.random.randint(1, 1000))
+        self.links = Neighbours(epochs, self.overlay)
+        self.exchange = Exchange(epochs, links=self.links)
         configs = [LinkConfig(other, priority=priority) for other, priority in neighbours.items()]
-        self.links = Links(self.exchange, self.overlay, configs, lambda _, call: world.timers.append(call))
+        self.exchange.perform(self.links.configure(configs, 0.0))
         self.client = Client(f"~{name}", 1, Wire())
         self.exchange.client_up(self.client)
 
     def say(self, message: object) -> None:
         self.exchange.drive(message, self.client.link)  # type: ignore[arg-type]
+
+    def is_due(self) -> bool:
+        """Return whether a timer would ring soon."""
+        due_s = self.links.deadline()
+        return due_s is not None and due_s <= self.exchange.now_s + LONGEST_S
 
 
 class World:
@@ -52,9 +57,7 @@ class World:
     def __init__(self, seed: int, links: dict[Pair, int], strategy: str) -> None:
         self.random = Random(seed)
         self.links = links
-        self.timers: list[Callable[[], None]] = []
         self.wires: dict[tuple[str, str], Wire] = {}
-        self.peers: dict[tuple[str, str], Neighbour] = {}
         self.nodes = {
             name: Node(
                 self,
@@ -70,15 +73,16 @@ class World:
         self.now()
         if link in self.wires:
             for here, there in (link, link[::-1]):
-                del self.wires[here, there], self.peers[here, there]
+                del self.wires[here, there]
             for here, there in (link, link[::-1]):
-                self.nodes[here].links.disconnected(there)
+                exchange = self.nodes[here].exchange
+                exchange.perform(exchange.links.disconnected(there, exchange.now_s))
             return
         for here, there in (link, link[::-1]):
             self.wires[here, there] = Wire()
-            self.peers[here, there] = Neighbour(there, self.wires[here, there])
         for here, there in (link, link[::-1]):
-            self.nodes[here].links.connected(self.peers[here, there])
+            exchange = self.nodes[here].exchange
+            exchange.perform(exchange.links.greeted(there, self.wires[here, there], 0, exchange.now_s))
 
     def now(self) -> None:
         """Let time pass."""
@@ -88,19 +92,18 @@ class World:
     def step(self) -> bool:
         """Let one frame arrive or one timer ring; return whether there was any."""
         busy = [ends for ends, wire in self.wires.items() if wire.frames]
-        if self.timers and (not busy or self.random.random() < 0.3):
+        due = [node for node in self.nodes.values() if node.is_due()]
+        if due and (not busy or self.random.random() < 0.3):
             self.now()
-            self.timers.pop(self.random.randrange(len(self.timers)))()
+            exchange = self.random.choice(due).exchange
+            exchange.perform(exchange.links.tick(exchange.now_s))
             return True
         if not busy:
             return False
         sender, receiver = self.random.choice(busy)
         one = self.wires[sender, receiver].frames.popleft()
-        node, peer = self.nodes[receiver], self.peers[receiver, sender]
-        if one[0] == Kind.OVERLAY:
-            node.links.received(sender, memoryview(one)[1:])
-        else:
-            node.exchange.from_neighbour(peer, [one])
+        exchange = self.nodes[receiver].exchange
+        exchange.from_neighbour(exchange.neighbours[sender], [one])
         return True
 
     def settle(self) -> None:
@@ -185,7 +188,8 @@ def test_at_rest_everyone_routes_over_the_tree(strategy: str, seed: int, links: 
         near = {b if name == a else a for a, b in tree if name in (a, b)}
         assert set(node.exchange.attached) == near
         assert set(node.exchange.router.trees[0].neighbours()) == near
-        assert {other for other, link in node.links.links.items() if link.is_routed} == near
+        routed = {link for link, one in node.links.records.items() if one.routing is not Routing.NOTHING}
+        assert routed == near
     for node in world.nodes.values():
         check_coverage(node, tree, wanted)
     if strategy not in EXACT:

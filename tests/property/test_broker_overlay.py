@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from covey.broker.overlay import Overlay, Pair, has_cycle, links_up, pair, spanning_tree
 from covey.errors import ProtocolError
-from covey.protocol.control import LinkState
+from covey.protocol.control import BrokerLinks
 
 NAMES = "abcdef"
 PAIRS = [pair(a, b) for a, b in combinations(NAMES, 2)]
@@ -62,7 +62,7 @@ def test_a_link_is_up_when_both_ends_say_so(up: dict[Pair, int], half: set[Pair]
             if name in (a, b):
                 first = name == a
                 own[b if first else a] = (up[a, b], first or (a, b) not in half)
-        states.append(LinkState(name, 1, own))
+        states.append(BrokerLinks(name, 1, own))
     assert links_up(states) == {link: priority for link, priority in up.items() if link not in half}
     assert has_cycle(states) == (len(up) > len(NAMES) - len(set(parts(list(up)).values())))
 
@@ -83,10 +83,10 @@ def test_states_spread_to_all_who_are_connected(seed: int, up: dict[Pair, int]) 
     """States flood in any order over links that come and go; at rest all that are connected know the same tree."""
     random = Random(seed)
     brokers = {name: Overlay(name, random.randint(1, 9)) for name in NAMES}
-    wires: dict[tuple[str, str], list[LinkState]] = {}
+    wires: dict[tuple[str, str], list[BrokerLinks]] = {}
     is_up: dict[Pair, bool] = dict.fromkeys(up, False)
 
-    def tell(name: str, state: LinkState, source: str = "") -> None:
+    def tell(name: str, state: BrokerLinks, source: str = "") -> None:
         for link, there in is_up.items():
             if there and name in link:
                 other = link[0] if link[1] == name else link[1]
@@ -138,15 +138,15 @@ def test_states_spread_to_all_who_are_connected(seed: int, up: dict[Pair, int]) 
 def test_a_broker_that_hears_of_its_former_self_speaks_louder() -> None:
     overlay = Overlay("a", 5)
     mine = overlay.state({"b": (1, True)})
-    answer = overlay.learn(LinkState("a", 1_000, {"c": (1, True)}))
-    assert answer == LinkState("a", 1_001, {"b": (1, True)})
+    answer = overlay.learn(BrokerLinks("a", 1_000, {"c": (1, True)}))
+    assert answer == BrokerLinks("a", 1_001, {"b": (1, True)})
     assert overlay.learn(mine) is None
 
 
 def test_the_overlay_is_bounded() -> None:
     overlay = Overlay("a", 1, max_brokers=2)
-    assert overlay.learn(LinkState("b", 1, {})) is not None
+    assert overlay.learn(BrokerLinks("b", 1, {})) is not None
     with pytest.raises(ProtocolError, match="no room for 'c'"):
-        overlay.learn(LinkState("c", 1, {}))
+        overlay.learn(BrokerLinks("c", 1, {}))
     with pytest.raises(ProtocolError, match="cannot have"):
-        overlay.learn(LinkState("b", 2, {str(n): (1, True) for n in range(10_001)}))
+        overlay.learn(BrokerLinks("b", 2, {str(n): (1, True) for n in range(10_001)}))

@@ -136,8 +136,8 @@ def test_a_broker_that_is_away_stops_an_installation_and_learns_of_the_next() ->
     mesh.settle()
     assert first.step is Step.FAILED
     assert "f" in first.reason
-    mesh.connect("b", "f", True)
-    mesh.connect("c", "f", False)
+    mesh.connect("b", "f")
+    mesh.connect("c", "f")
     mesh.settle()
     states = {exchange.epochs.state.order for exchange in mesh.exchanges.values()}
     assert states == {(2, "a")}, "who comes back learns what was decided meanwhile"

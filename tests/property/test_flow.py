@@ -13,9 +13,10 @@ from tests import special_values
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import fastpath as flow_module
+from covey.broker.config import LinkConfig
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
-from covey.broker.peers import Client, Neighbour
+from covey.broker.peers import Client
 from covey.broker.permissions import Allowed, Permissions
 from covey.core.families import parse
 from covey.core.packing import pack
@@ -24,6 +25,7 @@ from covey.protocol.batches import FastSplitter
 from covey.protocol.control import (
     AdvertiseRequest,
     FlushRequest,
+    PlanState,
     Reply,
     SubscribeRequest,
     decode_reply,
@@ -119,17 +121,22 @@ class Network:
         links = sorted({link for tree in TREES for link in tree}) if kind.trees else LINKS
 
         def exchange(name: str) -> Exchange:
-            return Exchange(Epochs(lambda _: Router(name, strategy, plan=plan)))
+            # An epoch with a plan uses links as soon as they are there.
+            return Exchange(
+                Epochs(lambda _: Router(name, strategy, plan=plan), PlanState(0, "", 0, {0: b"plan"}))
+            )
 
         self.exchanges = {name: exchange(name) for name in "abcd"}
         self.wires: dict[tuple[str, str], Wire] = {}
         self.clients: dict[int, tuple[str, Client, Wire]] = {}
+        for name, one in self.exchanges.items():
+            near = [b if a == name else a for a, b in links if name in (a, b)]
+            one.perform(one.links.configure(map(LinkConfig, near), 0.0))
         for pair in links:
             for here, there in (pair, pair[::-1]):
                 wire = self.wires[here, there] = Wire()
-                neighbour = Neighbour(there, wire)
-                self.exchanges[here].links.connected(neighbour)
-                self.exchanges[here].links.up(neighbour)
+                one = self.exchanges[here]
+                one.perform(one.links.greeted(there, wire, 0, 0.0))
         self.settle()
 
     def feed(self, data: bytes) -> Sequence[bytes]:

@@ -16,9 +16,9 @@ from covey.errors import EventError, FilterError, ProtocolError
 from covey.protocol import control as wire
 from covey.protocol.control import (
     Attach,
+    BrokerLinks,
     Detach,
     Detached,
-    LinkState,
     PlanState,
     Ready,
     States,
@@ -95,7 +95,7 @@ REQUESTS = [
     wire.UnadvertiseRequest(1, 2),
     wire.FlushRequest(1),
 ]
-OVERLAID = [States((LinkState("a", 7, {"b": (1, True), "c": (2, False)}),)), Attach(), Detach(), Detached()]
+OVERLAID = [States((BrokerLinks("a", 7, {"b": (1, True), "c": (2, False)}),)), Attach(), Detach(), Detached()]
 PLANNED = [PlanState(3, "a", 1, {0: b"", 1: b"a plan"}), Ready(3, "a", "b")]
 CONTENTS = [
     {"price": 5, "symbol": "IBM", "nested": {"a": 1.5, "b": True, "c": None}},
@@ -243,7 +243,7 @@ def test_bombs_cost_little(name: str, bomb: str) -> None:
 def test_a_number_after_which_there_is_none(sequence: int) -> None:
     """What counts up from a peer's number must be able to."""
     with pytest.raises(ProtocolError):
-        decode_overlaid(encode_overlaid(States((LinkState("a", sequence, {}),))))
+        decode_overlaid(encode_overlaid(States((BrokerLinks("a", sequence, {}),))))
     with pytest.raises(ProtocolError):
         decode_plan(encode_plan(PlanState(sequence, "a", 0, {0: b""})))
 

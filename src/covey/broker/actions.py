@@ -65,6 +65,12 @@ class Close(msgspec.Struct, frozen=True, gc=False):
     retry: bool = True
 
 
+class Dial(msgspec.Struct, frozen=True, gc=False):
+    """Open a connection to a neighbour, and say how that ended (`Neighbours.dialled`, `dial_ended`)."""
+
+    link: Link
+
+
 class Release(msgspec.Struct, frozen=True, gc=False):
     """Handle what clients have said while they were held."""
 
@@ -105,14 +111,14 @@ class Withdrawing(msgspec.Struct, frozen=True, gc=False):
 
 
 class Attached(msgspec.Struct, frozen=True, gc=False):
-    """A neighbour's link is on the overlay's tree from now on, or no longer: before routers hear of it."""
+    """Routers of the overlay use a neighbour's link from now on, or no longer: before they hear of it."""
 
     link: Link
     is_attached: bool
 
 
 class Lost(msgspec.Struct, frozen=True, gc=False):
-    """A link on the tree broke, and its neighbour's interest is kept: before anybody echoes in its place."""
+    """A link that was attached broke, and its neighbour's interest is kept: before anybody echoes in its place."""
 
     link: Link
 
@@ -126,7 +132,10 @@ class Expect(msgspec.Struct, frozen=True, gc=False):
 
 
 class Advertised(msgspec.Struct, frozen=True, gc=False):
-    """Something is advertised to a neighbour, as its `number`th; 0 if the neighbour cannot be reached."""
+    """Something is advertised to a neighbour, as its `number`th; 0 if the neighbour cannot be reached.
+
+    The overlay's own epochs alone: over links of plans nothing is told of advertisements and their answers.
+    """
 
     link: Link
     key: Key
@@ -162,6 +171,7 @@ Action: TypeAlias = (
     | HandOver
     | Refuse
     | Close
+    | Dial
     | Release
     | KeepPlans
     | Say

@@ -74,8 +74,8 @@ class Daemon:
         await lifecycle.wait_ready(self.broker)
         self.broker.say(logging.INFO, "ready")
         self._report("ready")
-        links = self.broker.links
-        while not all(map(links.is_open, links.links)):
+        links = self.broker.exchange.links
+        while not all(map(links.is_open, links.records)):
             await asyncio.sleep(lifecycle.POLL_S)
         self._report("linked")
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from covey.broker.durable.delivery import Durable
 from covey.broker.durable.queues import Answer
 from covey.broker.durable.sqlite import Store
-from covey.broker.peers import Client, Neighbour
+from covey.broker.neighbours import Neighbour
+from covey.broker.peers import Client
 from covey.broker.private_files import shared_with_others
 from covey.core.filter import Filter
 from covey.errors import CoveyError, ProtocolError

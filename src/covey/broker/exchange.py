@@ -6,7 +6,7 @@ say is a ProtocolError, upon which the caller ends that peer's link. An event th
 publish, is refused alone.
 
 Events are handled here, one by one, or many at once by `flow`. What clients ask for is in `requests`, what neighbours'
-routers say and what becomes of their links in `neighbour_links`.
+routers say and what becomes of their links in `neighbours`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,36 @@ from typing import Any, Final
 
 import numpy as np
 
-from covey.broker.actions import Action, HandOver, Refuse, Release, Say, Send, Tell
+from covey.broker.actions import (
+    Action,
+    Advertised,
+    Answered,
+    Attached,
+    Close,
+    Connected,
+    Dial,
+    Disconnected,
+    Expect,
+    HandOver,
+    Heard,
+    Lost,
+    Refuse,
+    Release,
+    Say,
+    Send,
+    Tell,
+    Unadvertised,
+    Withdrawing,
+)
 from covey.broker.durable.delivery import SURE, Durable
 from covey.broker.durable.queues import LINK
 from covey.broker.durable_requests import NO_STORE, confirm_unkept
 from covey.broker.epochs import Epochs, Outputs
 from covey.broker.fastpath import Flow
 from covey.broker.logs import say
-from covey.broker.neighbour_links import NeighbourLinks, Used
-from covey.broker.peers import Client, Neighbour
+from covey.broker.neighbours import Neighbour, Neighbours
+from covey.broker.overlay import Overlay
+from covey.broker.peers import Client
 from covey.broker.plans import OWN, Plans
 from covey.broker.requests import Limits, Requests
 from covey.broker.sampling import Sampler
@@ -45,7 +66,7 @@ from covey.protocol.events import (
     publish_of,
 )
 from covey.protocol.frames import Kind, framed
-from covey.routing.messages import Congestion, Echo, Key, Link, LinkDown, LinkUp, Message
+from covey.routing.messages import Congestion, Echo, Key, Link, LinkDown, LinkUp, Message, Publish, Sync
 from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
 
@@ -60,13 +81,15 @@ class Exchange:
         epochs: Epochs,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
         keep: Callable[[PlanState], None] = lambda state: None,
+        links: Neighbours | None = None,
     ) -> None:
         self.epochs = epochs
         self.broker = epochs.router.broker
         self.clients: dict[Link, Client] = {}
         self.counters: Counter[str] = Counter()
         self.now_s = 0.0
-        self.links = NeighbourLinks(self)
+        self.links = links or Neighbours(epochs, Overlay(self.broker, 0))
+        self.dial: Callable[[Link], None] = lambda link: None  # open a connection to a neighbour
         self.requests = Requests(self, limits)
         self._held: deque[tuple[Client, Sequence[bytes]]] = deque()
         self._flows: dict[int, Flow] = {}
@@ -78,12 +101,12 @@ class Exchange:
     @property
     def neighbours(self) -> Mapping[Link, Neighbour]:
         """The brokers to which there is a connection."""
-        return self.links.neighbours
+        return self.links.connected
 
     @property
     def attached(self) -> Mapping[Link, None]:
         """The neighbours whose links are on the overlay's tree, in order."""
-        return self.links.attached
+        return dict.fromkeys(self.links.attached)
 
     @property
     def router(self) -> Router:
@@ -122,7 +145,9 @@ class Exchange:
             elif one[0] == Kind.EVENT:
                 self.event(one, neighbour.link, None)
             elif one[0] == Kind.ROUTE:
-                self.links.routed(neighbour, memoryview(one)[1:])
+                self.perform(self.links.routed(neighbour.link, memoryview(one)[1:]))
+            elif one[0] == Kind.OVERLAY:
+                self.perform(self.links.received(neighbour.link, memoryview(one)[1:], self.now_s))
             elif one[0] == Kind.PLAN:
                 self.plans.received(neighbour, memoryview(one)[1:])
             elif one[0] == Kind.TAKEN or one[0] == Kind.WHOLE:
@@ -165,7 +190,7 @@ class Exchange:
         bounds = [0, *(np.flatnonzero(np.diff(epochs)) + 1).tolist(), len(frames)]
         for start, end in pairwise(bounds):
             epoch = int(epochs[start])
-            if self.links.is_used(neighbour, epoch):
+            if self.links.is_used(neighbour.link, epoch):
                 some = frames if end - start == len(frames) else frames.some(slice(start, end))
                 self._flow(epoch).handle(some, neighbour.link, None, self.now_s)
             else:  # only what is confirmed hop by hop counts: each says so itself
@@ -175,7 +200,7 @@ class Exchange:
     def _flow(self, epoch: int) -> Flow:
         router, flow = self.epochs.routers[epoch], self._flows.get(epoch)
         if flow is None or flow.router is not router:
-            flow = Flow(router, self.clients, Used(self.links, epoch), self, epoch)
+            flow = Flow(router, self.clients, self.links.used(epoch), self, epoch)
             for client in self.clients.values():
                 flow.client_up(client)
             self._flows = {known: one for known, one in self._flows.items() if known in self.epochs.routers}
@@ -190,9 +215,9 @@ class Exchange:
                 raise ProtocolError("an event has another publisher than the client that sends it")
             client.published += 1
         else:
-            neighbour = self.links.neighbours.get(source)
+            neighbour = self.neighbours.get(source)
             is_kept = envelope.flags & KEPT and self.durable is not None
-            if neighbour is None or not (is_kept or self.links.is_used(neighbour, envelope.epoch)):
+            if neighbour is None or not (is_kept or self.links.is_used(source, envelope.epoch)):
                 self.counters["stale_frames"] += 1
                 return
             neighbour.received += 1
@@ -220,7 +245,7 @@ class Exchange:
                 client.refuse(envelope.number, NO_STORE)
                 return
             # Here is no store: from here on it goes at most once.
-            confirm_unkept(self.links.neighbours[source], envelope)
+            confirm_unkept(self.neighbours[source], envelope)
         epoch = envelope.epoch if client is None else self.epochs.current
         router = self.epochs.routers[epoch]
         is_sampled = self.sampler is not None and self.sampler.takes(envelope.publisher, envelope.number)
@@ -240,7 +265,7 @@ class Exchange:
             log.warning("%s sends events that cannot be read, the first one: %s", source, error)
         self.counters["unreadable_events"] += 1
         if envelope.flags & KEPT:
-            confirm_unkept(self.links.neighbours[source], envelope)
+            confirm_unkept(self.neighbours[source], envelope)
 
     def _sample(self, outputs: Sequence[Output], envelope: Envelope, distance: float) -> None:
         assert self.sampler is not None, "it has taken the event"
@@ -282,6 +307,59 @@ class Exchange:
     def _say(self, action: Say) -> None:
         say(log, action.level, action.event, broker=self.broker, **action.fields)
 
+    # -- what links mean to plans and to durable delivery ----------------------------------------------------
+
+    def _close(self, action: Close) -> None:
+        peer = self.clients.get(action.link) or self.neighbours.get(action.link)
+        if peer is not None:
+            peer.outlet.end(action.reason)
+
+    def _dial(self, action: Dial) -> None:
+        self.dial(action.link)
+
+    def _connected(self, action: Connected) -> None:
+        self.plans.greet(self.neighbours[action.link])
+        if self.durable is not None:
+            self.durable.outboxes.connected(action.link)
+
+    def _disconnected(self, action: Disconnected) -> None:
+        if self.durable is not None:
+            self.durable.disconnected(action.link)
+
+    def _withdrawing(self, action: Withdrawing) -> None:
+        if self.durable is not None:
+            self.durable.outboxes.withdrawn(action.link)
+
+    def _attached(self, action: Attached) -> None:
+        """Durable delivery asks `attached` itself."""
+
+    def _lost(self, action: Lost) -> None:
+        if self.durable is not None:
+            self.durable.completeness.link_lost(action.link)
+
+    def _expect(self, action: Expect) -> None:
+        if self.durable is not None:
+            self.durable.outboxes.expect(action.neighbours, action.routed, action.is_redundant)
+
+    def _advertised(self, action: Advertised) -> None:
+        if self.durable is not None:
+            self.durable.completeness.advertised(action.link, action.key, action.filter, action.number)
+
+    def _unadvertised(self, action: Unadvertised) -> None:
+        if self.durable is not None:
+            self.durable.completeness.unadvertised(action.link, action.key)
+
+    def _answered(self, action: Answered) -> None:
+        if self.durable is not None:
+            self.durable.completeness.answered(action.link, action.number)
+
+    def _heard(self, action: Heard) -> None:
+        if isinstance(action.message, Sync):
+            self.plans.settle()
+        is_overlay = action.epoch in self.epochs.routers and not self.epochs.is_planned(action.epoch)
+        if self.durable is not None and is_overlay:
+            self.durable.outboxes.routed(action.message, action.link, action.epoch)
+
     # -- outputs ---------------------------------------------------------------------------------------------
 
     def drive(self, message: Message, source: Link) -> None:
@@ -292,7 +370,7 @@ class Exchange:
         """Carry out what the routers of several epochs say."""
         for epoch, some in outputs:
             self.carry_out(some, epoch)
-        self.links.echo_for_others()
+        self.perform(self.links.echo_for_others())
 
     def carry_out(
         self, outputs: Sequence[Output], epoch: int, one: bytes = b"", envelope: Envelope | None = None
@@ -310,8 +388,11 @@ class Exchange:
             elif output.link == SURE and self.durable is not None:
                 assert isinstance(output.message, Echo), "nor does what is durable"
                 self.durable.completeness.echoed(output.message.id)
+            elif isinstance(output.message, Publish):
+                assert envelope is not None, "an event is sent on when one has come"
+                self.links.forward(output.link, output.message, epoch, one, envelope)
             else:
-                self.links.send(output, epoch, one, envelope)
+                self.perform(self.links.send(output.link, output.message, epoch))
 
     def deliver(self, output: Deliver, one: bytes) -> None:
         """Hand an event to whoever subscribed to it here."""
@@ -346,4 +427,16 @@ _PERFORM: Final[dict[type, Callable[[Exchange, Any], None]]] = {
     HandOver: Exchange._hand_over,
     Release: Exchange._release,
     Say: Exchange._say,
+    Close: Exchange._close,
+    Dial: Exchange._dial,
+    Connected: Exchange._connected,
+    Disconnected: Exchange._disconnected,
+    Withdrawing: Exchange._withdrawing,
+    Attached: Exchange._attached,
+    Lost: Exchange._lost,
+    Expect: Exchange._expect,
+    Advertised: Exchange._advertised,
+    Unadvertised: Exchange._unadvertised,
+    Answered: Exchange._answered,
+    Heard: Exchange._heard,
 }

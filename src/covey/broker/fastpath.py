@@ -24,7 +24,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from covey.broker.peers import Client, Neighbour, Outlet
+from covey.broker.neighbours import Neighbour
+from covey.broker.peers import Client, Outlet
 from covey.broker.permissions import Allowed
 from covey.broker.sampling import Sampler
 from covey.core.filter import Filter

@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from covey import __version__
-from covey.broker.peers import Client, Neighbour
+from covey.broker.neighbours import Neighbour
+from covey.broker.peers import Client
 from covey.broker.plans import Plans
 from covey.core.explain import why_not
 from covey.core.families import parse
@@ -121,8 +122,9 @@ class Sight:
         return self.broker.exchange.router
 
     def counters(self) -> Counter[str]:
-        """Return what the exchange and the router have counted."""
-        return self.broker.exchange.counters + self.router.counters
+        """Return what the exchange, its links to neighbours and the router have counted."""
+        exchange = self.broker.exchange
+        return exchange.counters + exchange.links.counters + self.router.counters
 
     def clients(self) -> Iterator[tuple[Client, Stream]]:
         """Yield the clients that are attached, with their connections."""
@@ -146,8 +148,7 @@ class Sight:
 
     def is_open(self, link: str) -> bool:
         """Return whether the neighbour and this broker know what each must know of the other."""
-        links = self.broker.links
-        return link in links.links and links.is_open(link)
+        return self.broker.exchange.links.is_open(link)
 
     def uptime_s(self) -> float:
         """Return how long the broker has been up."""

@@ -20,10 +20,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covey.broker.config import BrokerConfig, changed
-from covey.broker.peers import Client, Neighbour
+from covey.broker.neighbours import Neighbour
+from covey.broker.peers import Client
 from covey.broker.requests import Limits
 from covey.broker.revocation import revoke
-from covey.protocol.stream import Stream
+from covey.protocol.connection import Connection
 
 if TYPE_CHECKING:
     from covey.broker.server import Broker
@@ -50,8 +51,7 @@ async def drain(broker: Broker, within_s: float, spread_s: float = 0.0) -> None:
     until_s = loop.time() + within_s + spread_s
     if broker.server is not None:
         broker.server.close()
-    await asyncio.gather(*(dialler.stop() for dialler in broker.diallers.values()))
-    broker.diallers.clear()
+    await broker.stop_dialling()
     await _until(lambda: not broker.inbox.count, until_s)
     if broker.exchange.durable is not None:
         store = broker.exchange.durable.store
@@ -93,11 +93,11 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
     exchange = broker.exchange
     exchange.requests.limits = Limits(config.max_subscriptions, config.max_advertisements)
     broker.inbox.congested_at, broker.inbox.calm_at = config.congested_at, config.calm_at
-    broker.overlay.max_brokers = config.max_brokers
-    broker.links.forget_after_s = config.forget_after_s
+    exchange.links.overlay.max_brokers = config.max_brokers
+    exchange.links.forget_after(config.forget_after_s)
     logging.getLogger("covey").setLevel(config.log_level.upper())
     if "links" in taken:
-        _change_links(broker)
+        broker.configure_links()
     for connection, peer in broker.peers.items():
         _bound(connection, peer, config)
     broker.tell_time()
@@ -107,29 +107,10 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
     return [f"{name} cannot change while the broker runs: restart it for that" for name in refused]
 
 
-def _bound(connection: Stream, peer: Client | Neighbour | None, config: BrokerConfig) -> None:
+def _bound(connection: Connection, peer: Client | Neighbour | None, config: BrokerConfig) -> None:
     if isinstance(peer, Neighbour):
         link = config.link(peer.link)
         if link is not None:
-            connection.outbox.bounds = config.bounds(link)
+            connection.lanes.bounds = config.bounds(link)
     else:
-        connection.outbox.bounds = config.bounds()
-
-
-def _change_links(broker: Broker) -> None:
-    broker.tell_time()
-    for gone in broker.links.configure(broker.config.links):
-        connection = broker.connection_of(gone.name)
-        if connection is not None:
-            connection.end(f"{gone.name} is no neighbour of {broker.config.name} any longer")
-    for name, dialler in list(broker.diallers.items()):
-        link = broker.config.link(name)
-        if link is None or (link.host, link.port) != (dialler.link.host, dialler.link.port):
-            dialler.cancel()
-            del broker.diallers[name]
-            connection = broker.connection_of(name)
-            if link is not None and connection is not None:
-                connection.end("the neighbour has another address")
-    for link in broker.config.links:
-        if link.name not in broker.diallers:
-            broker.dial(link)
+        connection.lanes.bounds = config.bounds()

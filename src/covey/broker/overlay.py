@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from covey.errors import ProtocolError
-from covey.protocol.control import LinkState, LinkStatus
+from covey.protocol.control import BrokerLinks, LinkStatus
 
 Pair: TypeAlias = tuple[str, str]  # the ends of a link, in the order of their names
 
@@ -30,7 +30,7 @@ def pair(a: str, b: str) -> Pair:
     return (a, b) if a < b else (b, a)
 
 
-def links_up(states: Iterable[LinkState]) -> dict[Pair, int]:
+def links_up(states: Iterable[BrokerLinks]) -> dict[Pair, int]:
     """Return the links whose ends both say that they are up, with their priorities."""
     known = {state.broker: state.links for state in states}
     found: dict[Pair, int] = {}
@@ -50,7 +50,7 @@ def spanning_tree(links: Mapping[Pair, int]) -> frozenset[Pair]:
     )
 
 
-def has_cycle(states: Iterable[LinkState]) -> bool:
+def has_cycle(states: Iterable[BrokerLinks]) -> bool:
     """Return whether the links that anybody has, up or not, are more than a forest."""
     parents: dict[str, str] = {}
     links = {pair(state.broker, other) for state in states for other in state.links}
@@ -77,23 +77,23 @@ class Overlay:
     def __init__(self, me: str, sequence: int, max_brokers: int = 10_000) -> None:
         self.me = me
         self.max_brokers = max_brokers
-        self._states: dict[str, LinkState] = {me: LinkState(me, sequence, {})}
+        self._states: dict[str, BrokerLinks] = {me: BrokerLinks(me, sequence, {})}
         self._tree: frozenset[Pair] | None = None
         self._has_cycle: bool | None = None
         self._parts: dict[str, str] = {}
 
     @property
-    def states(self) -> tuple[LinkState, ...]:
+    def states(self) -> tuple[BrokerLinks, ...]:
         """All that is known, one state a broker."""
         return tuple(self._states.values())
 
-    def state(self, links: Mapping[str, LinkStatus]) -> LinkState:
+    def state(self, links: Mapping[str, LinkStatus]) -> BrokerLinks:
         """Change what is said of one's own links; return the new state, to be told to everyone."""
-        mine = LinkState(self.me, self._states[self.me].sequence + 1, dict(links))
+        mine = BrokerLinks(self.me, self._states[self.me].sequence + 1, dict(links))
         self._keep(mine)
         return mine
 
-    def learn(self, state: LinkState) -> LinkState | None:
+    def learn(self, state: BrokerLinks) -> BrokerLinks | None:
         """Take somebody's state; return what is to be told to others because of it, or None if it is not new.
 
         ProtocolError if the overlay has no room for another broker.
@@ -105,7 +105,7 @@ class Overlay:
             return None
         if state.broker == self.me:
             # Said by ourselves in an earlier life, with a clock that was ahead: we speak louder than that.
-            mine = LinkState(self.me, state.sequence + 1, self._states[self.me].links)
+            mine = BrokerLinks(self.me, state.sequence + 1, self._states[self.me].links)
             self._keep(mine)
             return mine
         if known is None and len(self._states) >= self.max_brokers:
@@ -115,7 +115,7 @@ class Overlay:
         self._keep(state)
         return state
 
-    def _keep(self, state: LinkState) -> None:
+    def _keep(self, state: BrokerLinks) -> None:
         self._states[state.broker] = state
         self._tree = self._has_cycle = None
 

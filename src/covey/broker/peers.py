@@ -1,4 +1,4 @@
-"""Whom a broker is linked to: clients and neighbours, and what the daemon remembers of each beside the router."""
+"""Clients that are attached, and what the daemon remembers of each beside the router."""
 
 from __future__ import annotations
 
@@ -61,15 +61,3 @@ class Client:
         """Tell it that an event of its own is not taken."""
         self.refused += 1
         self.outlet.send(Kind.REPLY, encode(Reply(0, reason, event)))
-
-
-@dataclass
-class Neighbour:
-    """A broker to which a link is up."""
-
-    link: Link
-    outlet: Outlet
-    incarnation: int = 0
-    received: int = 0
-    sent: int = 0
-    is_leaving: bool = False  # it has said goodbye

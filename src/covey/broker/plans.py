@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from covey.broker.epochs import Epochs, Outputs
-from covey.broker.peers import Neighbour
+from covey.broker.neighbours import Neighbour
 from covey.broker.private_files import opener
 from covey.errors import ConfigError, PlanError, ProtocolError
 from covey.planning.plan import Plan

@@ -114,13 +114,6 @@ def size_of(frames: Sequence[bytes]) -> int:
     return sum(map(len, frames))
 
 
-def places_of(frames: Sequence[bytes], kind: int) -> list[int]:
-    """Return the numbers of the frames of a kind."""
-    if isinstance(frames, Frames):
-        return np.flatnonzero(frames.kinds == kind).tolist()
-    return [place for place, one in enumerate(frames) if one[0] == kind]
-
-
 class FastSplitter(Splitter):
     """A `Splitter` whose frames stay in their buffer."""
 

@@ -282,7 +282,7 @@ LAST_SEQUENCE: Final = 1 << 62  # whoever hears of itself speaks louder, and mus
 LinkStatus: TypeAlias = tuple[int, bool]  # the link's priority, and whether it is up
 
 
-class LinkState(msgspec.Struct, frozen=True, array_like=True):
+class BrokerLinks(msgspec.Struct, frozen=True, array_like=True):
     """The links of one broker, as it sees them; a higher sequence number is newer."""
 
     broker: str
@@ -293,7 +293,7 @@ class LinkState(msgspec.Struct, frozen=True, array_like=True):
 class States(msgspec.Struct, frozen=True, tag="states", array_like=True):
     """Some link states."""
 
-    states: tuple[LinkState, ...]
+    states: tuple[BrokerLinks, ...]
 
 
 class Attach(msgspec.Struct, frozen=True, tag="attach", array_like=True):

@@ -17,7 +17,7 @@ What is known of one neighbour's interest, its own and that of all behind it, is
 
 An advertisement that was sent to a neighbour is *answered* when the neighbour itself has echoed a probe that was sent
 after it. Links are in order, so by then all subscriptions that the advertisement attracts have come, also those from
-behind the neighbour. An echo in place of a neighbour that is away (`neighbour_links`) answers nothing. Two rules:
+behind the neighbour. An echo in place of a neighbour that is away (`neighbours`) answers nothing. Two rules:
 
     an event that matches an advertisement which a neighbour has yet to answer is flooded;
     a neighbour that is lost before it has answered is STALE, and all events are flooded until its link is back.
@@ -67,10 +67,8 @@ class _Neighbour:
     interest: Interest = Interest.UNKNOWN
     trees: set[Tree] = field(default_factory=set)  # on which it has told its subscriptions
     is_told: bool = False  # that we are whole
-    advertised: int = 0  # how many advertisements were sent to it
-    unanswered: dict[Key, tuple[int, Filter]] = field(
-        default_factory=dict
-    )  # of them, with their numbers, in order
+    # Advertisements that were sent to it, with their numbers, in order.
+    unanswered: dict[Key, tuple[int, Filter]] = field(default_factory=dict)
 
 
 class Completeness:
@@ -165,27 +163,22 @@ class Completeness:
 
     # -- what is advertised ----------------------------------------------------------------------------------
 
-    def advertised(self, link: Link, key: Key, filter: Filter, reached: bool) -> None:
-        """Something is advertised to a neighbour; `reached` says whether its link is there."""
+    def advertised(self, link: Link, key: Key, filter: Filter, number: int) -> None:
+        """Something is advertised to a neighbour, as its `number`th; 0 if its link is not there."""
         known = self._of(link)
-        if not reached:
+        if not number:
             self._stale(known)
             return
-        known.advertised += 1
         known.unanswered.pop(key, None)
-        known.unanswered[key] = (known.advertised, filter)
+        known.unanswered[key] = (number, filter)
         self._is_asked = False
 
     def unadvertised(self, link: Link, key: Key) -> None:
         """An advertisement is withdrawn from a neighbour: no event is published under it any longer."""
         self._of(link).unanswered.pop(key, None)
 
-    def probed(self, link: Link) -> int:
-        """Return what `answered` is to be told when the neighbour echoes a probe that is sent to it now."""
-        return self._of(link).advertised
-
     def answered(self, link: Link, advertised: int) -> None:
-        """The neighbour itself has echoed a probe."""
+        """The neighbour itself has echoed a probe that was sent after so many advertisements."""
         unanswered = self._of(link).unanswered
         for key in [key for key, (number, _) in unanswered.items() if number <= advertised]:
             del unanswered[key]

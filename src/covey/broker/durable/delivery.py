@@ -47,7 +47,8 @@ from covey.broker.durable.log import Entry, Forget, Keep, Owner
 from covey.broker.durable.queues import LINK, DurableSubscriptions, Feed
 from covey.broker.durable.sqlite import Store
 from covey.broker.epochs import Epochs, Outputs
-from covey.broker.peers import Client, Neighbour
+from covey.broker.neighbours import Neighbour
+from covey.broker.peers import Client
 from covey.errors import CoveyError, ProtocolError, StoreError
 from covey.protocol.events import (
     MOST_CONFIRMED,
