@@ -11,7 +11,8 @@ import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import BrokerConfig
 from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange
-from covey.broker.peers import Client, Neighbour
+from covey.broker.peers import Neighbour
+from covey.broker.sessions import Session
 from covey.core.filter import Filter
 from covey.protocol.control import (
     AdvertiseRequest,
@@ -57,7 +58,7 @@ class Attached:
 
     mesh: Mesh
     broker: str
-    client: Client
+    client: Session
     outlet: QueueOutlet
     number: int
     published: int = 0
@@ -147,7 +148,7 @@ class Mesh:
     def client(self, broker: str) -> Attached:
         self.numbers += 1
         outlet = QueueOutlet()
-        client = Client(link_of(self.numbers), self.numbers, outlet)
+        client = Session(link_of(self.numbers), self.numbers, outlet)
         self.exchanges[broker].client_up(client)
         attached = Attached(self, broker, client, outlet, self.numbers)
         self.clients.append(attached)
@@ -175,4 +176,4 @@ class Mesh:
         self.now_s += span_s
         for exchange in self.exchanges.values():
             exchange.now_s = self.now_s
-            exchange.plans.tick()
+            exchange.tick()

@@ -22,7 +22,8 @@ from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
 from covey.broker.links import Links
 from covey.broker.overlay import Overlay, Pair, pair
-from covey.broker.peers import Client, Neighbour
+from covey.broker.peers import Neighbour
+from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.protocol.control import AdvertiseRequest, SubscribeRequest, UnadvertiseRequest, encode
 from covey.protocol.events import KEPT, Name, decode_taken, encode_content, encode_event, envelope_of, link_of
@@ -152,7 +153,7 @@ class Attached:
     def __init__(self, node: Node, number: int, name: str = "") -> None:
         self.node, self.number = node, number
         self.outlet = Wire()
-        self.client = Client(link_of(number), number, self.outlet, name=name)
+        self.client = Session(link_of(number), number, self.outlet, name=name)
         self.asked = self.published = 0
         self.topics: dict[int, int] = {}  # that it advertises, by the number of the request
         node.exchange.client_up(self.client)

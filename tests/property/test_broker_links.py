@@ -20,7 +20,8 @@ from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
 from covey.broker.links import Links
 from covey.broker.overlay import Overlay, Pair, pair, spanning_tree
-from covey.broker.peers import Client, Neighbour
+from covey.broker.peers import Neighbour
+from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.protocol.frames import Kind
 from covey.routing.messages import Advertise, Probe, Subscribe, Unsubscribe
@@ -39,7 +40,7 @@ class Node:
         self.overlay = Overlay(name, world.random.randint(1, 1000))
         configs = [LinkConfig(other, priority=priority) for other, priority in neighbours.items()]
         self.links = Links(self.exchange, self.overlay, configs, lambda _, call: world.timers.append(call))
-        self.client = Client(f"~{name}", 1, Wire())
+        self.client = Session(f"~{name}", 1, Wire())
         self.exchange.client_up(self.client)
 
     def say(self, message: object) -> None:

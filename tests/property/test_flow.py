@@ -15,8 +15,9 @@ import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import fastpath as flow_module
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
-from covey.broker.peers import Client, Neighbour
+from covey.broker.peers import Neighbour
 from covey.broker.permissions import Allowed, Permissions
+from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.core.packing import pack
 from covey.errors import ProtocolError
@@ -123,7 +124,7 @@ class Network:
 
         self.exchanges = {name: exchange(name) for name in "abcd"}
         self.wires: dict[tuple[str, str], Wire] = {}
-        self.clients: dict[int, tuple[str, Client, Wire]] = {}
+        self.clients: dict[int, tuple[str, Session, Wire]] = {}
         for pair in links:
             for here, there in (pair, pair[::-1]):
                 wire = self.wires[here, there] = Wire()
@@ -144,7 +145,7 @@ class Network:
 
     def join(self, broker: str, number: int, permissions: Permissions) -> None:
         wire = Wire()
-        client = Client(link_of(number), number, wire, permissions)
+        client = Session(link_of(number), number, wire, permissions)
         self.clients[number] = broker, client, wire
         self.exchanges[broker].client_up(client)
 

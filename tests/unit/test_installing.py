@@ -74,6 +74,7 @@ def test_a_plan_in_use_is_rolled_back_and_stays_for_what_is_on_its_way() -> None
         installation.ready(broker)
     installation.probed(101.0)
     back = installation.roll_back(102.0)
+    assert back is not None
     assert (back.current, set(back.plans)) == (0, {0, 1})
     with pytest.raises(PlanError, match="taken back already: rolled back"):
         installation.roll_back(103.0)

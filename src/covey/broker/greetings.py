@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from covey.broker.config import MAX_LINK_FRAME, LinkConfig
-from covey.broker.peers import Client, Neighbour
+from covey.broker.peers import Neighbour
 from covey.broker.permissions import Permissions
+from covey.broker.sessions import Session
 from covey.errors import AccessError, ProtocolError
 from covey.protocol.connection import Connection
 from covey.protocol.control import MAX_NAME, Goodbye, Hello, Welcome, decode_life, encode
@@ -171,7 +172,7 @@ class Greetings:
         number = secrets.randbits(63)
         connection.send(Kind.WELCOME, encode(self._welcome(number)))
         connection.greeted(config.max_frame, config.lease_s)
-        client = Client(link_of(number), number, connection, permissions, name)
+        client = Session(link_of(number), number, connection, permissions, name)
         self._broker.peers[connection] = client
         self._broker.exchange.client_up(client)
 

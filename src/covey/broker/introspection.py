@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from covey import __version__
-from covey.broker.peers import Client, Neighbour
-from covey.broker.plans import Plans
+from covey.broker.peers import Neighbour
+from covey.broker.sessions import Session
 from covey.core.explain import why_not
 from covey.core.families import parse
 from covey.core.filter import Filter
@@ -42,6 +42,7 @@ from covey.routing.router import Router
 from covey.routing.tree import TreePart
 
 if TYPE_CHECKING:
+    from covey.broker.exchange import Exchange
     from covey.broker.server import Broker
 
 
@@ -73,11 +74,11 @@ class Tally:
         self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
 
     def gone(
-        self, peer: Client | Neighbour | None, connection: Connection, reason: str, now_s: float
+        self, peer: Session | Neighbour | None, connection: Connection, reason: str, now_s: float
     ) -> None:
         """Add what a link had counted until its end."""
         counts = counts_of(connection)
-        if isinstance(peer, Client):
+        if isinstance(peer, Session):
             self.clients.update(counts)
             self.clients.update({name: getattr(peer, name) for name in CLIENT_COUNTS})
         elif isinstance(peer, Neighbour):
@@ -85,7 +86,7 @@ class Tally:
             known.update(counts)
             known.update({name: getattr(peer, name) for name in NEIGHBOUR_COUNTS})
         if peer is not None:
-            name = peer.permissions.name if isinstance(peer, Client) else peer.link
+            name = peer.permissions.name if isinstance(peer, Session) else peer.link
             self.ended.append(Ended(peer.link, name, connection.peer, reason, now_s))
 
 
@@ -126,13 +127,13 @@ class Sight:
         """Return what the exchange and the router have counted."""
         return self.broker.exchange.counters + self.router.counters
 
-    def clients(self) -> Iterator[tuple[Client, Connection]]:
+    def clients(self) -> Iterator[tuple[Session, Connection]]:
         """Yield the clients that are attached, with their connections."""
         for connection, peer in list(self.broker.peers.items()):
-            if isinstance(peer, Client):
+            if isinstance(peer, Session):
                 yield peer, connection
 
-    def client(self, link: str) -> Client | None:
+    def client(self, link: str) -> Session | None:
         """Return the client at a link."""
         return self.broker.exchange.clients.get(link)
 
@@ -246,10 +247,10 @@ class Sight:
             "lease_s": config.lease_s,
         }
 
-    def plans(self) -> Plans:
+    def exchange(self) -> Exchange:
         """Return what installs plans, at the time of now."""
         self.broker.tell_time()
-        return self.broker.exchange.plans
+        return self.broker.exchange
 
     def plan_file(self) -> bytes:
         """Return the file of the plan in which events set out; empty if that is none."""
@@ -330,7 +331,7 @@ def linkz(sight: Sight, page: Page) -> Row:
             **_connection(connection),
         }
 
-    def client(one: Client, connection: Connection) -> Row:
+    def client(one: Session, connection: Connection) -> Row:
         return {
             "link": one.link,
             "kind": "client",
@@ -367,13 +368,13 @@ def subz(sight: Sight, page: Page, key: str = "") -> Row:
             for one in list(client.keys.values())
         )
 
-    def row(client: Client, one: str) -> Row:
+    def row(client: Session, one: str) -> Row:
         return {
             "link": client.link,
             "key": one,
             "sid": client.sid_of(one),
             "name": client.permissions.name,
-            **_filter(sight.router.local_filter(client.link, one)),
+            **_filter(sight.broker.exchange.epochs.complete.local_filter(client.link, one)),
         }
 
     rows = ((client.link, partial(row, client, one)) for client, one in found)

@@ -20,12 +20,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covey.broker.config import BrokerConfig, changed
-from covey.broker.peers import Client, Neighbour
-from covey.broker.requests import Limits
-from covey.broker.revocation import revoke
+from covey.broker.durable_requests import revoke_durable
+from covey.broker.peers import Neighbour
+from covey.broker.permissions import Permissions
+from covey.broker.sessions import Limits, Session
 from covey.protocol.connection import Connection
 
 if TYPE_CHECKING:
+    from covey.broker.security import Security
     from covey.broker.server import Broker
 
 log = logging.getLogger("covey.broker")
@@ -62,7 +64,7 @@ async def drain(broker: Broker, within_s: float, spread_s: float = 0.0) -> None:
             connection.finish(GOING)
         if spread_s:
             await asyncio.sleep(spread_s / len(clients))
-    await _until(lambda: not any(isinstance(peer, Client) for peer in broker.peers.values()), until_s)
+    await _until(lambda: not any(isinstance(peer, Session) for peer in broker.peers.values()), until_s)
     await _until(lambda: not broker.inbox.count, until_s)
     for connection in list(broker.peers):
         connection.finish(GOING)
@@ -91,7 +93,7 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
     taken, refused = changed(old, new)
     config = broker.config = replace(old, **{name: getattr(new, name) for name in taken})
     exchange = broker.exchange
-    exchange.requests.limits = Limits(config.max_subscriptions, config.max_advertisements)
+    exchange.sessions.limits = Limits(config.max_subscriptions, config.max_advertisements)
     broker.inbox.congested_at, broker.inbox.calm_at = config.congested_at, config.calm_at
     broker.overlay.max_brokers = config.max_brokers
     broker.links.forget_after_s = config.forget_after_s
@@ -101,13 +103,25 @@ def reconfigure(broker: Broker, new: BrokerConfig) -> list[str]:
     for connection, peer in broker.peers.items():
         _bound(connection, peer, config)
     broker.tell_time()
-    revoke(broker.exchange, before, broker.security, broker.say)
+    _revoke(broker, before)
     if taken:
         broker.say(logging.INFO, "settings taken", settings=", ".join(taken))
     return [f"{name} cannot change while the broker runs: restart it for that" for name in refused]
 
 
-def _bound(connection: Connection, peer: Client | Neighbour | None, config: BrokerConfig) -> None:
+def _revoke(broker: Broker, before: Security) -> None:
+    """Judge what clients and durable subscriptions have by a security that has replaced another one."""
+    security, exchange = broker.security, broker.exchange
+
+    def permissions_of(name: str) -> Permissions | None:
+        is_same = security.secret_of(name) == before.secret_of(name)
+        return security.permissions_of(name) if is_same else None
+
+    exchange.perform(exchange.sessions.revoke(permissions_of))
+    revoke_durable(exchange.durable, security, broker.say)
+
+
+def _bound(connection: Connection, peer: Session | Neighbour | None, config: BrokerConfig) -> None:
     if isinstance(peer, Neighbour):
         link = config.link(peer.link)
         if link is not None:

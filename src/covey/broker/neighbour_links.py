@@ -67,17 +67,18 @@ class NeighbourLinks:
         """A neighbour and this broker have greeted each other: plans use the link at once."""
         link, exchange = neighbour.link, self._exchange
         self.neighbours[link] = neighbour
-        exchange.plans.greet(neighbour)
+        exchange.perform(exchange.plans.connected(link))
         for epoch, router in exchange.epochs.of_plans():
             if any(link in part.links_up() for part in router.trees.values()):  # from before a break
-                exchange.carry_out(router.handle(LinkDown(), link, exchange.now_s), epoch)
-            exchange.carry_out(router.handle(LinkUp(), link, exchange.now_s), epoch)
+                exchange.carry_out(exchange.epochs.tell(epoch, LinkDown(), link, exchange.now_s), epoch)
+            exchange.carry_out(exchange.epochs.tell(epoch, LinkUp(), link, exchange.now_s), epoch)
         if exchange.durable is not None:
             exchange.durable.outboxes.connected(link)
 
     def disconnected(self, link: Link) -> None:
         """The connection to a neighbour is gone, but not what it asked for; nobody waits for its echoes."""
         self.neighbours.pop(link, None)
+        self._exchange.plans.disconnected(link)
         if self._exchange.durable is not None:
             self._exchange.durable.disconnected(link)
         self._give_up_echoes(link, [epoch for epoch, _ in self._exchange.epochs.of_plans()])
@@ -85,8 +86,8 @@ class NeighbourLinks:
     def given_up(self, link: Link) -> None:
         """Forget what a neighbour that is away had asked for."""
         exchange = self._exchange
-        for epoch, router in exchange.epochs.of_plans():
-            exchange.carry_out(router.handle(LinkDown(), link, exchange.now_s), epoch)
+        for epoch, _ in exchange.epochs.of_plans():
+            exchange.carry_out(exchange.epochs.tell(epoch, LinkDown(), link, exchange.now_s), epoch)
 
     def up(self, neighbour: Neighbour) -> None:
         """The link to a neighbour that is connected is on the overlay's own tree."""
@@ -94,22 +95,25 @@ class NeighbourLinks:
         if exchange.durable is not None:
             exchange.durable.outboxes.withdrawn(link)
         self.attached[link] = None
-        for epoch, router in exchange.epochs.of_overlay():
-            exchange.carry_out(router.handle(LinkUp(), link, exchange.now_s), epoch)
+        exchange.plans.attached(link, True)
+        for epoch, _ in exchange.epochs.of_overlay():
+            exchange.carry_out(exchange.epochs.tell(epoch, LinkUp(), link, exchange.now_s), epoch)
 
     def down(self, link: Link) -> None:
         """The link to a neighbour, which may be away already, is on the overlay's tree no longer."""
         exchange = self._exchange
         self.attached.pop(link, None)
+        exchange.plans.attached(link, False)
         if exchange.durable is not None:
             exchange.durable.outboxes.withdrawn(link)
-        for epoch, router in exchange.epochs.of_overlay():
+        for epoch, _ in exchange.epochs.of_overlay():
             self._probing.pop((link, epoch), None)
-            exchange.carry_out(router.handle(LinkDown(), link, exchange.now_s), epoch)
+            exchange.carry_out(exchange.epochs.tell(epoch, LinkDown(), link, exchange.now_s), epoch)
 
     def away(self, link: Link) -> None:
         """The link to a neighbour on the tree is gone, but not what it asked for; nobody waits for its echoes."""
         del self.attached[link]
+        self._exchange.plans.attached(link, False)
         if self._exchange.durable is not None:
             self._exchange.durable.completeness.link_lost(link)  # first: an echo in its place proves nothing
         self._give_up_echoes(link, [epoch for epoch, _ in self._exchange.epochs.of_overlay()])
@@ -146,7 +150,7 @@ class NeighbourLinks:
         outputs = exchange.epochs.routers[epoch].handle(message, neighbour.link, exchange.now_s)
         exchange.carry_out_all([(epoch, outputs)])
         if isinstance(message, Sync):
-            exchange.plans.settle()
+            exchange.perform(exchange.plans.settle())
         if exchange.durable is not None and not exchange.epochs.is_planned(epoch):
             exchange.durable.outboxes.routed(message, neighbour.link, epoch)
 
@@ -214,4 +218,4 @@ class NeighbourLinks:
         while self._echoes:
             link, epoch, echo = self._echoes.pop()
             if epoch in exchange.epochs.routers:
-                exchange.carry_out(exchange.epochs.routers[epoch].handle(echo, link, exchange.now_s), epoch)
+                exchange.carry_out(exchange.epochs.tell(epoch, echo, link, exchange.now_s), epoch)

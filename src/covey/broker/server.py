@@ -20,7 +20,7 @@ from covey import __version__
 from covey.broker import lifecycle
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.dialling import Dialler
-from covey.broker.durable_requests import open_durable
+from covey.broker.durable_requests import open_durable, revoke_durable
 from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange
 from covey.broker.greetings import Greetings
@@ -29,13 +29,12 @@ from covey.broker.introspection import Sight, Tally
 from covey.broker.links import Links
 from covey.broker.logs import say
 from covey.broker.overlay import Overlay
-from covey.broker.peers import Client, Neighbour
+from covey.broker.peers import Neighbour
 from covey.broker.plans import keep_state, load_state
 from covey.broker.pressure import Pressure
-from covey.broker.requests import Limits
-from covey.broker.revocation import revoke_durable
 from covey.broker.sampling import Samples
 from covey.broker.security import Security
+from covey.broker.sessions import Limits, Session
 from covey.broker.tls import HANDSHAKE_S
 from covey.broker.warming import warm_up
 from covey.errors import CoveyError
@@ -78,9 +77,10 @@ class Broker:
         self.links: Links
         self.greetings = Greetings(self)
         self.is_draining = False
-        self.peers: dict[Connection, Client | Neighbour | None] = {}
+        self.peers: dict[Connection, Session | Neighbour | None] = {}
         self.diallers: dict[str, Dialler] = {}
         self._listening = listening
+        self._is_working = False
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
         self.server: asyncio.Server | None = None
@@ -98,6 +98,7 @@ class Broker:
     async def start(self) -> None:
         """Listen, and dial the neighbours; what must be compiled is compiled before."""
         self._loop = asyncio.get_running_loop()
+        self.exchange.on_work = self._work_soon
         self.say(logging.INFO, "start", version=__version__)
         warming = self._loop.run_in_executor(None, warm_up)
         if not (await asyncio.wait({warming}, timeout=SILENCE_S))[0]:
@@ -108,7 +109,7 @@ class Broker:
         if config.data_dir:
             self.exchange.durable = open_durable(self.exchange, config, self.incarnation)
             # Permissions may have been cut while the broker was down.
-            revoke_durable(self.exchange, self.security, self.say)
+            revoke_durable(self.exchange.durable, self.security, self.say)
         self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
         try:
             contexts = self.security.contexts
@@ -166,7 +167,7 @@ class Broker:
     def _tick(self) -> None:
         self.tell_time()
         self.links.tick()
-        self.exchange.plans.tick()
+        self.exchange.tick()
         if self.exchange.durable is not None:
             self.exchange.durable.tick()
         self.pressure.tick(self.config.stalled_s)
@@ -190,6 +191,20 @@ class Broker:
             keep_state(Path(self.config.data_dir), state)
         except OSError as error:
             self.say(logging.ERROR, "plans not kept", reason=error.strerror or error)
+
+    def _work_soon(self) -> None:
+        if not self._is_working:
+            self._is_working = True
+            self._loop.call_soon(self._work)
+
+    def _work(self) -> None:
+        """Do a slice of long work, and let the event loop breathe."""
+        self._is_working = False
+        self.tell_time()
+        if self.exchange.work():
+            self._work_soon()
+        if self.exchange.durable is not None:
+            self.exchange.durable.flush()
 
     def _later(self, after_s: float, call: Callable[[], None]) -> None:
         def run() -> None:
@@ -263,7 +278,7 @@ class Broker:
             self.diallers[link.name].closed()
         self.tell_time()
         self.tally.gone(peer, connection, reason, self._loop.time())
-        if isinstance(peer, Client):
+        if isinstance(peer, Session):
             self.say(logging.DEBUG, "client gone", link=peer.link, peer=connection.peer, reason=reason)
             self.exchange.client_down(peer.link)
         elif isinstance(peer, Neighbour) and self.connection_of(peer.link) is connection:
@@ -282,7 +297,7 @@ class Broker:
         try:
             if frames and frames[-1][0] == Kind.GOODBYE:
                 frames = self._goodbye(connection, frames)
-            if isinstance(peer, Client):
+            if isinstance(peer, Session):
                 self.exchange.from_client(peer, frames)
             elif isinstance(peer, Neighbour):
                 self._from_neighbour(peer, frames)

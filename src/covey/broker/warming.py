@@ -12,7 +12,8 @@ from typing import Any, Final
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
-from covey.broker.peers import Client, Neighbour
+from covey.broker.peers import Neighbour
+from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.matching import index
 from covey.protocol.batches import FastSplitter
@@ -82,7 +83,7 @@ def _warm_up() -> None:
         Sync(SUBSCRIPTIONS, 1, {0: tuple(wanted)}),
     ]
     exchange.from_neighbour(neighbour, [bytes((Kind.ROUTE,)) + encode_routed(one) for one in said])
-    clients = [Client(link_of(number), number, _Nowhere()) for number in (1, 2)]
+    clients = [Session(link_of(number), number, _Nowhere()) for number in (1, 2)]
     for client in clients:
         exchange.client_up(client)
     publisher, subscriber = clients
