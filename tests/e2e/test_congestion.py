@@ -10,8 +10,8 @@ from tests.e2e.helpers.running import eventually, run
 from tests.oracles.incremental_chain import CHAIN
 
 from covey.broker import inbox
-from covey.broker.peers import Client
 from covey.broker.server import Broker
+from covey.broker.sessions import Session
 from covey.protocol.events import encode_content, encode_event
 from covey.strategies.incremental.pruning import Incremental
 
@@ -38,7 +38,7 @@ def kept(net: Live) -> dict[tuple[str, str], list[str]]:
 
 def fill(broker: Broker, count: int) -> None:
     """Let a client's events, which nobody wants, wait in the inbox, each by itself."""
-    connection, client = next((at, one) for at, one in broker.peers.items() if isinstance(one, Client))
+    connection, client = next((at, one) for at, one in broker.peers.items() if isinstance(one, Session))
     family, content = encode_content({"y": 1})
     for number in range(count):
         one = encode_event(content, b"", family=family, publisher=client.number, number=number)

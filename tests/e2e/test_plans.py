@@ -82,18 +82,18 @@ def test_a_plan_goes_in_and_out_while_events_flow(one_copy: str | None) -> None:
                         published += 1
                     await asyncio.sleep(0.002)
 
-            plans = net.brokers["b"].exchange.plans
-            now = partial(setattr, net.brokers["b"].exchange, "now_s")
+            exchange = net.brokers["b"].exchange
+            now = partial(setattr, exchange, "now_s")
             await flow(lambda: published >= 50)
             now(asyncio.get_running_loop().time())
-            installation = plans.install(plan(one_copy).encode(), grace_s=60.0)
+            installation = exchange.install(plan(one_copy).encode(), grace_s=60.0)
             await flow(lambda: installation.step is Step.SWITCHED)
             more = published + 50
             await flow(lambda: published >= more)
             assert {broker.exchange.epochs.current for broker in net.brokers.values()} == {installation.epoch}
             routers = [broker.exchange.epochs.routers[installation.epoch] for broker in net.brokers.values()]
             assert any("a" in part.neighbours() for part in routers[3].trees.values()), "d uses its link to a"
-            plans.roll_back()
+            exchange.roll_back()
             more = published + 50
             await flow(lambda: published >= more)
             everything = list(range(published))
@@ -117,7 +117,7 @@ def test_a_broker_that_was_away_learns_the_plan_and_keeps_it(tmp_path: Path) -> 
         for name in "abcd":
             (tmp_path / name).mkdir()
         async with square(per_broker=dirs) as net:
-            installation = net.brokers["a"].exchange.plans.install(plan().encode())
+            installation = net.brokers["a"].exchange.install(plan().encode())
             await eventually(lambda: installation.step is Step.SWITCHED)
             await net.stop("c")
             (tmp_path / "c" / "plans.bin").unlink()
@@ -190,7 +190,7 @@ def test_explain_follows_the_trees_of_a_plan(
                 events[name] = await stack.enter_async_context(client.subscribe(filter))
                 await client.flush()
             keys = {name: first_key(net, name) for name in "bcd"}
-            installation = net.brokers["a"].exchange.plans.install(plan(one_copy).encode())
+            installation = net.brokers["a"].exchange.install(plan(one_copy).encode())
             await eventually(lambda: installation.step is Step.SWITCHED)
             (source,) = net.brokers["a"].exchange.clients
             for n, homes in ((7, "bcd"), (9, "bc"), (3, ""), (-1, "c")):  # the last one is not advertised

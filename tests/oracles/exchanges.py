@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import covey.strategies  # noqa: F401 (registers them)
-from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.config import BrokerConfig
 from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange
-from covey.broker.neighbours import LONGEST_S, LinkState, Neighbours
-from covey.broker.overlay import Overlay
-from covey.broker.peers import Client
+from covey.broker.peers import Neighbour
+from covey.broker.sessions import Session
 from covey.core.filter import Filter
 from covey.protocol.control import (
     AdvertiseRequest,
@@ -29,7 +28,6 @@ from covey.protocol.frames import Kind, Splitter
 from covey.protocol.outbox import Bounds, Lanes, Verdict
 
 BIG = 1 << 26
-FORGET_AFTER_S = 3600.0  # longer than any test lasts
 
 
 class QueueOutlet:
@@ -60,7 +58,7 @@ class Attached:
 
     mesh: Mesh
     broker: str
-    client: Client
+    client: Session
     outlet: QueueOutlet
     number: int
     published: int = 0
@@ -108,18 +106,8 @@ class Attached:
                     self.delivered += [(sid, envelope.publisher, envelope.number) for sid in delivery.sids]
 
 
-class Forgetful(Epochs):
-    """Routers that do not remember events: one that goes round a cycle is delivered twice, and noticed."""
-
-    def remember_events(self) -> None:
-        pass
-
-
 class Mesh:
-    """An overlay of exchanges; `step` moves one chunk over some link.
-
-    The links `on_tree` are a spanning tree, and the overlay's own.
-    """
+    """An overlay of exchanges; `step` moves one chunk over some link."""
 
     def __init__(
         self, links: list[tuple[str, str]], on_tree: list[tuple[str, str]], strategy: str, seed: int
@@ -128,51 +116,39 @@ class Mesh:
         self.now_s = 0.0
         names = sorted({end for link in links for end in link})
         self.exchanges = {name: self._exchange(name, strategy) for name in names}
-        for name, exchange in self.exchanges.items():
-            configs = [
-                LinkConfig(b if a == name else a, priority=1 if (a, b) in on_tree else 2)
-                for a, b in links
-                if name in (a, b)
-            ]
-            exchange.perform(exchange.links.configure(configs, 0.0))
         self.outlets: dict[tuple[str, str], QueueOutlet] = {}
+        self.neighbours: dict[tuple[str, str], Neighbour] = {}
         self.numbers = 0
         self.clients: list[Attached] = []
         self.seen: dict[str, deque[str]] = defaultdict(deque)
         for a, b in links:
             for here, there in ((a, b), (b, a)):
-                self.outlets[here, there] = QueueOutlet()
-            self.connect(a, b)
-        while not all(self._is_attached(*link) for link in on_tree):
-            assert self.step() or self.tick(), "the tree comes up"
+                outlet = self.outlets[here, there] = QueueOutlet()
+                self.neighbours[here, there] = Neighbour(there, outlet)
+            self.connect(a, b, (a, b) in on_tree)
 
     def _exchange(self, name: str, strategy: str) -> Exchange:
-        epochs = Forgetful(router_maker(BrokerConfig(name, strategy=strategy)))
-        return Exchange(epochs, links=Neighbours(epochs, Overlay(name, 0), forget_after_s=FORGET_AFTER_S))
+        return Exchange(Epochs(router_maker(BrokerConfig(name, strategy=strategy))))
 
-    def _is_attached(self, a: str, b: str) -> bool:
-        return all(
-            self.exchanges[here].links.records[there].state is LinkState.ATTACHED
-            for here, there in ((a, b), (b, a))
-        )
-
-    def connect(self, a: str, b: str) -> None:
+    def connect(self, a: str, b: str, on_tree: bool) -> None:
         for here, there in ((a, b), (b, a)):
-            exchange, outlet = self.exchanges[here], self.outlets[here, there]
-            exchange.perform(exchange.links.greeted(there, outlet, 0, self.now_s))
+            self.exchanges[here].links.connected(self.neighbours[here, there])
+            if on_tree:
+                self.exchanges[here].links.up(self.neighbours[here, there])
 
     def disconnect(self, a: str, b: str) -> None:
         """Cut a link for good, and lose what is on it."""
         for here, there in ((a, b), (b, a)):
             exchange = self.exchanges[here]
-            exchange.perform(exchange.links.disconnected(there, self.now_s))
+            exchange.links.disconnected(there)
+            exchange.links.down(there)
+            exchange.links.given_up(there)
             self.outlets[here, there].lanes = Lanes(Bounds())
-        self.pass_time(FORGET_AFTER_S)
 
     def client(self, broker: str) -> Attached:
         self.numbers += 1
         outlet = QueueOutlet()
-        client = Client(link_of(self.numbers), self.numbers, outlet)
+        client = Session(link_of(self.numbers), self.numbers, outlet)
         self.exchanges[broker].client_up(client)
         attached = Attached(self, broker, client, outlet, self.numbers)
         self.clients.append(attached)
@@ -187,22 +163,11 @@ class Mesh:
         self.now_s += 0.001
         self.exchanges[there].now_s = self.now_s
         frames = self.outlets[here, there].take()
-        exchange = self.exchanges[there]
-        exchange.from_neighbour(exchange.neighbours[here], frames)
+        self.exchanges[there].from_neighbour(self.neighbours[there, here], frames)
         return True
 
-    def tick(self) -> bool:
-        """Let a timer ring that is about to; return whether there was one."""
-        for exchange in self.exchanges.values():
-            due_s = exchange.links.deadline()
-            if due_s is not None and due_s <= self.now_s + LONGEST_S:
-                self.now_s = exchange.now_s = max(self.now_s, due_s)
-                exchange.perform(exchange.links.tick(self.now_s))
-                return True
-        return False
-
     def settle(self) -> None:
-        while self.step() or self.tick():
+        while self.step():
             pass
         for client in self.clients:
             client.receive()
@@ -211,5 +176,4 @@ class Mesh:
         self.now_s += span_s
         for exchange in self.exchanges.values():
             exchange.now_s = self.now_s
-            exchange.plans.tick()
-            exchange.perform(exchange.links.tick(self.now_s))
+            exchange.tick()

@@ -20,17 +20,16 @@ from covey.broker.durable.delivery import Durable
 from covey.broker.durable.log import Forget, Keep, Operation, Owner
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
-from covey.broker.neighbours import Neighbours
+from covey.broker.links import Links
 from covey.broker.overlay import Overlay, Pair, pair
-from covey.broker.peers import Client
+from covey.broker.peers import Neighbour
+from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.protocol.control import AdvertiseRequest, SubscribeRequest, UnadvertiseRequest, encode
 from covey.protocol.events import KEPT, Name, decode_taken, encode_content, encode_event, envelope_of, link_of
 from covey.protocol.frames import Kind
 from covey.protocol.outbox import Verdict
 from covey.routing.router import Router
-
-STEP_S = 0.1
 
 
 @dataclass
@@ -134,34 +133,18 @@ class Node:
         self, name: str, neighbours: Sequence[str], disk: Disk, incarnation: int, now_s: float
     ) -> None:
         self.name = name
-        epochs = Epochs(lambda plan: Router(name))
-        self.links = Neighbours(epochs, Overlay(name, incarnation << 20))
-        self.exchange = Exchange(epochs, links=self.links)
+        self.exchange = Exchange(Epochs(lambda plan: Router(name)))
         self.exchange.now_s = now_s
         self.store = DiskStore(disk)
         store: Any = self.store
         self.durable = self.exchange.durable = Durable(self.exchange, store, lambda: 1e9, incarnation)
         self.durable.load()
+        self.timers: list[Callable[[], None]] = []
+        overlay = Overlay(name, incarnation << 20)
         configs = [LinkConfig(other) for other in neighbours]
-        self.exchange.perform(self.links.configure(configs, now_s))
+        self.links = Links(self.exchange, overlay, configs, lambda _, call: self.timers.append(call))
         self.is_hung = False
         self.lost: list[str] = []  # neighbours whose links it has yet to miss
-
-    def connect(self, other: str, wire: Wire) -> None:
-        self.exchange.perform(self.links.greeted(other, wire, 0, self.exchange.now_s))
-
-    def miss(self, other: str) -> None:
-        """Notice that a link is lost."""
-        self.exchange.perform(self.links.disconnected(other, self.exchange.now_s))
-
-    def is_due(self) -> bool:
-        """Return whether a timer rings at the next step."""
-        due_s = self.links.deadline()
-        return due_s is not None and due_s <= self.exchange.now_s + STEP_S
-
-    def tick(self) -> None:
-        """Let the timer ring."""
-        self.exchange.perform(self.links.tick(self.exchange.now_s))
 
 
 class Attached:
@@ -170,7 +153,7 @@ class Attached:
     def __init__(self, node: Node, number: int, name: str = "") -> None:
         self.node, self.number = node, number
         self.outlet = Wire()
-        self.client = Client(link_of(number), number, self.outlet, name=name)
+        self.client = Session(link_of(number), number, self.outlet, name=name)
         self.asked = self.published = 0
         self.topics: dict[int, int] = {}  # that it advertises, by the number of the request
         node.exchange.client_up(self.client)
@@ -219,6 +202,7 @@ class Line:
         self.disks = {name: Disk() for name in names}
         self.nodes: dict[str, Node] = {}  # that are alive
         self.wires: dict[tuple[str, str], Wire] = {}
+        self.peers: dict[tuple[str, str], Neighbour] = {}
         self.clients: list[Attached] = []
         self.confirmed: set[Name] = set()
         self.now_s = 0.0
@@ -246,20 +230,20 @@ class Line:
     def lose(self, link: Pair) -> None:
         """A link is lost, with all that is under way on it; whoever hangs misses it later."""
         for here, there in (link, link[::-1]):
-            del self.wires[here, there]
+            del self.wires[here, there], self.peers[here, there]
         for here, there in (link, link[::-1]):
             node = self.nodes.get(here)
             if node is not None and node.is_hung:
                 node.lost.append(there)
             elif node is not None:
-                node.miss(there)
+                node.links.disconnected(there)
 
     def go_on(self, name: str) -> None:
         """A broker that hung goes on."""
         node = self.nodes[name]
         node.is_hung = False
         for other in node.lost:
-            node.miss(other)
+            node.links.disconnected(other)
         node.lost.clear()
 
     def connect(self, link: Pair) -> None:
@@ -268,8 +252,9 @@ class Line:
             return
         for here, there in (link, link[::-1]):
             self.wires[here, there] = Wire()
+            self.peers[here, there] = Neighbour(there, self.wires[here, there])
         for here, there in (link, link[::-1]):
-            self.nodes[here].connect(there, self.wires[here, there])
+            self.nodes[here].links.connected(self.peers[here, there])
 
     def heal(self) -> None:
         """All brokers run, all links are up, and all that was under way arrives."""
@@ -316,10 +301,10 @@ class Line:
         ]
         for node in awake.values():
             steps += [node.store.commit] if node.store.gathered else []
-            steps += [node.tick] if node.is_due() else []
+            steps += [lambda node=node: node.timers.pop(0)()] if node.timers else []  # type: ignore[misc]
         if not steps:
             return False
-        self.now_s += STEP_S
+        self.now_s += 0.1
         for node in awake.values():
             node.exchange.now_s = self.now_s
         self.random.choice(steps)()
@@ -330,8 +315,11 @@ class Line:
     def arrive(self, sender: str, receiver: str) -> None:
         """Let the next frame of a wire arrive."""
         one = self.wires[sender, receiver].frames.popleft()
-        node = self.nodes[receiver]
-        node.exchange.from_neighbour(node.exchange.neighbours[sender], [one])
+        node, peer = self.nodes[receiver], self.peers[receiver, sender]
+        if one[0] == Kind.OVERLAY:
+            node.links.received(sender, memoryview(one)[1:])
+        else:
+            node.exchange.from_neighbour(peer, [one])
         node.durable.flush()
 
     def settle(self) -> None:

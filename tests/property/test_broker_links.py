@@ -6,6 +6,7 @@ and come back, nobody breaks the protocol; once all is well, the tables are thos
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -17,10 +18,12 @@ import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import LinkConfig
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
-from covey.broker.neighbours import LONGEST_S, Neighbours, Routing
+from covey.broker.links import Links
 from covey.broker.overlay import Overlay, Pair, pair, spanning_tree
-from covey.broker.peers import Client
+from covey.broker.peers import Neighbour
+from covey.broker.sessions import Session
 from covey.core.families import parse
+from covey.protocol.frames import Kind
 from covey.routing.messages import Advertise, Probe, Subscribe, Unsubscribe
 from covey.routing.router import Router
 from covey.sim.network import Network
@@ -33,22 +36,15 @@ class Node:
 
     def __init__(self, world: World, name: str, neighbours: dict[str, int], strategy: str) -> None:
         self.name = name
-        epochs = Epochs(lambda plan: Router(name, strategy))
+        self.exchange = Exchange(Epochs(lambda plan: Router(name, strategy)))
         self.overlay = Overlay(name, world.random.randint(1, 1000))
-        self.links = Neighbours(epochs, self.overlay)
-        self.exchange = Exchange(epochs, links=self.links)
         configs = [LinkConfig(other, priority=priority) for other, priority in neighbours.items()]
-        self.exchange.perform(self.links.configure(configs, 0.0))
-        self.client = Client(f"~{name}", 1, Wire())
+        self.links = Links(self.exchange, self.overlay, configs, lambda _, call: world.timers.append(call))
+        self.client = Session(f"~{name}", 1, Wire())
         self.exchange.client_up(self.client)
 
     def say(self, message: object) -> None:
         self.exchange.drive(message, self.client.link)  # type: ignore[arg-type]
-
-    def is_due(self) -> bool:
-        """Return whether a timer would ring soon."""
-        due_s = self.links.deadline()
-        return due_s is not None and due_s <= self.exchange.now_s + LONGEST_S
 
 
 class World:
@@ -57,7 +53,9 @@ class World:
     def __init__(self, seed: int, links: dict[Pair, int], strategy: str) -> None:
         self.random = Random(seed)
         self.links = links
+        self.timers: list[Callable[[], None]] = []
         self.wires: dict[tuple[str, str], Wire] = {}
+        self.peers: dict[tuple[str, str], Neighbour] = {}
         self.nodes = {
             name: Node(
                 self,
@@ -73,16 +71,15 @@ class World:
         self.now()
         if link in self.wires:
             for here, there in (link, link[::-1]):
-                del self.wires[here, there]
+                del self.wires[here, there], self.peers[here, there]
             for here, there in (link, link[::-1]):
-                exchange = self.nodes[here].exchange
-                exchange.perform(exchange.links.disconnected(there, exchange.now_s))
+                self.nodes[here].links.disconnected(there)
             return
         for here, there in (link, link[::-1]):
             self.wires[here, there] = Wire()
+            self.peers[here, there] = Neighbour(there, self.wires[here, there])
         for here, there in (link, link[::-1]):
-            exchange = self.nodes[here].exchange
-            exchange.perform(exchange.links.greeted(there, self.wires[here, there], 0, exchange.now_s))
+            self.nodes[here].links.connected(self.peers[here, there])
 
     def now(self) -> None:
         """Let time pass."""
@@ -92,18 +89,19 @@ class World:
     def step(self) -> bool:
         """Let one frame arrive or one timer ring; return whether there was any."""
         busy = [ends for ends, wire in self.wires.items() if wire.frames]
-        due = [node for node in self.nodes.values() if node.is_due()]
-        if due and (not busy or self.random.random() < 0.3):
+        if self.timers and (not busy or self.random.random() < 0.3):
             self.now()
-            exchange = self.random.choice(due).exchange
-            exchange.perform(exchange.links.tick(exchange.now_s))
+            self.timers.pop(self.random.randrange(len(self.timers)))()
             return True
         if not busy:
             return False
         sender, receiver = self.random.choice(busy)
         one = self.wires[sender, receiver].frames.popleft()
-        exchange = self.nodes[receiver].exchange
-        exchange.from_neighbour(exchange.neighbours[sender], [one])
+        node, peer = self.nodes[receiver], self.peers[receiver, sender]
+        if one[0] == Kind.OVERLAY:
+            node.links.received(sender, memoryview(one)[1:])
+        else:
+            node.exchange.from_neighbour(peer, [one])
         return True
 
     def settle(self) -> None:
@@ -188,8 +186,7 @@ def test_at_rest_everyone_routes_over_the_tree(strategy: str, seed: int, links: 
         near = {b if name == a else a for a, b in tree if name in (a, b)}
         assert set(node.exchange.attached) == near
         assert set(node.exchange.router.trees[0].neighbours()) == near
-        routed = {link for link, one in node.links.records.items() if one.routing is not Routing.NOTHING}
-        assert routed == near
+        assert {other for other, link in node.links.links.items() if link.is_routed} == near
     for node in world.nodes.values():
         check_coverage(node, tree, wanted)
     if strategy not in EXACT:

@@ -97,7 +97,7 @@ def test_a_plan_goes_in_and_out_while_events_flow(data: st.DataObject, seed: int
         one_copy = data.draw(st.sampled_from([None, "nearest"]))
         # With one copy each event has a tree of its own choice, and a later one may be faster.
         in_order = in_order and (one_copy is None or count == 1)
-        installation = where.plans.install(plan(TREES[:count], one_copy), grace_s=5.0)
+        installation = where.install(plan(TREES[:count], one_copy), grace_s=5.0)
         traffic.some(data.draw(st.integers(0, 40)))
         if data.draw(st.booleans()):
             mesh.settle()
@@ -105,7 +105,7 @@ def test_a_plan_goes_in_and_out_while_events_flow(data: st.DataObject, seed: int
             assert {exchange.epochs.current for exchange in mesh.exchanges.values()} == {installation.epoch}
         traffic.some(data.draw(st.integers(0, 20)))
         if data.draw(st.booleans()) and installation.is_under_way:
-            where.plans.roll_back()
+            where.roll_back()
             traffic.some(10)
             mesh.settle()
             mesh.pass_time(6.0)
@@ -128,10 +128,10 @@ def test_a_broker_that_is_away_stops_an_installation_and_learns_of_the_next() ->
     for pair in (("b", "f"), ("c", "f")):
         mesh.disconnect(*pair)
     mesh.settle()
-    first = mesh.exchanges["a"].plans.install(plan(TREES[:2], None), patience_s=30.0)
+    first = mesh.exchanges["a"].install(plan(TREES[:2], None), patience_s=30.0)
     mesh.settle()
     with pytest.raises(PlanError, match="is being installed"):
-        mesh.exchanges["a"].plans.install(b"")
+        mesh.exchanges["a"].install(b"")
     mesh.pass_time(31.0)
     mesh.settle()
     assert first.step is Step.FAILED
@@ -141,7 +141,7 @@ def test_a_broker_that_is_away_stops_an_installation_and_learns_of_the_next() ->
     mesh.settle()
     states = {exchange.epochs.state.order for exchange in mesh.exchanges.values()}
     assert states == {(2, "a")}, "who comes back learns what was decided meanwhile"
-    second = mesh.exchanges["c"].plans.install(plan(TREES[:2], None))
+    second = mesh.exchanges["c"].install(plan(TREES[:2], None))
     mesh.settle()
     assert second.step is Step.SWITCHED
 
@@ -150,6 +150,6 @@ def test_a_plan_that_a_broker_cannot_use_is_refused_there() -> None:
     mesh = Mesh(LINKS, ON_TREE, "covering", 1)
     other = Plan("mine", 1, ("x", "y"), (("x", "y", 1.0),), (PlannedTree("x", (("x", "y"),)),)).encode()
     with pytest.raises(PlanError, match="does not know the broker a"):
-        mesh.exchanges["a"].plans.install(other)
+        mesh.exchanges["a"].install(other)
     assert mesh.exchanges["a"].epochs.state.version == 0
-    mesh.exchanges["a"].plans.install(plan(TREES[:1], None))
+    mesh.exchanges["a"].install(plan(TREES[:1], None))

@@ -13,11 +13,11 @@ from tests import special_values
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import fastpath as flow_module
-from covey.broker.config import LinkConfig
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
-from covey.broker.peers import Client
+from covey.broker.peers import Neighbour
 from covey.broker.permissions import Allowed, Permissions
+from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.core.packing import pack
 from covey.errors import ProtocolError
@@ -25,7 +25,6 @@ from covey.protocol.batches import FastSplitter
 from covey.protocol.control import (
     AdvertiseRequest,
     FlushRequest,
-    PlanState,
     Reply,
     SubscribeRequest,
     decode_reply,
@@ -121,22 +120,17 @@ class Network:
         links = sorted({link for tree in TREES for link in tree}) if kind.trees else LINKS
 
         def exchange(name: str) -> Exchange:
-            # An epoch with a plan uses links as soon as they are there.
-            return Exchange(
-                Epochs(lambda _: Router(name, strategy, plan=plan), PlanState(0, "", 0, {0: b"plan"}))
-            )
+            return Exchange(Epochs(lambda _: Router(name, strategy, plan=plan)))
 
         self.exchanges = {name: exchange(name) for name in "abcd"}
         self.wires: dict[tuple[str, str], Wire] = {}
-        self.clients: dict[int, tuple[str, Client, Wire]] = {}
-        for name, one in self.exchanges.items():
-            near = [b if a == name else a for a, b in links if name in (a, b)]
-            one.perform(one.links.configure(map(LinkConfig, near), 0.0))
+        self.clients: dict[int, tuple[str, Session, Wire]] = {}
         for pair in links:
             for here, there in (pair, pair[::-1]):
                 wire = self.wires[here, there] = Wire()
-                one = self.exchanges[here]
-                one.perform(one.links.greeted(there, wire, 0, 0.0))
+                neighbour = Neighbour(there, wire)
+                self.exchanges[here].links.connected(neighbour)
+                self.exchanges[here].links.up(neighbour)
         self.settle()
 
     def feed(self, data: bytes) -> Sequence[bytes]:
@@ -151,7 +145,7 @@ class Network:
 
     def join(self, broker: str, number: int, permissions: Permissions) -> None:
         wire = Wire()
-        client = Client(link_of(number), number, wire, permissions)
+        client = Session(link_of(number), number, wire, permissions)
         self.clients[number] = broker, client, wire
         self.exchanges[broker].client_up(client)
 

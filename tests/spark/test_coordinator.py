@@ -134,7 +134,8 @@ class Scene:
     def is_whole(self) -> bool:
         """Whether all links are there, and what brokers must know of each other is known in all epochs."""
         return all(
-            len(broker.exchange.neighbours) == 2 and broker.exchange.epochs.is_ready()
+            len(broker.exchange.neighbours) == 2
+            and all(map(broker.exchange.epochs.is_ready, broker.exchange.epochs.routers))
             for broker in self.net.brokers.values()
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.broker.plans import Installation, Step
+from covey.broker.plans import MOVES, Input, Installation, Refused, Step
 from covey.errors import PlanError, ProtocolError
 from covey.planning.plan import Plan, PlannedTree
 from covey.protocol.control import BARE, MOST_EPOCHS, PlanState, Ready, decode_plan, encode_plan
@@ -74,6 +74,7 @@ def test_a_plan_in_use_is_rolled_back_and_stays_for_what_is_on_its_way() -> None
         installation.ready(broker)
     installation.probed(101.0)
     back = installation.roll_back(102.0)
+    assert back is not None
     assert (back.current, set(back.plans)) == (0, {0, 1})
     with pytest.raises(PlanError, match="taken back already: rolled back"):
         installation.roll_back(103.0)
@@ -82,6 +83,72 @@ def test_a_plan_in_use_is_rolled_back_and_stays_for_what_is_on_its_way() -> None
     assert state is not None
     assert (state.current, set(state.plans)) == (0, {0})
     assert installation.step is Step.FAILED
+
+
+def at(step: Step) -> Installation:
+    """Return an installation at a step."""
+    if step is Step.ABANDONED:
+        return Installation.abandoned(PlanState(3, "a", 0, {0: b"", 7: PLAN}), "a", 100.0, 5.0)
+    made = begin()
+    if step in (Step.PROBING, Step.SWITCHED, Step.DONE, Step.BACK):
+        assert [made.ready(broker) for broker in "abc"] == [False, False, True]
+    if step in (Step.SWITCHED, Step.DONE, Step.BACK):
+        made.probed(101.0)
+    if step is Step.DONE:
+        made.tick(200.0)
+    elif step is Step.BACK:
+        made.roll_back(101.0)
+    elif step is Step.FAILED:
+        made.tick(200.0)
+    assert made.step is step
+    return made
+
+
+def give(made: Installation, given: Input) -> PlanState | None:
+    match given:
+        case Input.READY:
+            made.missing.clear()
+            made.ready("c")
+        case Input.ECHOED:
+            return made.probed(102.0)
+        case Input.DUE:
+            return made.tick(1_000.0)
+        case Input.ROLL_BACK:
+            return made.roll_back(102.0)
+        case Input.OVERTAKEN:
+            made.overtaken("z")
+        case Input.INSTALL:
+            made.check_free()
+    return None
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("given", Input)
+def test_every_step_knows_every_input(step: Step, given: Input) -> None:
+    made, move = at(step), MOVES[step, given]
+    version = made.state.version
+    if isinstance(move, Refused):
+        with pytest.raises(PlanError, match=str(move).partition(" (")[0]):
+            give(made, given)
+        assert made.step is step
+        return
+    said = give(made, given)
+    assert said is None or said.version == version + 1
+    if given is Input.INSTALL:
+        assert move is Step.WAITING, "of the next one"
+    else:
+        assert made.step is (move if isinstance(move, Step) else step)
+    assert isinstance(move, Step) or said is None, "what is ignored changes nothing"
+
+
+def test_from_every_step_another_plan_can_be_installed_in_time() -> None:
+    """Whatever other brokers do or do not, time leads to a step in which the next plan is taken."""
+    for step in Step:
+        made = at(step)
+        for _ in Step:
+            made.tick(1e9)
+        made.check_free()
+        assert not made.is_under_way
 
 
 def test_there_are_never_too_many_plans() -> None:

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from covey.core.filter import Filter
-from covey.protocol.control import PlanState
+from covey.protocol.control import PlanState, ReplaceRequest, SubscribeRequest, UnsubscribeRequest
 from covey.routing.messages import Key, Link, Message
 from covey.routing.outputs import Deliver
 
@@ -75,6 +75,17 @@ class Release(msgspec.Struct, frozen=True, gc=False):
     """Handle what clients have said while they were held."""
 
 
+class Work(msgspec.Struct, frozen=True, gc=False):
+    """There is long work: the part's `work` is to be called, a slice at a time, until it has no more."""
+
+
+class Replay(msgspec.Struct, frozen=True, gc=False):
+    """Handle a frame of a neighbour that had to wait, if the neighbour is still there."""
+
+    link: Link
+    frame: bytes
+
+
 class KeepPlans(msgspec.Struct, frozen=True, gc=False):
     """Keep on disk which plans are installed."""
 
@@ -87,6 +98,27 @@ class Say(msgspec.Struct, frozen=True, gc=False):
     level: int
     event: str
     fields: dict[str, object]
+
+
+# -- what clients mean to durable delivery -----------------------------------------------------------------------
+
+
+class DurableRequest(msgspec.Struct, frozen=True):
+    """A client asks something of a durable subscription; whoever does it answers. The filter, if any, is allowed."""
+
+    link: Link
+    request: SubscribeRequest | ReplaceRequest | UnsubscribeRequest
+    filter: Filter | None = None
+
+
+class Departed(msgspec.Struct, frozen=True, gc=False):
+    """Routers know nothing any more of a client that has left."""
+
+    link: Link
+
+
+class ClientAdvertised(msgspec.Struct, frozen=True, gc=False):
+    """A client has advertised something, and routers know it."""
 
 
 # -- what neighbours' links mean to durable delivery and to plans ------------------------------------------------
@@ -173,8 +205,13 @@ Action: TypeAlias = (
     | Close
     | Dial
     | Release
+    | Work
+    | Replay
     | KeepPlans
     | Say
+    | DurableRequest
+    | ClientAdvertised
+    | Departed
     | Connected
     | Disconnected
     | Withdrawing

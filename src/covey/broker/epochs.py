@@ -8,22 +8,105 @@ network can switch back.
 
 What is installed is one small value, `PlanState`, the same at all brokers: the newest version is told to everyone, and
 to whoever comes back.
+
+A new router is told what clients have asked for in slices (`fill`), as there may be hundreds of thousands of
+subscriptions. Until it knows all of them the epoch is being *adopted*:
+
+- the router has no neighbours; what they say in that epoch waits, in its order, and is handled once their links are up;
+- what clients say meanwhile goes to it too, except that a subscription or an advertisement that it has not been told
+  of yet is simply not told when it ends.
+
+So the router ends with what it would know if it had been told everything at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
 
 from covey.broker.config import BrokerConfig
+from covey.core.filter import Filter
 from covey.errors import PlanError
 from covey.planning.plan import Plan
 from covey.protocol.control import BARE, PlanState
-from covey.routing.messages import Advertise, Link, LinkUp, Message, Subscribe
+from covey.routing.messages import (
+    Advertise,
+    Congestion,
+    Key,
+    Link,
+    LinkDown,
+    LinkUp,
+    Message,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
 from covey.routing.outputs import Output
 from covey.routing.router import Router
 
 MakeRouter = Callable[[bytes], Router]  # of a plan's file; b"" is no plan
 Outputs = list[tuple[int, list[Output]]]
+Waiting = deque[tuple[Link, bytes]]  # frames of neighbours, in the order in which they have come
+
+SLICE: Final = 16  # subscriptions that a new router is told at a time: about half a millisecond
+
+
+class Adoption:
+    """A router on its way to what the others know of clients; see the module's text."""
+
+    def __init__(self, router: Router, model: Router, now_s: float) -> None:
+        self.router = router
+        self._now_s = now_s
+        self.waiting: Waiting = deque()
+        self._advertised: dict[Link, dict[Key, Filter]] = {}  # that it has not been told yet
+        self._subscribed = model.local_subscriptions()
+        for link in self._subscribed:
+            self._advertised[link] = model.advertised_by(link)
+            router.handle(LinkUp(client=True), link, now_s)
+        self._messages = self._untold()
+
+    def _untold(self) -> Iterator[tuple[Link, Message]]:
+        """Yield what the router has not been told, each as it is when its turn has come."""
+        for link, advertised in self._advertised.items():
+            for key in list(advertised):
+                if key in advertised:
+                    yield link, Advertise(key, advertised.pop(key))
+        for link, subscribed in self._subscribed.items():
+            for key in list(subscribed):
+                if key in subscribed:
+                    yield link, Subscribe(key, subscribed.pop(key))
+
+    def fill(self, most: int | None) -> bool:
+        """Tell the router at most so many things; return whether it knows all."""
+        count = 0
+        for link, message in islice(self._messages, most):
+            outputs = self.router.handle(message, link, self._now_s)
+            assert not outputs, "a router without neighbours has nobody to tell"
+            count += 1
+        return most is None or count < most
+
+    def lets(self, message: Message, source: Link) -> bool:
+        """Return whether the router is to hear this now; if not, what it says is seen to."""
+        if isinstance(message, LinkUp):
+            return message.client
+        if not self.router.has_client(source):
+            if isinstance(message, LinkDown):
+                self.drop_waiting(source)
+            return isinstance(message, Congestion)
+        if isinstance(message, Unsubscribe):
+            return self._subscribed.get(source, {}).pop(message.key, None) is None
+        if isinstance(message, Unadvertise):
+            return self._advertised.get(source, {}).pop(message.key, None) is None
+        if isinstance(message, LinkDown):
+            self._subscribed.get(source, {}).clear()
+            self._advertised.get(source, {}).clear()
+        return True
+
+    def drop_waiting(self, link: Link) -> None:
+        """A neighbour is gone, and what it has said."""
+        self.waiting = deque(one for one in self.waiting if one[0] != link)
 
 
 class Epochs:
@@ -33,6 +116,7 @@ class Epochs:
         self._make_router = make_router
         self.state = state
         self.routers = {epoch: make_router(plan) for epoch, plan in sorted(state.plans.items())}
+        self.adopting: dict[int, Adoption] = {}  # epochs whose routers do not know all clients yet
 
     @property
     def current(self) -> int:
@@ -46,7 +130,14 @@ class Epochs:
 
     def handle(self, message: Message, source: Link, now_s: float) -> Outputs:
         """Tell all routers what concerns them alike: links, and what clients ask for."""
-        return [(epoch, router.handle(message, source, now_s)) for epoch, router in self.routers.items()]
+        return [(epoch, self.tell(epoch, message, source, now_s)) for epoch in self.routers]
+
+    def tell(self, epoch: int, message: Message, source: Link, now_s: float) -> list[Output]:
+        """Tell the router of one epoch something, in whatever state it is, and return what it answers."""
+        adoption = self.adopting.get(epoch)
+        if adoption is not None and not adoption.lets(message, source):
+            return []
+        return self.routers[epoch].handle(message, source, now_s)
 
     def of_plans(self) -> list[tuple[int, Router]]:
         """Return the routers that follow a plan, over all links that it uses."""
@@ -69,36 +160,63 @@ class Epochs:
         """Return whether a state is to be adopted."""
         return state.order > self.state.order
 
-    def adopt(
-        self, state: PlanState, connected: Iterable[Link], attached: Iterable[Link], now_s: float
-    ) -> Outputs:
-        """Install what is new, drop what is retired; return what the new routers have to say.
+    # -- states ----------------------------------------------------------------------------------------------
 
-        Plans use the links that are connected, the overlay's own tree those that are attached.
-        PlanError, and nothing is changed, if a plan cannot be used here.
-        """
+    def adopt(self, state: PlanState, now_s: float) -> None:
+        """Begin to adopt what is new, drop what is retired. PlanError, and nothing is changed, if a plan is no use."""
         made = {
             epoch: self._make_router(plan)
             for epoch, plan in sorted(state.plans.items())
             if epoch not in self.routers or self.state.plans[epoch] != plan
         }
-        model = self.router
-        outputs: Outputs = []
-        for epoch, router in made.items():
-            mine: list[Output] = []
-            for source, message in clients_of(model):
-                mine += router.handle(message, source, now_s)
-            for link in connected if state.plans[epoch] else attached:
-                mine += router.handle(LinkUp(), link, now_s)
-            outputs.append((epoch, mine))
+        begun = {epoch: Adoption(router, self.complete, now_s) for epoch, router in made.items()}
+        self.adopting = {e: one for e, one in self.adopting.items() if e in state.plans} | begun
         kept = {epoch: router for epoch, router in self.routers.items() if epoch in state.plans}
         self.routers = dict(sorted({**kept, **made}.items()))
         self.state = state
-        return outputs
 
-    def is_ready(self) -> bool:
-        """Return whether the tables of all epochs are complete, as far as this broker sees."""
-        return all(router.is_synchronised() for router in self.routers.values())
+    @property
+    def complete(self) -> Router:
+        """A router that knows all that clients have asked for."""
+        for epoch, router in self.routers.items():
+            if epoch not in self.adopting:
+                return router
+        # One plan has followed another before its router was complete, and nothing else was left.
+        adoption = next(iter(self.adopting.values()))
+        adoption.fill(None)
+        return adoption.router
+
+    def fill(self) -> tuple[int, Waiting] | None:
+        """Tell a new router some of what clients want; return its epoch, and what waited for it, once it knows all.
+
+        From then on it is a router like the others, which hears next that links are up.
+        """
+        if not self.adopting:
+            return None
+        epoch, adoption = next(iter(self.adopting.items()))
+        if not adoption.fill(SLICE):
+            return None
+        del self.adopting[epoch]
+        return epoch, adoption.waiting
+
+    def drop_waiting(self, link: Link) -> None:
+        """A neighbour is gone, and what it has said in epochs that are being adopted."""
+        for adoption in self.adopting.values():
+            adoption.drop_waiting(link)
+
+    def is_ready(self, epoch: int) -> bool:
+        """Return whether the tables of an epoch are complete, as far as this broker sees."""
+        return epoch not in self.adopting and self.routers[epoch].is_synchronised()
+
+
+def overlay_epoch(state: PlanState) -> int | None:
+    """Return the epoch of the overlay itself, which no plan replaces."""
+    return min((epoch for epoch, plan in state.plans.items() if not plan), default=None)
+
+
+def idle_epochs(state: PlanState) -> set[int]:
+    """Return the epochs that are on their way in or out: neither the current one nor the overlay's own."""
+    return state.plans.keys() - {state.current, overlay_epoch(state)}
 
 
 def router_maker(config: BrokerConfig) -> MakeRouter:
@@ -119,13 +237,3 @@ def router_maker(config: BrokerConfig) -> MakeRouter:
         return Router(config.name, trees.strategy, advertisements=config.advertisements, plan=trees)
 
     return make
-
-
-def clients_of(router: Router) -> Sequence[tuple[Link, Message]]:
-    """Return what makes another router know the same clients."""
-    said: list[tuple[Link, Message]] = []
-    for link, subscriptions in router.local_subscriptions().items():
-        said.append((link, LinkUp(client=True)))
-        said += [(link, Advertise(key, filter)) for key, filter in router.advertised_by(link).items()]
-        said += [(link, Subscribe(key, filter)) for key, filter in subscriptions.items()]
-    return said

@@ -5,8 +5,11 @@ once and in order. It knows no clock and no sockets: time is an argument, and a 
 say is a ProtocolError, upon which the caller ends that peer's link. An event that nobody can read, or that nobody may
 publish, is refused alone.
 
-Events are handled here, one by one, or many at once by `flow`. What clients ask for is in `requests`, what neighbours'
-routers say and what becomes of their links in `neighbours`.
+Events are handled here, one by one, or many at once by `flow`. What clients ask for is in `sessions`, what neighbours'
+routers say and what becomes of their links in `neighbour_links`.
+
+Long work, a plan that goes in or a client with many subscriptions that leaves, is done in slices: `work` does one, and
+`on_work` is called when there are some. Whoever sets nothing there has all of it done at once.
 """
 
 from __future__ import annotations
@@ -21,41 +24,35 @@ import numpy as np
 
 from covey.broker.actions import (
     Action,
-    Advertised,
-    Answered,
-    Attached,
+    ClientAdvertised,
     Close,
-    Connected,
-    Dial,
-    Disconnected,
-    Expect,
+    Departed,
+    DurableRequest,
     HandOver,
-    Heard,
-    Lost,
+    KeepPlans,
     Refuse,
     Release,
+    Replay,
     Say,
     Send,
     Tell,
-    Unadvertised,
-    Withdrawing,
+    Work,
 )
 from covey.broker.durable.delivery import SURE, Durable
 from covey.broker.durable.queues import LINK
-from covey.broker.durable_requests import NO_STORE, confirm_unkept
+from covey.broker.durable_requests import NO_STORE, confirm_unkept, request_durable
 from covey.broker.epochs import Epochs, Outputs
 from covey.broker.fastpath import Flow
 from covey.broker.logs import say
-from covey.broker.neighbours import Neighbour, Neighbours
-from covey.broker.overlay import Overlay
-from covey.broker.peers import Client
-from covey.broker.plans import OWN, Plans
-from covey.broker.requests import Limits, Requests
+from covey.broker.neighbour_links import NeighbourLinks, Used
+from covey.broker.peers import Neighbour
+from covey.broker.plans import GRACE_S, OWN, PATIENCE_S, Installation, Plans
 from covey.broker.sampling import Sampler
+from covey.broker.sessions import Limits, Session, Sessions
 from covey.core.content import check_content
-from covey.errors import EventError, ProtocolError
+from covey.errors import CoveyError, EventError, ProtocolError
 from covey.protocol.batches import MOST_SIDS, Frames, epochs_of, runs
-from covey.protocol.control import PlanState, decode_request
+from covey.protocol.control import PlanState, Request, decode_request, routed_epoch
 from covey.protocol.events import (
     ENVELOPE,
     KEPT,
@@ -66,7 +63,7 @@ from covey.protocol.events import (
     publish_of,
 )
 from covey.protocol.frames import Kind, framed
-from covey.routing.messages import Congestion, Echo, Key, Link, LinkDown, LinkUp, Message, Publish, Sync
+from covey.routing.messages import Congestion, Echo, Key, Link, Message
 from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
 
@@ -81,19 +78,19 @@ class Exchange:
         epochs: Epochs,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
         keep: Callable[[PlanState], None] = lambda state: None,
-        links: Neighbours | None = None,
     ) -> None:
         self.epochs = epochs
         self.broker = epochs.router.broker
-        self.clients: dict[Link, Client] = {}
         self.counters: Counter[str] = Counter()
+        self.sessions = Sessions(epochs, limits, self.counters)
+        self.clients = self.sessions.connected
         self.now_s = 0.0
-        self.links = links or Neighbours(epochs, Overlay(self.broker, 0))
-        self.dial: Callable[[Link], None] = lambda link: None  # open a connection to a neighbour
-        self.requests = Requests(self, limits)
-        self._held: deque[tuple[Client, Sequence[bytes]]] = deque()
+        self.links = NeighbourLinks(self)
+        self._held: deque[tuple[Session, Sequence[bytes]]] = deque()
         self._flows: dict[int, Flow] = {}
-        self.plans = Plans(self, keep)
+        self.plans = Plans(self.broker, epochs)
+        self._keep = keep
+        self.on_work: Callable[[], None] = self.finish_work
         self.durable: Durable | None = None  # set before any link is up, where there is a store
         self.sampler: Sampler | None = None
         self.time_s = 0.0  # of day, for samples
@@ -101,12 +98,12 @@ class Exchange:
     @property
     def neighbours(self) -> Mapping[Link, Neighbour]:
         """The brokers to which there is a connection."""
-        return self.links.connected
+        return self.links.neighbours
 
     @property
     def attached(self) -> Mapping[Link, None]:
         """The neighbours whose links are on the overlay's tree, in order."""
-        return dict.fromkeys(self.links.attached)
+        return self.links.attached
 
     @property
     def router(self) -> Router:
@@ -115,25 +112,57 @@ class Exchange:
 
     # -- clients ---------------------------------------------------------------------------------------------
 
-    def client_up(self, client: Client) -> None:
+    def client_up(self, client: Session) -> None:
         """A client has said who it is."""
-        self.clients[client.link] = client
         for flow in self._flows.values():
             flow.client_up(client)
-        self.drive(LinkUp(client=True), client.link)
+        self.perform(self.sessions.admit(client))
 
     def client_down(self, link: Link) -> None:
         """A client is gone, and with it what it asked for."""
-        client = self.clients.pop(link)
-        if self.durable is not None:
-            self.durable.client_gone(client)
-        self.drive(LinkDown(), link)
         for flow in self._flows.values():
-            flow.client_down(link)
+            flow.client_leaving(link)
+        if self.durable is not None:
+            self.durable.client_gone(self.clients[link])
+        self.perform(self.sessions.depart(link))
 
     def congestion(self, on: bool) -> None:
         """More waits to be handled here than should, or no longer."""
         self.drive(Congestion(on), self.broker)
+
+    # -- plans, time and long work ---------------------------------------------------------------------------
+
+    def install(
+        self, plan: bytes, *, patience_s: float = PATIENCE_S, grace_s: float = GRACE_S
+    ) -> Installation:
+        """Begin to install a plan; b"" is the overlay itself. PlanError if it cannot be, or one is under way."""
+        self.perform(self.plans.install(plan, self.now_s, patience_s=patience_s, grace_s=grace_s))
+        assert self.plans.installation is not None, "which has begun"
+        return self.plans.installation
+
+    def roll_back(self) -> None:
+        """Take back the plan that was installed here last; PlanError if that cannot be."""
+        self.perform(self.plans.roll_back(self.now_s))
+
+    def tick(self) -> None:
+        """Time passes."""
+        self.perform(self.plans.tick(self.now_s))
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something to do."""
+        return self.plans.has_work or self.sessions.has_work
+
+    def work(self) -> bool:
+        """Do one slice of long work; return whether there is more."""
+        self.perform(self.plans.work())
+        self.perform(self.sessions.work())
+        return self.has_work
+
+    def finish_work(self) -> None:
+        """Do all of it."""
+        while self.work():
+            pass
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -143,20 +172,31 @@ class Exchange:
             if isinstance(one, Frames):
                 self._events(one, neighbour)
             elif one[0] == Kind.EVENT:
-                self.event(one, neighbour.link, None)
+                if not self._waits(neighbour, one):
+                    self.event(one, neighbour.link, None)
             elif one[0] == Kind.ROUTE:
-                self.perform(self.links.routed(neighbour.link, memoryview(one)[1:]))
-            elif one[0] == Kind.OVERLAY:
-                self.perform(self.links.received(neighbour.link, memoryview(one)[1:], self.now_s))
+                if not self._waits(neighbour, one):
+                    self.links.routed(neighbour, memoryview(one)[1:])
             elif one[0] == Kind.PLAN:
-                self.plans.received(neighbour, memoryview(one)[1:])
+                self.perform(self.plans.received(neighbour.link, memoryview(one)[1:], self.now_s))
             elif one[0] == Kind.TAKEN or one[0] == Kind.WHOLE:
                 if self.durable is not None:
                     self.durable.outboxes.said(neighbour.link, one)
             else:
                 raise ProtocolError(f"a neighbour broker does not send frames of the kind {one[0]}")
 
-    def from_client(self, client: Client, frames: Sequence[bytes]) -> None:
+    def _waits(self, neighbour: Neighbour, one: bytes) -> bool:
+        """Put a frame aside if the router of its epoch is not ready for it; return whether that is so."""
+        if not self.epochs.adopting:
+            return False
+        epoch = envelope_of(one).epoch if one[0] == Kind.EVENT else routed_epoch(memoryview(one)[1:])
+        adoption = self.epochs.adopting.get(epoch)
+        if adoption is None or not self.links.is_used(neighbour, epoch):
+            return False
+        adoption.waiting.append((neighbour.link, one))
+        return True
+
+    def from_client(self, client: Session, frames: Sequence[bytes]) -> None:
         """Handle what a client sent, or let it wait while the network switches to another plan."""
         if self.plans.is_holding:
             self._held.append((client, frames))
@@ -167,12 +207,20 @@ class Exchange:
             elif one[0] == Kind.EVENT:
                 self.event(one, client.link, client)
             elif one[0] == Kind.REQUEST:
-                self.requests.handle(client, decode_request(memoryview(one)[1:]))
+                self._request(client, decode_request(memoryview(one)[1:]))
             elif one[0] == Kind.ACKNOWLEDGE:
                 if self.durable is not None:
                     self.durable.acknowledge(client, one[1:])
             else:
                 raise ProtocolError(f"a client does not send frames of the kind {one[0]}")
+
+    def _request(self, client: Session, request: Request) -> None:
+        try:
+            self.perform(self.sessions.request(client, request))
+        except ProtocolError:
+            raise
+        except CoveyError as error:  # of whoever was to do what the client may ask for
+            client.answer(request.request, str(error))
 
     def release(self) -> None:
         """Handle what clients said while they were held."""
@@ -190,7 +238,11 @@ class Exchange:
         bounds = [0, *(np.flatnonzero(np.diff(epochs)) + 1).tolist(), len(frames)]
         for start, end in pairwise(bounds):
             epoch = int(epochs[start])
-            if self.links.is_used(neighbour.link, epoch):
+            if epoch in self.epochs.adopting:
+                for one in frames.some(slice(start, end)):
+                    if not self._waits(neighbour, one):
+                        self.event(one, neighbour.link, None)
+            elif self.links.is_used(neighbour, epoch):
                 some = frames if end - start == len(frames) else frames.some(slice(start, end))
                 self._flow(epoch).handle(some, neighbour.link, None, self.now_s)
             else:  # only what is confirmed hop by hop counts: each says so itself
@@ -200,14 +252,14 @@ class Exchange:
     def _flow(self, epoch: int) -> Flow:
         router, flow = self.epochs.routers[epoch], self._flows.get(epoch)
         if flow is None or flow.router is not router:
-            flow = Flow(router, self.clients, self.links.used(epoch), self, epoch)
+            flow = Flow(router, self.clients, Used(self.links, epoch), self, epoch)
             for client in self.clients.values():
                 flow.client_up(client)
             self._flows = {known: one for known, one in self._flows.items() if known in self.epochs.routers}
             self._flows[epoch] = flow
         return flow
 
-    def event(self, one: bytes, source: Link, client: Client | None) -> None:
+    def event(self, one: bytes, source: Link, client: Session | None) -> None:
         """Handle one event; `flow` does the same with many at once, and leaves here what it cannot."""
         envelope = envelope_of(one)
         if client is not None:
@@ -215,9 +267,9 @@ class Exchange:
                 raise ProtocolError("an event has another publisher than the client that sends it")
             client.published += 1
         else:
-            neighbour = self.neighbours.get(source)
+            neighbour = self.links.neighbours.get(source)
             is_kept = envelope.flags & KEPT and self.durable is not None
-            if neighbour is None or not (is_kept or self.links.is_used(source, envelope.epoch)):
+            if neighbour is None or not (is_kept or self.links.is_used(neighbour, envelope.epoch)):
                 self.counters["stale_frames"] += 1
                 return
             neighbour.received += 1
@@ -245,7 +297,7 @@ class Exchange:
                 client.refuse(envelope.number, NO_STORE)
                 return
             # Here is no store: from here on it goes at most once.
-            confirm_unkept(self.neighbours[source], envelope)
+            confirm_unkept(self.links.neighbours[source], envelope)
         epoch = envelope.epoch if client is None else self.epochs.current
         router = self.epochs.routers[epoch]
         is_sampled = self.sampler is not None and self.sampler.takes(envelope.publisher, envelope.number)
@@ -255,7 +307,9 @@ class Exchange:
             self._sample(outputs, envelope, distance)
         self.carry_out(outputs, epoch, one, envelope)
 
-    def _unreadable(self, envelope: Envelope, source: Link, client: Client | None, error: EventError) -> None:
+    def _unreadable(
+        self, envelope: Envelope, source: Link, client: Session | None, error: EventError
+    ) -> None:
         """Leave an event alone that is none, and nothing else: the frames around it are as they should be."""
         if client is not None:
             client.refuse(envelope.number, f"this is no event: {error}")
@@ -265,7 +319,7 @@ class Exchange:
             log.warning("%s sends events that cannot be read, the first one: %s", source, error)
         self.counters["unreadable_events"] += 1
         if envelope.flags & KEPT:
-            confirm_unkept(self.neighbours[source], envelope)
+            confirm_unkept(self.links.neighbours[source], envelope)
 
     def _sample(self, outputs: Sequence[Output], envelope: Envelope, distance: float) -> None:
         assert self.sampler is not None, "it has taken the event"
@@ -285,7 +339,7 @@ class Exchange:
         if action.epoch is None:
             self.drive(action.message, action.source)
         elif action.epoch in self.epochs.routers:
-            outputs = self.epochs.routers[action.epoch].handle(action.message, action.source, self.now_s)
+            outputs = self.epochs.tell(action.epoch, action.message, action.source, self.now_s)
             self.carry_out_all([(action.epoch, outputs)])
 
     def _send(self, action: Send) -> None:
@@ -301,64 +355,43 @@ class Exchange:
     def _hand_over(self, action: HandOver) -> None:
         self.deliver(action.output, action.frame)
 
-    def _release(self, action: Release) -> None:
-        self.release()
-
-    def _say(self, action: Say) -> None:
-        say(log, action.level, action.event, broker=self.broker, **action.fields)
-
-    # -- what links mean to plans and to durable delivery ----------------------------------------------------
-
     def _close(self, action: Close) -> None:
         peer = self.clients.get(action.link) or self.neighbours.get(action.link)
         if peer is not None:
             peer.outlet.end(action.reason)
 
-    def _dial(self, action: Dial) -> None:
-        self.dial(action.link)
+    def _work(self, action: Work) -> None:
+        self.on_work()
 
-    def _connected(self, action: Connected) -> None:
-        self.plans.greet(self.neighbours[action.link])
+    def _replay(self, action: Replay) -> None:
+        neighbour = self.neighbours.get(action.link)
+        if neighbour is None:
+            return
+        try:
+            self.from_neighbour(neighbour, [action.frame])
+        except CoveyError as error:
+            say(log, logging.WARNING, "link ended", broker=self.broker, link=action.link, reason=error)
+            neighbour.outlet.end(str(error))
+
+    def _keep_plans(self, action: KeepPlans) -> None:
+        self._keep(action.state)
+
+    def _durable_request(self, action: DurableRequest) -> None:
+        request_durable(self.durable, self.clients[action.link], action.request, action.filter)
+
+    def _client_advertised(self, action: ClientAdvertised) -> None:
         if self.durable is not None:
-            self.durable.outboxes.connected(action.link)
+            self.durable.completeness.client_advertised()
 
-    def _disconnected(self, action: Disconnected) -> None:
-        if self.durable is not None:
-            self.durable.disconnected(action.link)
+    def _departed(self, action: Departed) -> None:
+        for flow in self._flows.values():
+            flow.client_down(action.link)
 
-    def _withdrawing(self, action: Withdrawing) -> None:
-        if self.durable is not None:
-            self.durable.outboxes.withdrawn(action.link)
+    def _release(self, action: Release) -> None:
+        self.release()
 
-    def _attached(self, action: Attached) -> None:
-        """Durable delivery asks `attached` itself."""
-
-    def _lost(self, action: Lost) -> None:
-        if self.durable is not None:
-            self.durable.completeness.link_lost(action.link)
-
-    def _expect(self, action: Expect) -> None:
-        if self.durable is not None:
-            self.durable.outboxes.expect(action.neighbours, action.routed, action.is_redundant)
-
-    def _advertised(self, action: Advertised) -> None:
-        if self.durable is not None:
-            self.durable.completeness.advertised(action.link, action.key, action.filter, action.number)
-
-    def _unadvertised(self, action: Unadvertised) -> None:
-        if self.durable is not None:
-            self.durable.completeness.unadvertised(action.link, action.key)
-
-    def _answered(self, action: Answered) -> None:
-        if self.durable is not None:
-            self.durable.completeness.answered(action.link, action.number)
-
-    def _heard(self, action: Heard) -> None:
-        if isinstance(action.message, Sync):
-            self.plans.settle()
-        is_overlay = action.epoch in self.epochs.routers and not self.epochs.is_planned(action.epoch)
-        if self.durable is not None and is_overlay:
-            self.durable.outboxes.routed(action.message, action.link, action.epoch)
+    def _say(self, action: Say) -> None:
+        say(log, action.level, action.event, broker=self.broker, **action.fields)
 
     # -- outputs ---------------------------------------------------------------------------------------------
 
@@ -370,7 +403,7 @@ class Exchange:
         """Carry out what the routers of several epochs say."""
         for epoch, some in outputs:
             self.carry_out(some, epoch)
-        self.perform(self.links.echo_for_others())
+        self.links.echo_for_others()
 
     def carry_out(
         self, outputs: Sequence[Output], epoch: int, one: bytes = b"", envelope: Envelope | None = None
@@ -381,18 +414,15 @@ class Exchange:
                 self.deliver(output, one)
             elif output.link in self.clients:
                 if isinstance(output.message, Echo):
-                    self.requests.echoed(self.clients[output.link], output.message)
+                    self.perform(self.sessions.echoed(output.link, output.message))
             elif output.link == OWN:
                 assert isinstance(output.message, Echo), "a broker itself asks for nothing else"
-                self.plans.echoed(output.message.id)
+                self.perform(self.plans.echoed(output.message.id, self.now_s))
             elif output.link == SURE and self.durable is not None:
                 assert isinstance(output.message, Echo), "nor does what is durable"
                 self.durable.completeness.echoed(output.message.id)
-            elif isinstance(output.message, Publish):
-                assert envelope is not None, "an event is sent on when one has come"
-                self.links.forward(output.link, output.message, epoch, one, envelope)
             else:
-                self.perform(self.links.send(output.link, output.message, epoch))
+                self.links.send(output, epoch, one, envelope)
 
     def deliver(self, output: Deliver, one: bytes) -> None:
         """Hand an event to whoever subscribed to it here."""
@@ -426,17 +456,12 @@ _PERFORM: Final[dict[type, Callable[[Exchange, Any], None]]] = {
     Refuse: Exchange._refuse,
     HandOver: Exchange._hand_over,
     Release: Exchange._release,
-    Say: Exchange._say,
     Close: Exchange._close,
-    Dial: Exchange._dial,
-    Connected: Exchange._connected,
-    Disconnected: Exchange._disconnected,
-    Withdrawing: Exchange._withdrawing,
-    Attached: Exchange._attached,
-    Lost: Exchange._lost,
-    Expect: Exchange._expect,
-    Advertised: Exchange._advertised,
-    Unadvertised: Exchange._unadvertised,
-    Answered: Exchange._answered,
-    Heard: Exchange._heard,
+    Work: Exchange._work,
+    Replay: Exchange._replay,
+    KeepPlans: Exchange._keep_plans,
+    Say: Exchange._say,
+    DurableRequest: Exchange._durable_request,
+    ClientAdvertised: Exchange._client_advertised,
+    Departed: Exchange._departed,
 }

@@ -24,10 +24,10 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from covey.broker.neighbours import Neighbour
-from covey.broker.peers import Client, Outlet
+from covey.broker.peers import Neighbour, Outlet
 from covey.broker.permissions import Allowed
 from covey.broker.sampling import Sampler
+from covey.broker.sessions import Session
 from covey.core.filter import Filter
 from covey.matching.attributes.checking import are_packed
 from covey.matching.attributes.packed import PackedEvents
@@ -91,7 +91,7 @@ class OneByOne(Protocol):
 
     sampler: Sampler | None
 
-    def event(self, frame: bytes, source: Link, client: Client | None) -> None:
+    def event(self, frame: bytes, source: Link, client: Session | None) -> None:
         """Handle one EVENT frame."""
 
     def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
@@ -104,7 +104,7 @@ class Flow:
     def __init__(
         self,
         router: Router,
-        clients: Mapping[Link, Client],
+        clients: Mapping[Link, Session],
         neighbours: Mapping[Link, Neighbour],
         one_by_one: OneByOne,
         epoch: int = 0,
@@ -114,14 +114,14 @@ class Flow:
         self._one_by_one = one_by_one
         self._epoch = epoch
         self._slots: dict[Link, int] = {}
-        self._in_slot: list[Client | None] = [None]  # slot 0 is nobody's
+        self._in_slot: list[Session | None] = [None]  # slot 0 is nobody's
         self._free: list[int] = []
         self._labels = Labels(router.local, self._label_of)
         self._guards: dict[Filter, Index] = {}
 
     # -- clients ---------------------------------------------------------------------------------------------
 
-    def client_up(self, client: Client) -> None:
+    def client_up(self, client: Session) -> None:
         """Give a client a slot."""
         if self._free:
             slot = self._free.pop()
@@ -131,11 +131,16 @@ class Flow:
             self._in_slot.append(client)
         self._slots[client.link] = slot
 
+    def client_leaving(self, link: Link) -> None:
+        """Deliver nothing more to a client; the router may still have subscriptions of it."""
+        self._in_slot[self._slots[link]] = None
+
     def client_down(self, link: Link) -> None:
         """Take the slot back; the router has none of the client's subscriptions any more."""
-        slot = self._slots.pop(link)
-        self._in_slot[slot] = None
-        self._free.append(slot)
+        slot = self._slots.pop(link, None)  # none, if it was leaving before this way was there
+        if slot is not None:
+            self._in_slot[slot] = None
+            self._free.append(slot)
 
     def _label_of(self, place: Place) -> Label:
         link, key = place
@@ -145,7 +150,7 @@ class Flow:
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def handle(self, frames: Frames, source: Link, client: Client | None, now_s: float) -> None:
+    def handle(self, frames: Frames, source: Link, client: Session | None, now_s: float) -> None:
         """Handle EVENT frames of a link, in their order; ProtocolError for the first that may not be, after others."""
         if len(frames) < FEW:
             self._each(frames, source, client)
@@ -183,11 +188,11 @@ class Flow:
             self._batch(some, data, batch, source, now_s)
             self._count(source, client, len(some))
 
-    def _each(self, frames: Frames, source: Link, client: Client | None) -> None:
+    def _each(self, frames: Frames, source: Link, client: Session | None) -> None:
         for frame in frames:
             self._one_by_one.event(frame, source, client)
 
-    def _count(self, source: Link, client: Client | None, events: int) -> None:
+    def _count(self, source: Link, client: Session | None, events: int) -> None:
         if client is not None:
             client.published += events
         elif source in self._neighbours:
@@ -243,7 +248,8 @@ class Flow:
                 self._elsewhere(frames, handles, event_ends, slots)
                 continue
             client = self._in_slot[slot]
-            assert client is not None, "whoever has subscriptions has a slot"
+            if client is None:
+                continue  # it is leaving
             first, last = int(firsts[slot]), int(firsts[slot + 1])
             out: Bytes = np.empty(int(sizes[slot]), np.uint8)
             ends: Longs = np.empty(int(numbers[slot]), np.int64)

@@ -28,21 +28,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from covey import __version__
-from covey.broker.neighbours import Neighbour
-from covey.broker.peers import Client
-from covey.broker.plans import Plans
+from covey.broker.peers import Neighbour
+from covey.broker.sessions import Session
 from covey.core.explain import why_not
 from covey.core.families import parse
 from covey.core.filter import Filter
 from covey.errors import EventError
+from covey.protocol.connection import Connection
 from covey.protocol.events import ATTRIBUTES, KEYWORDS, XPATH, decode_content, encode_content
-from covey.protocol.outbox import Outbox
-from covey.protocol.stream import Stream
+from covey.protocol.outbox import Lanes
 from covey.routing.messages import Publish
 from covey.routing.router import Router
 from covey.routing.tree import TreePart
 
 if TYPE_CHECKING:
+    from covey.broker.exchange import Exchange
     from covey.broker.server import Broker
 
 
@@ -73,10 +73,12 @@ class Tally:
         self.connections = 0
         self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
 
-    def gone(self, peer: Client | Neighbour | None, connection: Stream, reason: str, now_s: float) -> None:
+    def gone(
+        self, peer: Session | Neighbour | None, connection: Connection, reason: str, now_s: float
+    ) -> None:
         """Add what a link had counted until its end."""
         counts = counts_of(connection)
-        if isinstance(peer, Client):
+        if isinstance(peer, Session):
             self.clients.update(counts)
             self.clients.update({name: getattr(peer, name) for name in CLIENT_COUNTS})
         elif isinstance(peer, Neighbour):
@@ -84,16 +86,16 @@ class Tally:
             known.update(counts)
             known.update({name: getattr(peer, name) for name in NEIGHBOUR_COUNTS})
         if peer is not None:
-            name = peer.permissions.name if isinstance(peer, Client) else peer.link
+            name = peer.permissions.name if isinstance(peer, Session) else peer.link
             self.ended.append(Ended(peer.link, name, connection.peer, reason, now_s))
 
 
-def counts_of(connection: Stream) -> dict[str, int]:
+def counts_of(connection: Connection) -> dict[str, int]:
     """Return what a connection counts."""
     return {
         "received_bytes": connection.received_bytes,
         "sent_bytes": connection.sent_bytes,
-        "dropped": connection.outbox.dropped,
+        "dropped": connection.lanes.dropped,
     }
 
 
@@ -122,21 +124,20 @@ class Sight:
         return self.broker.exchange.router
 
     def counters(self) -> Counter[str]:
-        """Return what the exchange, its links to neighbours and the router have counted."""
-        exchange = self.broker.exchange
-        return exchange.counters + exchange.links.counters + self.router.counters
+        """Return what the exchange and the router have counted."""
+        return self.broker.exchange.counters + self.router.counters
 
-    def clients(self) -> Iterator[tuple[Client, Stream]]:
+    def clients(self) -> Iterator[tuple[Session, Connection]]:
         """Yield the clients that are attached, with their connections."""
         for connection, peer in list(self.broker.peers.items()):
-            if isinstance(peer, Client):
+            if isinstance(peer, Session):
                 yield peer, connection
 
-    def client(self, link: str) -> Client | None:
+    def client(self, link: str) -> Session | None:
         """Return the client at a link."""
         return self.broker.exchange.clients.get(link)
 
-    def neighbours(self) -> Iterator[tuple[str, Neighbour | None, Stream | None]]:
+    def neighbours(self) -> Iterator[tuple[str, Neighbour | None, Connection | None]]:
         """Yield the neighbours that are configured or linked; None for what is not there."""
         linked = {
             peer.link: (peer, connection)
@@ -148,7 +149,8 @@ class Sight:
 
     def is_open(self, link: str) -> bool:
         """Return whether the neighbour and this broker know what each must know of the other."""
-        return self.broker.exchange.links.is_open(link)
+        links = self.broker.links
+        return link in links.links and links.is_open(link)
 
     def uptime_s(self) -> float:
         """Return how long the broker has been up."""
@@ -199,10 +201,10 @@ class Sight:
         found = [
             _slow(client.link, client.permissions.name, connection)
             for client, connection in self.clients()
-            if is_slow(connection.outbox)
+            if is_slow(connection.lanes)
         ]
         for name, _, connection in self.neighbours():
-            if connection is not None and is_slow(connection.outbox):
+            if connection is not None and is_slow(connection.lanes):
                 found.append(_slow(name, name, connection))
         found.sort(key=lambda row: (-row["queue_events"], row["link"]))
         return found
@@ -245,10 +247,10 @@ class Sight:
             "lease_s": config.lease_s,
         }
 
-    def plans(self) -> Plans:
+    def exchange(self) -> Exchange:
         """Return what installs plans, at the time of now."""
         self.broker.tell_time()
-        return self.broker.exchange.plans
+        return self.broker.exchange
 
     def plan_file(self) -> bytes:
         """Return the file of the plan in which events set out; empty if that is none."""
@@ -272,19 +274,19 @@ def text_of(filter: Filter) -> str:
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 
-def is_slow(outbox: Outbox) -> bool:
-    return outbox.is_over or outbox.dropped > 0
+def is_slow(lanes: Lanes) -> bool:
+    return lanes.is_over or lanes.dropped > 0
 
 
-def _slow(link: str, name: str, connection: Stream) -> Row:
-    outbox = connection.outbox
+def _slow(link: str, name: str, connection: Connection) -> Row:
+    lanes = connection.lanes
     return {
         "link": link,
         "name": name,
         "peer": connection.peer,
-        "queue_events": outbox.count,
-        "queue_bytes": outbox.size,
-        "dropped": outbox.dropped,
+        "queue_events": lanes.count,
+        "queue_bytes": lanes.size,
+        "dropped": lanes.dropped,
     }
 
 
@@ -318,7 +320,7 @@ def linkz(sight: Sight, page: Page) -> Row:
     totals = sight.neighbour_totals()
     entries = Counter(link for link, _ in sight.router.remote_entries())
 
-    def neighbour(name: str, one: Neighbour | None, connection: Stream | None) -> Row:
+    def neighbour(name: str, one: Neighbour | None, connection: Connection | None) -> Row:
         return {
             "link": name,
             "kind": "neighbour",
@@ -329,7 +331,7 @@ def linkz(sight: Sight, page: Page) -> Row:
             **_connection(connection),
         }
 
-    def client(one: Client, connection: Stream) -> Row:
+    def client(one: Session, connection: Connection) -> Row:
         return {
             "link": one.link,
             "kind": "client",
@@ -366,13 +368,13 @@ def subz(sight: Sight, page: Page, key: str = "") -> Row:
             for one in list(client.keys.values())
         )
 
-    def row(client: Client, one: str) -> Row:
+    def row(client: Session, one: str) -> Row:
         return {
             "link": client.link,
             "key": one,
             "sid": client.sid_of(one),
             "name": client.permissions.name,
-            **_filter(sight.router.local_filter(client.link, one)),
+            **_filter(sight.broker.exchange.epochs.complete.local_filter(client.link, one)),
         }
 
     rows = ((client.link, partial(row, client, one)) for client, one in found)
@@ -445,17 +447,17 @@ def _filter(filter: Filter) -> Row:
     return {"language": filter.family, "filter": text_of(filter)}
 
 
-def _connection(connection: Stream | None) -> Row:
+def _connection(connection: Connection | None) -> Row:
     if connection is None:
         return {"peer": "", "queue_events": 0, "queue_bytes": 0, "slow": False}
-    outbox = connection.outbox
+    lanes = connection.lanes
     return {
         "peer": connection.peer,
         "tls": connection.extra("ssl_object") is not None,
-        "queue_events": outbox.count,
-        "queue_bytes": outbox.size,
-        "policy": outbox.bounds.policy,
-        "slow": is_slow(outbox),
+        "queue_events": lanes.count,
+        "queue_bytes": lanes.size,
+        "policy": lanes.bounds.policy,
+        "slow": is_slow(lanes),
     }
 
 

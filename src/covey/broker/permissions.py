@@ -83,6 +83,11 @@ class Permissions:
 EVERYTHING = Permissions()
 
 
+def allows(allowed: Allowed | None, filter: Filter) -> bool:
+    """Return whether a permission, None for everything, covers all that a filter matches."""
+    return allowed is None or allowed.covers(filter)
+
+
 def read_rules(rules: Rules | None, place: str) -> Allowed | None:
     """Return what configured rules allow, None for no rules; ConfigError that names the place for a bad filter."""
     if rules is None:

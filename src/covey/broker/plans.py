@@ -1,41 +1,45 @@
-"""Installing a plan, step by step, as the broker that was asked to does it.
+"""Plans at one broker: how a plan goes in and out, what is installed, and what of it is kept on disk.
 
-    asked      a version with the plan under a new epoch, told to everyone
-    ready      every broker of the plan has said that its tables are complete
-    probed     a probe in the new epoch has come back: what those tables caused on their way is in force too
-    switched   a version whose current epoch is the new one, told to everyone
-    retired    after a grace, in which what set out before has arrived: a version without the old plan
+An installation is made by the broker that was asked for it, step by step:
 
-The overlay's own epoch is never retired. If some broker is not ready in time, the plan is taken back, and the reason
-names who was missing. Until the old plan is retired, `roll_back` switches back to it, and retires the new one after the
-grace instead.
+    waiting    a version with the plan under a new epoch is told to everyone; brokers complete their tables
+    probing    every broker of the plan is ready; a probe in the new epoch asks whether what they said is in force
+    switched   a version whose current epoch is the new one is told to everyone; the plan before is kept for a grace
+    done       after the grace, in which what set out before has arrived: a version without the plan before
+    back       rolled back; the epochs that are not in use are kept for a grace, and then retired
+    failed     taken back: a broker was not ready in time, or another broker has installed something meanwhile
+    abandoned  the broker has restarted, and with it ended what it was installing; retired after a grace
 
+`MOVES` says which input leads from which step to which. From every step there is a way to one in which another plan can
+be installed, whatever the other brokers do.
 
-What is installed, kept over a restart: one small file in the data directory.
+Who retires what. Besides the current epoch and the overlay's own, a state has epochs that are on their way in or out.
+They are in the care of the state's author: its installation retires them when it ends, and an author that has no
+installation under way, because it has restarted, does so after a grace. Any other broker takes them over by installing
+something: its state is the newer one, it is the author from then on, and an installation under way elsewhere fails,
+overtaken. If a state has stood still for longer than any installation takes, its author is considered gone, and
+the next installation or roll-back at any broker begins by retiring what that author has left. A broker retires nothing
+of another's state in any other case: an installation elsewhere may need it.
 
-The file is a checksum and the state, as brokers tell it to each other. It is replaced as a whole. One that cannot be
-read is an error and not a fresh start: a broker that forgot its plan would tell its neighbours nothing new, and learn
-the plan from them, but the operator should know that a disk forgets.
+A newer state is passed on before anything is said in its epochs, and links are FIFO: no broker hears of an epoch that
+it does not know. When the current epoch changes, what clients say is held until a probe in the old epoch has come back.
+By then everything that set out there has arrived, and a publisher's events stay in order.
 
-
-Plans at one broker: what is installed is learnt, passed on, kept and followed.
-
-A newer state is passed on before anything is said in its epochs, and links are FIFO: nobody hears of an epoch that it
-does not know yet. When the current epoch changes, what clients publish waits until a probe in the old one has come
-back. By then everything that set out there has arrived, and a publisher's events stay in order.
+The state is kept over a restart in one small file: a checksum and the state, as brokers tell it to each other. The file
+is replaced as a whole. One that cannot be read is an error and not a fresh start: a broker that forgot its plan would
+learn it from its neighbours, but the operator should know that a disk forgets.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from enum import Enum
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-from covey.broker.epochs import Epochs, Outputs
-from covey.broker.neighbours import Neighbour
+from covey.broker.actions import Actions, KeepPlans, Release, Replay, Send, Tell, Work
+from covey.broker.epochs import Epochs, idle_epochs, overlay_epoch
 from covey.broker.private_files import opener
 from covey.errors import ConfigError, PlanError, ProtocolError
 from covey.planning.plan import Plan
@@ -52,6 +56,15 @@ from covey.protocol.control import (
 from covey.protocol.frames import Kind
 from covey.routing.messages import Link, LinkUp, Probe
 
+OWN: Final = "~plans"  # the link of the broker itself, as a client of its routers
+PATIENCE_S: Final = 30.0
+GRACE_S: Final = 10.0
+LONGEST_HOLD_S: Final = 5.0
+GONE_S: Final = PATIENCE_S + 2 * GRACE_S  # no step of an installation with the usual times takes that long
+
+
+# -- an installation ---------------------------------------------------------------------------------------------
+
 
 class Step(Enum):
     """How far an installation has come."""
@@ -60,29 +73,111 @@ class Step(Enum):
     PROBING = "waits until the tables are in force"
     SWITCHED = "switched; the old plan is kept for a while"
     BACK = "switched back; the plan is kept until what set out in it has arrived"
+    ABANDONED = "the broker has restarted; what it was installing is retired after a while"
     DONE = "done"
     FAILED = "failed"
 
 
+class Input(Enum):
+    """What happens to an installation."""
+
+    READY = "the last broker is ready"
+    ECHOED = "the probe has come back"
+    DUE = "the step's time is over"
+    ROLL_BACK = "somebody wants it taken back"
+    OVERTAKEN = "there is a newer state that this installation has not made"
+    INSTALL = "somebody wants to install another plan here"
+
+
+# What each input does in each step: a move, or why there is none. `Refused` is an error for whoever asks.
+class Refused(str):
+    """Why an input is refused in a step."""
+
+    __slots__ = ()
+
+
+_LATE: Final = "ignored: the answer to a question of an earlier step"
+_OVER: Final = "ignored: the installation has ended"
+_FIRST: Final = Refused("a plan is being installed")
+_TAKEN_BACK: Final = Refused("the plan is taken back already")
+
+MOVES: Final[dict[tuple[Step, Input], Step | str]] = {
+    (Step.WAITING, Input.READY): Step.PROBING,
+    (Step.WAITING, Input.ECHOED): "ignored: nothing was asked yet",
+    (Step.WAITING, Input.DUE): Step.FAILED,
+    (Step.WAITING, Input.ROLL_BACK): Step.BACK,
+    (Step.WAITING, Input.OVERTAKEN): Step.FAILED,
+    (Step.WAITING, Input.INSTALL): _FIRST,
+    (Step.PROBING, Input.READY): _LATE,
+    (Step.PROBING, Input.ECHOED): Step.SWITCHED,
+    (Step.PROBING, Input.DUE): Step.FAILED,
+    (Step.PROBING, Input.ROLL_BACK): Step.BACK,
+    (Step.PROBING, Input.OVERTAKEN): Step.FAILED,
+    (Step.PROBING, Input.INSTALL): _FIRST,
+    (Step.SWITCHED, Input.READY): _LATE,
+    (Step.SWITCHED, Input.ECHOED): _LATE,
+    (Step.SWITCHED, Input.DUE): Step.DONE,
+    (Step.SWITCHED, Input.ROLL_BACK): Step.BACK,
+    (Step.SWITCHED, Input.OVERTAKEN): Step.FAILED,
+    (Step.SWITCHED, Input.INSTALL): _FIRST,
+    (Step.BACK, Input.READY): _LATE,
+    (Step.BACK, Input.ECHOED): _LATE,
+    (Step.BACK, Input.DUE): Step.FAILED,
+    (Step.BACK, Input.ROLL_BACK): _TAKEN_BACK,
+    (Step.BACK, Input.OVERTAKEN): Step.FAILED,
+    (Step.BACK, Input.INSTALL): Step.WAITING,
+    (Step.ABANDONED, Input.READY): _LATE,
+    (Step.ABANDONED, Input.ECHOED): _LATE,
+    (Step.ABANDONED, Input.DUE): Step.FAILED,
+    (Step.ABANDONED, Input.ROLL_BACK): Step.FAILED,
+    (Step.ABANDONED, Input.OVERTAKEN): Step.FAILED,
+    (Step.ABANDONED, Input.INSTALL): Step.WAITING,
+    (Step.DONE, Input.READY): _OVER,
+    (Step.DONE, Input.ECHOED): _OVER,
+    (Step.DONE, Input.DUE): _OVER,
+    (Step.DONE, Input.ROLL_BACK): Refused("the plan before is retired (hint: install it again)"),
+    (Step.DONE, Input.OVERTAKEN): _OVER,
+    (Step.DONE, Input.INSTALL): Step.WAITING,
+    (Step.FAILED, Input.READY): _OVER,
+    (Step.FAILED, Input.ECHOED): _OVER,
+    (Step.FAILED, Input.DUE): _OVER,
+    (Step.FAILED, Input.ROLL_BACK): _TAKEN_BACK,
+    (Step.FAILED, Input.OVERTAKEN): _OVER,
+    (Step.FAILED, Input.INSTALL): Step.WAITING,
+}
+
+
 class Installation:
-    """One plan on its way in. Each step returns the state to be told to everyone, or None if nothing changes."""
+    """One plan on its way in. Each input returns the state to be told to everyone, or None if nothing changes."""
 
     def __init__(
         self, state: PlanState, broker: str, plan: bytes, now_s: float, *, patience_s: float, grace_s: float
     ) -> None:
         decoded = Plan.decode(plan) if plan else None
-        if len(state.plans) >= MOST_EPOCHS:
-            raise PlanError(f"{len(state.plans)} plans are installed; {MOST_EPOCHS} are the most at one time")
         self.broker = broker
         self.before = state.current
-        self.epoch = 0 if max(state.plans) >= LAST_EPOCH else max(state.plans) + 1
         self.step = Step.WAITING
         self.reason = ""
         self.probe = ""  # that asks whether the tables are in force
         self.missing = set(decoded.brokers) if decoded is not None else {broker}
         self._until_s = now_s + patience_s
         self._grace_s = grace_s
+        own = overlay_epoch(state)
+        # The overlay's own epoch is never retired: there is nothing to add.
+        self.is_new = bool(plan) or own is None
+        self.epoch = _free_epoch(state) if self.is_new or own is None else own
         self.state = self._next(state, state.current, {**state.plans, self.epoch: plan})
+
+    @classmethod
+    def abandoned(cls, state: PlanState, broker: str, now_s: float, grace_s: float) -> Installation:
+        """Return what is left of an installation of which only its last state is known."""
+        self = cls.__new__(cls)
+        self.broker, self.before, self.state = broker, state.current, state
+        self.step, self.reason, self.probe = Step.ABANDONED, "the broker has restarted", ""
+        self.missing = set()
+        self._until_s, self._grace_s = now_s + grace_s, grace_s
+        self.is_new, self.epoch = False, max(idle_epochs(state), default=state.current)
+        return self
 
     def _next(self, state: PlanState, current: int, plans: dict[int, bytes]) -> PlanState:
         return PlanState(state.version + 1, self.broker, current, plans)
@@ -92,66 +187,94 @@ class Installation:
         """Whether something is still to come."""
         return self.step not in (Step.DONE, Step.FAILED)
 
+    def _move(self, given: Input) -> bool:
+        """Make the step that an input leads to; return whether there is one. PlanError if the input is refused."""
+        move = MOVES[self.step, given]
+        if isinstance(move, Refused):
+            more = self.step.value if given is Input.INSTALL else self.reason
+            raise PlanError(f"{move}: {more}" if more else move)
+        if isinstance(move, Step):
+            self.step = move
+            return True
+        return False
+
+    def check_free(self) -> None:
+        """PlanError if another plan cannot be installed now."""
+        move = MOVES[self.step, Input.INSTALL]
+        if isinstance(move, Refused):
+            raise PlanError(f"{move}: {self.step.value}")
+
     def overtaken(self, author: str) -> None:
-        """Another broker has installed something meanwhile."""
-        if self.is_under_way:
-            self.step, self.reason = Step.FAILED, f"broker {author} has installed another plan meanwhile"
+        """A newer state is adopted that is not of this installation."""
+        if self._move(Input.OVERTAKEN):
+            self.reason = f"broker {author} has installed another plan meanwhile"
 
     def ready(self, broker: str) -> bool:
         """Note a broker that is ready; return whether it is time to probe the new epoch."""
-        if self.step is not Step.WAITING:
-            return False
-        self.missing.discard(broker)
-        if self.missing:
-            return False
-        self.step = Step.PROBING
-        return True
+        if self.step is Step.WAITING:
+            self.missing.discard(broker)
+        return not self.missing and self._move(Input.READY)
 
     def probed(self, now_s: float) -> PlanState | None:
         """The probe has come back: switch."""
-        if self.step is not Step.PROBING:
+        if not self._move(Input.ECHOED):
             return None
-        self.step = Step.SWITCHED
         self._until_s = now_s + self._grace_s
         self.state = self._next(self.state, self.epoch, self.state.plans)
         return self.state
 
     def tick(self, now_s: float) -> PlanState | None:
-        """Time passes: give up, or retire the old epoch."""
-        if now_s < self._until_s or not self.is_under_way:
+        """Time passes: give up, or retire what is not in use."""
+        if now_s < self._until_s:
             return None
-        if self.step in (Step.SWITCHED, Step.BACK):
-            switched = self.step is Step.SWITCHED
-            self.step = Step.DONE if switched else Step.FAILED
-            gone = self.before if switched else self.epoch
-            # The overlay's own epoch stays: confirmed events travel in it, and it is there when a plan is not.
-            plans = {epoch: plan for epoch, plan in self.state.plans.items() if epoch != gone or not plan}
-            if plans == self.state.plans:
-                return None
-            self.state = self._next(self.state, self.state.current, plans)
-            return self.state
-        missing = ", ".join(sorted(self.missing)[:5]) or "the probe's echo"
-        return self._take_back(f"not ready in time: {missing}", now_s)
+        before = self.step
+        if not self._move(Input.DUE):
+            return None
+        if before in (Step.WAITING, Step.PROBING):
+            missing = ", ".join(sorted(self.missing)[:5]) or "the probe's echo"
+            self.reason = f"not ready in time: {missing}"
+        return self._retire()
 
-    def roll_back(self, now_s: float) -> PlanState:
+    def _retire(self) -> PlanState | None:
+        """Leave only what is in use: nothing has set out elsewhere since the grace began."""
+        idle = idle_epochs(self.state)
+        if not idle:
+            return None
+        plans = {epoch: plan for epoch, plan in self.state.plans.items() if epoch not in idle}
+        self.state = self._next(self.state, self.state.current, plans)
+        return self.state
+
+    def roll_back(self, now_s: float) -> PlanState | None:
         """Switch back to what was before; PlanError if that is gone."""
-        if self.step is Step.DONE:
-            raise PlanError("the plan before is retired (hint: install it again)")
-        if self.step in (Step.BACK, Step.FAILED):
-            raise PlanError(f"the plan is taken back already: {self.reason}")
-        return self._take_back("rolled back", now_s)
-
-    def _take_back(self, reason: str, now_s: float) -> PlanState:
-        self.reason = reason
+        before = self.step
+        self._move(Input.ROLL_BACK)
+        self.reason, self._until_s = "rolled back", now_s + self._grace_s
+        if before is Step.ABANDONED:
+            return self._retire()
         plans = dict(self.state.plans)
-        if self.step is Step.SWITCHED:
-            self.step, self._until_s = Step.BACK, now_s + self._grace_s
-        else:
-            self.step = Step.FAILED
+        if before is not Step.SWITCHED and self.is_new:
             del plans[self.epoch]  # in which nothing has set out
         self.state = self._next(self.state, self.before, plans)
         return self.state
 
+
+def _free_epoch(state: PlanState) -> int:
+    """Return an epoch for another plan; PlanError if there are too many plans."""
+    if len(state.plans) >= MOST_EPOCHS:
+        raise PlanError(f"{len(state.plans)} plans are installed; {MOST_EPOCHS} are the most at one time")
+    if max(state.plans) < LAST_EPOCH:
+        return max(state.plans) + 1
+    return next(epoch for epoch in range(1, LAST_EPOCH) if epoch not in state.plans)
+
+
+def without_idle(state: PlanState) -> PlanState:
+    """Return the state without the epochs that are on their way in or out."""
+    idle = idle_epochs(state)
+    plans = {epoch: plan for epoch, plan in state.plans.items() if epoch not in idle}
+    return PlanState(state.version, state.author, state.current, plans)
+
+
+# -- the file ----------------------------------------------------------------------------------------------------
 
 FILE: Final = "plans.bin"
 _SUM: Final = 16  # bytes of the checksum
@@ -192,171 +315,215 @@ def keep_state(directory: Path, state: PlanState) -> None:
     beside.replace(directory / FILE)
 
 
-OWN: Final = "~plans"  # the link of the broker itself, as a client of its routers
-PATIENCE_S: Final = 30.0
-GRACE_S: Final = 10.0
-LONGEST_HOLD_S: Final = 5.0
-
-
-class Place(Protocol):
-    """What plans need of the exchange around them."""
-
-    broker: str
-    epochs: Epochs
-    now_s: float
-
-    @property
-    def neighbours(self) -> Mapping[Link, Neighbour]:
-        """The brokers to which there is a connection."""
-
-    @property
-    def attached(self) -> Mapping[Link, None]:
-        """The neighbours whose links are on the overlay's tree, in order."""
-
-    def carry_out_all(self, outputs: Outputs) -> None:
-        """Carry out what routers say."""
-
-    def release(self) -> None:
-        """Handle what clients said while they were held."""
+# -- the part ----------------------------------------------------------------------------------------------------
 
 
 class Plans:
-    """What one broker does about plans; see the module's text. `keep` is told of every state that is adopted."""
+    """What one broker does about plans; see the module's text. A part: its methods yield what the owner is to do."""
 
-    def __init__(self, place: Place, keep: Callable[[PlanState], None] = lambda state: None) -> None:
-        self._place = place
-        self._keep = keep
+    def __init__(self, broker: str, epochs: Epochs) -> None:
+        self._broker = broker
+        self._epochs = epochs
+        self._connected: dict[Link, None] = {}  # neighbours, in order; plans use their links
+        self._attached: dict[Link, None] = {}  # those on the overlay's own tree
         self._ready: set[tuple[int, str, str]] = set()
         self._is_told = True  # nobody waits for the first state
         self._probes = 0
-        self._held_by = ""  # the probe that ends the hold
+        self._holds: dict[
+            str, int
+        ] = {}  # probes without whose echo clients are held, with the epoch they ask
         self._held_until_s = 0.0
+        self._since_s: float | None = (
+            None  # when the state was adopted; None until the first input tells the time
+        )
         self.installation: Installation | None = None
-        place.carry_out_all(place.epochs.handle(LinkUp(client=True), OWN, place.now_s))
+        epochs.handle(LinkUp(client=True), OWN, 0.0)
 
     @property
     def is_holding(self) -> bool:
-        """Whether what clients publish has to wait."""
-        return bool(self._held_by)
+        """Whether what clients say has to wait."""
+        return bool(self._holds) or self._epochs.current in self._epochs.adopting
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something to do."""
+        return bool(self._epochs.adopting)
 
     # -- links -----------------------------------------------------------------------------------------------
 
-    def greet(self, neighbour: Neighbour) -> None:
-        """Tell a neighbour that comes up what is installed; before its link is up in any epoch."""
-        state = self._place.epochs.state
-        if state.version:
-            self._say(neighbour, state)
+    def connected(self, link: Link) -> Actions:
+        """There is a connection to a neighbour: tell it what is installed, before its link is up in any epoch."""
+        self._epochs.drop_waiting(link)
+        self._connected[link] = None
+        if self._epochs.state.version:
+            yield _said(link, self._epochs.state)
 
-    def received(self, neighbour: Neighbour, body: memoryview) -> None:
+    def disconnected(self, link: Link) -> None:
+        """The connection to a neighbour is gone, and what it said in epochs that were not ready for it."""
+        self._connected.pop(link, None)
+        self._epochs.drop_waiting(link)
+
+    def attached(self, link: Link, is_attached: bool) -> None:
+        """A neighbour's link is on the overlay's own tree from now on, or no longer."""
+        if is_attached:
+            self._attached[link] = None
+        else:
+            self._attached.pop(link, None)
+
+    def received(self, link: Link, body: memoryview, now_s: float) -> Actions:
         """Hear what a neighbour says of plans."""
         said = decode_plan(body)
         if isinstance(said, PlanState):
-            if self._place.epochs.is_newer(said):
-                self._adopt(said, not_to=neighbour.link)
+            if self._epochs.is_newer(said):
+                yield from self._adopt(said, now_s, not_to=link)
         elif (said.version, said.author, said.broker) not in self._ready:
-            self._note_ready(said, not_to=neighbour.link)
+            yield from self._note_ready(said, not_to=link)
 
-    def _say(self, neighbour: Neighbour, said: PlanMessage) -> None:
-        # Behind the events that set out before it.
-        neighbour.outlet.send(Kind.PLAN, encode_plan(said), barrier=True)
-
-    def _flood(self, said: PlanMessage, not_to: Link = "") -> None:
-        for link, neighbour in self._place.neighbours.items():
+    def _flood(self, said: PlanMessage, not_to: Link = "") -> Actions:
+        for link in list(self._connected):
             if link != not_to:
-                self._say(neighbour, said)
+                yield _said(link, said)
 
     # -- states ----------------------------------------------------------------------------------------------
 
-    def _adopt(self, state: PlanState, not_to: Link = "") -> None:
-        place = self._place
-        before = place.epochs.current
-        outputs = place.epochs.adopt(state, list(place.neighbours), list(place.attached), place.now_s)
-        if self.installation is not None and state.author != place.broker:
-            self.installation.overtaken(state.author)
-        self._flood(state, not_to)
+    def _adopt(self, state: PlanState, now_s: float, not_to: Link = "") -> Actions:
+        before, was_holding, installation = self._epochs.current, self.is_holding, self.installation
+        self._epochs.adopt(state, now_s)
+        self._since_s = now_s
+        if installation is not None and installation.state is not state:
+            installation.overtaken(state.author)
         self._ready = {ready for ready in self._ready if ready[0] >= state.version}
         self._is_told = False
-        self._keep(state)
-        place.carry_out_all(outputs)
-        if before != state.current and before in place.epochs.routers:
-            self._hold(before)
-        self.settle()
+        self._holds = {probe: epoch for probe, epoch in self._holds.items() if epoch in self._epochs.routers}
+        yield from self._flood(state, not_to)
+        yield KeepPlans(state)
+        if before != state.current and before in self._epochs.routers:
+            yield from self._hold(before, now_s)
+        if self._epochs.adopting:
+            yield Work()
+        elif was_holding and not self.is_holding:
+            yield Release()  # the epoch for which clients were held is gone
+        yield from self.settle()
 
-    def _hold(self, epoch: int) -> None:
-        self._held_until_s = self._place.now_s + LONGEST_HOLD_S
-        self._held_by = self._name()
-        self._ask(epoch, self._held_by)
+    def _hold(self, epoch: int, now_s: float) -> Actions:
+        self._held_until_s = now_s + LONGEST_HOLD_S
+        probe = self._name()
+        self._holds[probe] = epoch
+        yield Tell(Probe(probe), OWN, epoch)
 
     def _name(self) -> str:
         self._probes += 1
-        return f"{self._place.broker}{OWN}{self._probes}"
+        return f"{self._broker}{OWN}{self._probes}"
 
-    def _ask(self, epoch: int, probe: str) -> None:
-        router = self._place.epochs.routers[epoch]
-        self._place.carry_out_all([(epoch, router.handle(Probe(probe), OWN, self._place.now_s))])
-
-    def echoed(self, probe: str) -> None:
+    def echoed(self, probe: str, now_s: float) -> Actions:
         """A probe of this broker has come back."""
-        if probe == self._held_by:
-            self._release()
+        if self._holds.pop(probe, None) is not None:
+            if not self.is_holding:
+                yield Release()
         elif self.installation is not None and probe == self.installation.probe:
-            state = self.installation.probed(self._place.now_s)
+            state = self.installation.probed(now_s)
             if state is not None:
-                self._adopt(state)
+                yield from self._adopt(state, now_s)
 
-    def _release(self) -> None:
-        self._held_by = ""
-        self._place.release()
-
-    def settle(self) -> None:
+    def settle(self) -> Actions:
         """See whether this broker's tables are complete, and say so once; called when they may have become so."""
-        if not self._is_told and self._place.epochs.is_ready():
+        state, installation = self._epochs.state, self.installation
+        epoch = max(state.plans)  # that of a plan which others install
+        if installation is not None and installation.step is Step.WAITING:
+            epoch = installation.epoch
+        if not self._is_told and self._epochs.is_ready(epoch):
             self._is_told = True
-            state = self._place.epochs.state
-            self._note_ready(Ready(state.version, state.author, self._place.broker))
+            yield from self._note_ready(Ready(state.version, state.author, self._broker))
 
-    def _note_ready(self, ready: Ready, not_to: Link = "") -> None:
+    def _note_ready(self, ready: Ready, not_to: Link = "") -> Actions:
         self._ready.add((ready.version, ready.author, ready.broker))
-        self._flood(ready, not_to)
+        yield from self._flood(ready, not_to)
         installation = self.installation
         if installation is None or (ready.version, ready.author) != installation.state.order:
             return
         if installation.ready(ready.broker):
             installation.probe = self._name()
-            self._ask(installation.epoch, installation.probe)
+            yield Tell(Probe(installation.probe), OWN, installation.epoch)
+
+    # -- work in slices --------------------------------------------------------------------------------------
+
+    def work(self) -> Actions:
+        """Do one slice of what new epochs take; to be called until `has_work` is False, with other input in between."""
+        was_holding, done = self.is_holding, self._epochs.fill()
+        if done is None:
+            return
+        epoch, waiting = done
+        links = self._connected if self._epochs.is_planned(epoch) else self._attached
+        for link in list(links):
+            yield Tell(LinkUp(), link, epoch)
+        for link, frame in waiting:
+            yield Replay(link, frame)
+        if was_holding and not self.is_holding:
+            yield Release()
+        yield from self.settle()
 
     # -- what people ask for ---------------------------------------------------------------------------------
 
     def install(
-        self, plan: bytes, *, patience_s: float = PATIENCE_S, grace_s: float = GRACE_S
-    ) -> Installation:
-        """Begin to install a plan; b"" is the overlay itself. PlanError if it cannot be, or one is under way."""
-        place = self._place
-        if self.installation is not None and self.installation.is_under_way:
-            raise PlanError(f"a plan is being installed: {self.installation.step.value}")
-        made = Installation(
-            place.epochs.state, place.broker, plan, place.now_s, patience_s=patience_s, grace_s=grace_s
-        )
+        self, plan: bytes, now_s: float, *, patience_s: float = PATIENCE_S, grace_s: float = GRACE_S
+    ) -> Actions:
+        """Begin to install a plan as `installation`; b"" is the overlay itself.
+
+        PlanError, and nothing is changed, if it cannot be installed, or if one is under way here.
+        """
+        before = self.installation
+        if before is not None:
+            before.check_free()
+        state = self._epochs.state
+        if self._is_left(now_s):
+            state = without_idle(state)
+        made = Installation(state, self._broker, plan, now_s, patience_s=patience_s, grace_s=grace_s)
         self.installation = made
         try:
-            self._adopt(made.state)
+            yield from self._adopt(made.state, now_s)
         except PlanError:
-            self.installation = None
+            self.installation = before
             raise
-        return made
 
-    def roll_back(self) -> None:
-        """Take back the plan that was installed here last; PlanError if that cannot be."""
+    def _is_left(self, now_s: float) -> bool:
+        """Return whether no installation cares for the epochs that are on their way in or out."""
+        since_s = now_s if self._since_s is None else self._since_s
+        is_mine = self._epochs.state.author == self._broker
+        return now_s - since_s >= (GRACE_S if is_mine else GONE_S)
+
+    def roll_back(self, now_s: float) -> Actions:
+        """Take back the plan that was installed here last, or retire what a broker that is gone has left.
+
+        PlanError if there is neither.
+        """
+        state = self._epochs.state
+        is_idle = self.installation is None or not self.installation.is_under_way
+        if is_idle and self._is_left(now_s) and idle_epochs(state):
+            self.installation = Installation.abandoned(state, self._broker, now_s, GRACE_S)
         if self.installation is None:
             raise PlanError("no plan was installed at this broker")
-        self._adopt(self.installation.roll_back(self._place.now_s))
+        changed = self.installation.roll_back(now_s)
+        if changed is not None:
+            yield from self._adopt(changed, now_s)
 
-    def tick(self) -> None:
+    def tick(self, now_s: float) -> Actions:
         """Time passes."""
-        now_s = self._place.now_s
-        if self._held_by and now_s >= self._held_until_s:
-            self._release()
-        if self.installation is not None:
-            state = self.installation.tick(now_s)
-            if state is not None:
-                self._adopt(state)
+        if self._since_s is None:
+            self._since_s = now_s
+        if self._holds and now_s >= self._held_until_s:
+            self._holds.clear()
+            if not self.is_holding:
+                yield Release()
+        state, installation = self._epochs.state, self.installation
+        is_idle = installation is None or not installation.is_under_way
+        if is_idle and state.author == self._broker and idle_epochs(state):
+            installation = self.installation = Installation.abandoned(state, self._broker, now_s, GRACE_S)
+        if installation is not None:
+            changed = installation.tick(now_s)
+            if changed is not None:
+                yield from self._adopt(changed, now_s)
+
+
+def _said(link: Link, said: PlanMessage) -> Send:
+    # Behind the events that set out before it.
+    return Send(link, Kind.PLAN, encode_plan(said), barrier=True)

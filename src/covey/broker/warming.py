@@ -10,16 +10,15 @@ from threading import Lock
 from typing import Any, Final
 
 import covey.strategies  # noqa: F401 (registers them)
-from covey.broker.config import LinkConfig
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
-from covey.broker.peers import Client
+from covey.broker.peers import Neighbour
+from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.matching import index
 from covey.protocol.batches import FastSplitter
 from covey.protocol.control import (
     AdvertiseRequest,
-    PlanState,
     SubscribeRequest,
     UnsubscribeRequest,
     encode,
@@ -72,12 +71,10 @@ def warm_up() -> None:
 
 def _warm_up() -> None:
     index.warm_up()
-    # An epoch with a plan uses links as soon as they are there.
-    planned = PlanState(0, "", 0, {0: b"plan"})
-    exchange = Exchange(Epochs(lambda plan: Router("a", "covering"), planned))
-    exchange.perform(exchange.links.configure([LinkConfig("b")], 0.0))
-    exchange.perform(exchange.links.greeted("b", _Nowhere(), 0, 0.0))
-    neighbour = exchange.neighbours["b"]
+    exchange = Exchange(Epochs(lambda plan: Router("a", "covering")))
+    neighbour = Neighbour("b", _Nowhere())
+    exchange.links.connected(neighbour)
+    exchange.links.up(neighbour)
     wanted = [Fact(f"k{number}", parse(text)) for number, text in enumerate(("a > 1", "a > 1 and b = 'x'"))]
     dialect = exchange.router.trees[0].dialect
     said: list[Message] = [
@@ -86,7 +83,7 @@ def _warm_up() -> None:
         Sync(SUBSCRIPTIONS, 1, {0: tuple(wanted)}),
     ]
     exchange.from_neighbour(neighbour, [bytes((Kind.ROUTE,)) + encode_routed(one) for one in said])
-    clients = [Client(link_of(number), number, _Nowhere()) for number in (1, 2)]
+    clients = [Session(link_of(number), number, _Nowhere()) for number in (1, 2)]
     for client in clients:
         exchange.client_up(client)
     publisher, subscriber = clients

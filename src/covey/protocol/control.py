@@ -274,7 +274,12 @@ def encode_routed(message: Message, epoch: int = 0) -> bytes:
 def decode_routed(body: bytes | memoryview) -> tuple[Message, int]:
     """Return a router's message and its epoch; ProtocolError for any other bytes."""
     message: Message = _decode_routed(memoryview(body)[2:])
-    return message, int.from_bytes(body[:2], "little")
+    return message, routed_epoch(body)
+
+
+def routed_epoch(body: bytes | memoryview) -> int:
+    """Return the epoch of a router's message, whatever it says."""
+    return int.from_bytes(body[:2], "little")
 
 
 LAST_SEQUENCE: Final = 1 << 62  # whoever hears of itself speaks louder, and must find a number for that

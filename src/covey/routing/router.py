@@ -370,6 +370,10 @@ class Router:
         """Return the clients' subscriptions that match an event; nothing is delivered."""
         return list(self._local.match(event))
 
+    def has_client(self, link: Link) -> bool:
+        """Return whether a client's link is up."""
+        return link in self._clients
+
     def local_filter(self, link: Link, key: Key) -> Filter:
         """Return what a client asked for under a key; KeyError if nothing."""
         return self._clients[link][key]

@@ -47,8 +47,8 @@ from covey.broker.durable.log import Entry, Forget, Keep, Owner
 from covey.broker.durable.queues import LINK, DurableSubscriptions, Feed
 from covey.broker.durable.sqlite import Store
 from covey.broker.epochs import Epochs, Outputs
-from covey.broker.neighbours import Neighbour
-from covey.broker.peers import Client
+from covey.broker.peers import Neighbour
+from covey.broker.sessions import Session
 from covey.errors import CoveyError, ProtocolError, StoreError
 from covey.protocol.events import (
     MOST_CONFIRMED,
@@ -71,7 +71,7 @@ class Site(Protocol):
     """The exchange, as durable delivery sees it."""
 
     epochs: Epochs
-    clients: dict[Link, Client]
+    clients: dict[Link, Session]
     now_s: float
 
     @property
@@ -582,11 +582,11 @@ class Durable:
         self._senders.gone(link)
         self.outboxes.disconnected(link)
 
-    def acknowledge(self, client: Client, body: bytes) -> None:
+    def acknowledge(self, client: Session, body: bytes) -> None:
         """A client is done with deliveries."""
         self.subscriptions.acknowledge(client, decode_acknowledge(body), self._site.now_s)
 
-    def client_gone(self, client: Client) -> None:
+    def client_gone(self, client: Session) -> None:
         """A client is gone; its durable subscriptions stay."""
         self.subscriptions.leave_all(client)
         self._pending.pop(client.link, None)

@@ -29,7 +29,7 @@ from typing import Final
 from covey.broker.config import QueueLimits
 from covey.broker.durable.log import Forget, Owner, Release
 from covey.broker.durable.sqlite import Store
-from covey.broker.peers import Client
+from covey.broker.sessions import Session
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import CoveyError, StoreError
@@ -191,7 +191,7 @@ class DurableSubscription:
         self.owner = owner
         self.filter = filter
         self.feed = feed
-        self.client: Client | None = None
+        self.client: Session | None = None
         self.sid = 0
         self.dropped = 0
         self.is_trimmed = False  # there are events on their way out of the queue that nobody has acknowledged
@@ -260,7 +260,7 @@ class DurableSubscriptions:
     # -- what clients ask for --------------------------------------------------------------------------------
 
     def attach(
-        self, client: Client, sid: int, name: str, filter: Filter, now_s: float, answer: Answer
+        self, client: Session, sid: int, name: str, filter: Filter, now_s: float, answer: Answer
     ) -> None:
         """A client has come for its subscription, or makes it; CoveyError if it may not."""
         if not client.name:
@@ -286,7 +286,7 @@ class DurableSubscriptions:
         else:
             self._begin(one, client, sid, now_s, answer)(None)
 
-    def _take(self, one: DurableSubscription, client: Client, sid: int) -> None:
+    def _take(self, one: DurableSubscription, client: Session, sid: int) -> None:
         old = one.client
         if old is not None:
             self._leave(one)
@@ -297,7 +297,7 @@ class DurableSubscriptions:
         self._known.setdefault(client.link, {})[sid] = one
 
     def _begin(
-        self, one: DurableSubscription, client: Client, sid: int, now_s: float, answer: Answer
+        self, one: DurableSubscription, client: Session, sid: int, now_s: float, answer: Answer
     ) -> Callable[[CoveyError | None], None]:
         """Return what begins the delivery, once all that must be is on disk."""
 
@@ -330,22 +330,22 @@ class DurableSubscriptions:
         del self._by_key[old]
         self._store.submit(one.owner, done)
 
-    def attached(self, client: Client, sid: int) -> DurableSubscription | None:
+    def attached(self, client: Session, sid: int) -> DurableSubscription | None:
         """Return the subscription that a client has attached under this number."""
         one = self.known(client, sid)
         return one if one is not None and one.client is client and one.sid == sid else None
 
-    def known(self, client: Client, sid: int) -> DurableSubscription | None:
+    def known(self, client: Session, sid: int) -> DurableSubscription | None:
         """Return the subscription that a client has attached under this number, or had."""
         return self._known.get(client.link, {}).get(sid)
 
-    def leave(self, client: Client, sid: int) -> None:
+    def leave(self, client: Session, sid: int) -> None:
         """A client goes; the subscription stays."""
         one = self.attached(client, sid)
         if one is not None:
             self._leave(one)
 
-    def leave_all(self, client: Client) -> None:
+    def leave_all(self, client: Session) -> None:
         """A client is gone."""
         for one in self._known.pop(client.link, {}).values():
             if one.client is client:
@@ -363,7 +363,7 @@ class DurableSubscriptions:
         del self._by_key[one.key], self._by_name[one.owner[2:5]]
         self._store.submit(Forget(one.owner.id), done)
 
-    def acknowledge(self, client: Client, what: Acknowledgement, now_s: float) -> None:
+    def acknowledge(self, client: Session, what: Acknowledgement, now_s: float) -> None:
         """A client is done with deliveries, also with those of a subscription that it has left meanwhile."""
         one = self.known(client, what.sid)
         if one is None or not what.positions:

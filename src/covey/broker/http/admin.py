@@ -198,12 +198,12 @@ class Admin:
             plan += some
             if len(plan) > MAX_PLAN:
                 raise ConfigError(f"a plan that is installed has at most {MAX_PLAN:,} bytes")
-        self._sight.plans().install(bytes(plan))
+        self._sight.exchange().install(bytes(plan))
         return _answer(planz(self._sight), 202)
 
     async def _roll_back(self, request: web.Request) -> web.Response:
         self._check_changes()
-        self._sight.plans().roll_back()
+        self._sight.exchange().roll_back()
         return _answer(planz(self._sight), 202)
 
     def _check_changes(self) -> None:

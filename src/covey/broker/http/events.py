@@ -41,9 +41,9 @@ from aiohttp import web
 from covey.broker.config import BrokerConfig
 from covey.broker.exchange import Exchange
 from covey.broker.http import cloudevents
-from covey.broker.peers import Client
 from covey.broker.permissions import EVERYTHING, Permissions
 from covey.broker.security import Security, is_loopback
+from covey.broker.sessions import Session
 from covey.core.families import DEFAULT_LANGUAGE, parse
 from covey.errors import (
     AccessError,
@@ -197,7 +197,7 @@ class Attached:
         self._number = 0
         self._is_open = True
         number = secrets.randbits(63)
-        self._client = Client(link_of(number), number, self, permissions)
+        self._client = Session(link_of(number), number, self, permissions)
         self._exchange.now_s = self._loop.time()
         self._exchange.client_up(self._client)
 

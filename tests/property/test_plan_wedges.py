@@ -1,0 +1,215 @@
+"""Brokers that die while they install plans: whatever they leave, a later installation is possible, and cleans up."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.oracles.exchanges import Mesh
+from tests.property.test_epochs import LINKS, ON_TREE, TREES, plan
+
+from covey.broker.config import BrokerConfig
+from covey.broker.epochs import Epochs, router_maker
+from covey.broker.exchange import Exchange
+from covey.broker.peers import Neighbour
+from covey.broker.plans import GONE_S, GRACE_S, Installation, Step
+from covey.errors import PlanError
+from covey.protocol.control import BARE, MOST_EPOCHS, PlanState
+
+PLAN = plan(TREES[:2], None)
+
+
+def kill(mesh: Mesh, name: str, *, forgets: bool = False) -> None:
+    """Let a broker die and come back with what is on its disk, or with nothing."""
+    links = [pair for pair in LINKS if name in pair]
+    for pair in links:
+        mesh.disconnect(*pair)
+    state = BARE if forgets else mesh.exchanges[name].epochs.state
+    mesh.exchanges[name] = Exchange(Epochs(router_maker(BrokerConfig(name)), state))
+    mesh.exchanges[name].now_s = mesh.now_s
+    for a, b in links:
+        for here, there in ((a, b), (b, a)):
+            mesh.neighbours[here, there] = Neighbour(there, mesh.outlets[here, there])
+        mesh.connect(a, b, (a, b) in ON_TREE)
+
+
+def states(mesh: Mesh) -> set[tuple[int, frozenset[int]]]:
+    """Return what is current and what is installed, at any broker."""
+    mesh.settle()
+    return {
+        (exchange.epochs.current, frozenset(exchange.epochs.routers)) for exchange in mesh.exchanges.values()
+    }
+
+
+def wedged(*, forgets: bool = False) -> Mesh:
+    """Return a network in which a has been killed three times while it installed a plan."""
+    mesh = Mesh(LINKS, ON_TREE, "covering", 1)
+    for _ in range(MOST_EPOCHS - 1):
+        mesh.settle()
+        mesh.exchanges["a"].install(PLAN)
+        for _ in range(3):
+            mesh.step()
+        kill(mesh, "a", forgets=forgets)
+    mesh.settle()
+    assert all(len(exchange.epochs.routers) == MOST_EPOCHS for exchange in mesh.exchanges.values())
+    return mesh
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_broker_that_was_killed_while_it_installed_cleans_up_when_it_is_back(forgets: bool) -> None:
+    mesh = wedged(forgets=forgets)
+    mesh.pass_time(1.0)
+    installation = mesh.exchanges["a"].plans.installation
+    assert installation is not None
+    assert installation.step is Step.ABANDONED
+    mesh.pass_time(GRACE_S)
+    assert states(mesh) == {(0, frozenset({0}))}
+    again = mesh.exchanges["a"].install(PLAN)
+    mesh.settle()
+    assert again.step is Step.SWITCHED
+
+
+@pytest.mark.parametrize("where", ["a", "d"])
+@pytest.mark.parametrize("asked", [PLAN, b""])
+def test_any_broker_can_install_after_one_was_killed(where: str, asked: bytes) -> None:
+    mesh = wedged()
+    mesh.pass_time(0.1)  # from which a broker that has restarted counts
+    exchange = mesh.exchanges[where]
+    if asked:
+        with pytest.raises(PlanError, match="are the most at one time"):
+            exchange.install(asked)  # whoever installs may be alive, as far as this broker knows
+    for other in mesh.exchanges.values():  # but nobody has any more to say
+        other.now_s = mesh.now_s + GONE_S
+    mesh.now_s += GONE_S
+    made = exchange.install(asked)
+    mesh.settle()
+    assert made.step is Step.SWITCHED
+    mesh.pass_time(GRACE_S)
+    assert states(mesh) == {(made.epoch, frozenset({0, made.epoch}))}
+
+
+def test_any_broker_can_roll_back_what_a_dead_one_has_left() -> None:
+    mesh = wedged()
+    with pytest.raises(PlanError, match="no plan was installed at this broker"):
+        mesh.exchanges["f"].roll_back()
+    mesh.exchanges["f"].now_s += GONE_S
+    mesh.exchanges["f"].roll_back()
+    assert states(mesh) == {(0, frozenset({0}))}
+    with pytest.raises(PlanError, match="taken back already: rolled back"):
+        mesh.exchanges["f"].roll_back()
+
+
+def test_what_an_installation_under_way_elsewhere_needs_is_left_alone() -> None:
+    mesh = Mesh(LINKS, ON_TREE, "covering", 1)
+    mesh.settle()
+    made = mesh.exchanges["a"].install(PLAN)
+    for exchange in mesh.exchanges.values():
+        exchange.tick()
+    with pytest.raises(PlanError, match="no plan was installed at this broker"):
+        mesh.exchanges["f"].roll_back()
+    mesh.settle()
+    assert made.step is Step.SWITCHED
+    second = mesh.exchanges["a"]
+    mesh.pass_time(GRACE_S)
+    mesh.settle()
+    later = second.install(plan(TREES[:1], None))
+    mesh.settle()
+    assert later.step is Step.SWITCHED
+    overtaking = mesh.exchanges["f"].install(plan(TREES[1:], None))
+    assert {made.epoch, later.epoch, overtaking.epoch} < set(mesh.exchanges["f"].epochs.routers), (
+        "what set out in the plan before may be on its way"
+    )
+    mesh.settle()
+    mesh.pass_time(GRACE_S)
+    assert states(mesh) == {(overtaking.epoch, frozenset({0, overtaking.epoch}))}
+    assert (later.step, later.reason) == (Step.FAILED, "broker f has installed another plan meanwhile")
+
+
+def test_plans_that_come_and_go_leave_nothing() -> None:
+    mesh = Mesh(LINKS, ON_TREE, "covering", 1)
+    mesh.settle()
+    for _ in range(MOST_EPOCHS):
+        for asked in (PLAN, b""):
+            mesh.exchanges["c"].install(asked)
+            mesh.settle()
+            mesh.pass_time(GRACE_S)
+    assert states(mesh) == {(0, frozenset({0}))}
+
+
+def test_the_overlay_is_a_way_out_of_a_plan_whose_broker_is_gone() -> None:
+    mesh = Mesh(LINKS, ON_TREE, "covering", 1)
+    mesh.settle()
+    mesh.exchanges["a"].install(PLAN)
+    mesh.settle()
+    mesh.pass_time(GRACE_S)
+    for pair in (("b", "f"), ("c", "f")):
+        mesh.disconnect(*pair)
+    mesh.exchanges.pop("f")
+    made = mesh.exchanges["b"].install(b"")
+    mesh.settle()
+    assert made.step is Step.SWITCHED
+    mesh.pass_time(GRACE_S)
+    assert states(mesh) == {(0, frozenset({0}))}
+
+
+def test_a_broker_whose_own_state_of_before_comes_back_does_not_go_on_from_an_older_one() -> None:
+    mesh = Mesh(LINKS, ON_TREE, "covering", 1)
+    mesh.settle()
+    mesh.exchanges["a"].install(PLAN)
+    mesh.settle()
+    mesh.pass_time(GRACE_S)
+    mesh.settle()
+    version = mesh.exchanges["b"].epochs.state.version
+    kill(mesh, "a", forgets=True)
+    made = mesh.exchanges["a"].install(PLAN)  # before a neighbour has said what there is
+    assert made.state.version <= version
+    mesh.settle()
+    mesh.pass_time(40.0)
+    mesh.settle()
+    assert made.step is Step.FAILED
+    assert {one.epochs.state.version for one in mesh.exchanges.values()} == {version}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_state_heals(seed: int) -> None:
+    """Installations, roll-backs and kills at random; then time passes, and a plan can be installed from anywhere."""
+    pick = random.Random(seed)
+    mesh = Mesh(LINKS, ON_TREE, "covering", seed)
+    for _ in range(25):
+        exchange = mesh.exchanges[pick.choice("abcdef")]
+        what = pick.randrange(6)
+        if what < 4:
+            mesh.settle()  # two that install at the same moment are another matter
+        try:
+            match what:
+                case 0 | 1:
+                    exchange.install(plan(TREES[: pick.randint(1, 3)], None))
+                case 2:
+                    exchange.install(b"")
+                case 3:
+                    exchange.roll_back()
+                case 4:
+                    kill(mesh, exchange.broker, forgets=pick.random() < 0.3)
+                case _:
+                    mesh.pass_time(pick.choice([0.1, 3.0, 12.0]))
+        except PlanError:
+            pass
+        for _ in range(pick.randrange(30)):
+            mesh.step()
+    for _ in range(8):
+        mesh.settle()
+        mesh.pass_time(GRACE_S)
+    mesh.settle()
+    assert len({exchange.epochs.state.order for exchange in mesh.exchanges.values()}) == 1
+    made = mesh.exchanges[pick.choice("abcdef")].install(PLAN)
+    mesh.settle()
+    assert made.step is Step.SWITCHED
+    mesh.pass_time(GRACE_S)
+    assert states(mesh) == {(made.epoch, frozenset({0, made.epoch}))}
+
+
+def test_epochs_are_found_again_when_numbers_run_out() -> None:
+    state = PlanState(9, "a", 65_535, {0: b"", 65_535: PLAN})
+    made = Installation(state, "a", PLAN, 0.0, patience_s=1.0, grace_s=1.0)
+    assert made.epoch == 1
+    assert set(made.state.plans) == {0, 1, 65_535}
