@@ -69,6 +69,7 @@ from covey.protocol.control import (
     decode_life,
     decode_request,
     encode,
+    routed_epoch,
 )
 from covey.protocol.events import KEPT, Envelope, encode_delivery, link_of
 from covey.protocol.frames import Kind, framed
@@ -606,7 +607,13 @@ class BrokerCore:
 
     def _client_says(self, session: Session, frame: bytes) -> None:
         if frame[0] == Kind.REQUEST:
-            self.perform(self.sessions.request(session, decode_request(memoryview(frame)[1:])))
+            request = decode_request(memoryview(frame)[1:])
+            try:
+                self.perform(self.sessions.request(session, request))
+            except ProtocolError:
+                raise
+            except CoveyError as error:  # of whoever was to do what the client may ask for
+                session.answer(request.request, str(error))
         elif frame[0] == Kind.ACKNOWLEDGE:
             self.perform(self.durable.acknowledge(session.link, frame[1:]))
         else:
@@ -615,7 +622,8 @@ class BrokerCore:
     def _neighbour_says(self, link: Link, frame: bytes) -> None:
         body = memoryview(frame)[1:]
         if frame[0] == Kind.ROUTE:
-            self.perform(self.neighbours.routed(link, body))
+            if not self.waits(link, routed_epoch(body), frame):
+                self.perform(self.neighbours.routed(link, body))
         elif frame[0] == Kind.OVERLAY:
             self.perform(self.neighbours.received(link, body, self.now.monotonic_s))
         elif frame[0] == Kind.PLAN:
@@ -624,6 +632,14 @@ class BrokerCore:
             self.perform(self.durable.said(link, frame))
         else:
             raise ProtocolError(f"a neighbour broker does not send frames of the kind {frame[0]}")
+
+    def waits(self, link: Link, epoch: int, frame: bytes) -> bool:
+        """Put a neighbour's frame aside if the router of its epoch is not ready for it; return whether that is so."""
+        adoption = self.epochs.adopting.get(epoch)
+        if adoption is None or not self.neighbours.is_used(link, epoch):
+            return False
+        adoption.waiting.append((link, frame))
+        return True
 
     def unreadable(self, envelope: Envelope, read: Read, error: EventError) -> None:
         """An event is none: it is left alone, and nothing else, as the frames around it are as they should be."""

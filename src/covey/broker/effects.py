@@ -45,6 +45,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False):
     host: str  # of that, without the port
     certificate: frozenset[str] | None = None  # the names in what it has shown; None without TLS
     dialled: str = ""  # the neighbour for which it was dialled
+    can_half_close: bool = True  # whether its sending side can be shut by itself
 
 
 class Attached(msgspec.Struct, frozen=True, gc=False):
@@ -60,6 +61,12 @@ class Received(msgspec.Struct, frozen=True, gc=False):
 
     connection: int
     data: bytes
+
+
+class HeardEof(msgspec.Struct, frozen=True, gc=False):
+    """The peer has ended its side; it may still read."""
+
+    connection: int
 
 
 class Paused(msgspec.Struct, frozen=True, gc=False):
@@ -143,6 +150,7 @@ Input: TypeAlias = (
     Opened
     | Attached
     | Received
+    | HeardEof
     | Paused
     | Writable
     | Closed

@@ -178,7 +178,6 @@ class Security:
         # Compared with when there is no such user, so that it takes as long as when there is.
         self._nobody = hash_password(secrets.token_hex()) if config.users else None
         self._throttle = Throttle()
-        self._executor: ThreadPoolExecutor | None = None
         self._checks = 0
         self._remembered_key = secrets.token_bytes(32)
         self._remembered: OrderedDict[bytes, str] = OrderedDict()
@@ -235,25 +234,26 @@ class Security:
         """Return the hash of what somebody has to show, by the name of its permissions; empty for nothing."""
         return self._secrets.get(name, "")
 
-    async def prove(self, *, user: str, password: str, address: str, now_s: float) -> Permissions:
-        """Return the permissions of a user whose password is right; AccessError if it is not."""
+    def expected(self, user: str, address: str, now_s: float) -> PasswordHash:
+        """Return what a user's password is to be compared with, which takes long by design; then `proved` is told.
+
+        AccessError if it need not be.
+        """
         if self._checks >= MAX_CHECKS:
             raise AccessError("the broker checks too many passwords already: come back a little later")
         if not self._users:
             raise self._refusal(address, user, now_s)
         self._checks += 1
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(CHECKS, "covey-password")
         expected = self._passwords.get(user, self._nobody)
         assert expected is not None, "there are users"
-        try:
-            loop = asyncio.get_running_loop()
-            right = await loop.run_in_executor(self._executor, check_password, password, expected)
-        finally:
-            self._checks -= 1
+        return expected
+
+    def proved(self, user: str, password: str, is_right: bool, address: str, now_s: float) -> Permissions:
+        """Return the permissions of a user whose password was compared with what was `expected`; AccessError if wrong."""
+        self._checks -= 1
         # Others may have failed meanwhile: a burst of guesses in parallel is no way around the throttle.
         self._check_throttle(address, user, now_s)
-        if not right or user not in self._users:
+        if not is_right or user not in self._users:
             raise self._refusal(address, user, now_s)
         self._remembered[self._remember(user, password)] = user
         while len(self._remembered) > REMEMBERED:
@@ -282,16 +282,16 @@ class Security:
         """What this broker shows to neighbours."""
         return self._neighbours.token
 
-    def check_dialled(self, tls: object, name: str) -> None:
+    def check_dialled(self, certificate: frozenset[str] | None, name: str) -> None:
         """Raise AccessError unless who answers is the neighbour, as far as can be known before anything is said."""
         if self.contexts is not None:
-            check_name(tls, name)
+            check_name(certificate, name)
 
-    def check_neighbour(self, tls: object, name: str, token: str, address: str, now_s: float) -> None:
+    def check_neighbour(self, certificate: frozenset[str] | None, name: str, token: str, address: str, now_s: float) -> None:
         """Raise AccessError unless a peer has proved to be the neighbour it says it is."""
         if self.contexts is not None:
             try:
-                check_name(tls, name)
+                check_name(certificate, name)
             except AccessError:
                 self.refused += 1
                 raise
@@ -304,11 +304,6 @@ class Security:
             raise AccessError(
                 "a neighbour has to prove who it is (hint: [tls], or a token in [neighbours] at both brokers)"
             )
-
-    def close(self) -> None:
-        """Wait for nothing more."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _token_name(one: TokenConfig) -> str:

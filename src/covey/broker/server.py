@@ -72,6 +72,7 @@ class _Stream(asyncio.BufferedProtocol):
                 str(address[0]) if is_address else str(address or ""),
                 None if tls is None else frozenset(names_of(cast(ssl.SSLObject, tls).getpeercert())),
                 self.dialled,
+                self.transport.can_write_eof(),
             )
         )
 
@@ -80,6 +81,10 @@ class _Stream(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.shell.step(effects.Received(self.number, bytes(self.shell.buffer[:nbytes])))
+
+    def eof_received(self) -> bool:
+        self.shell.step(effects.HeardEof(self.number))
+        return self.transport.can_write_eof() and not self.transport.is_closing()
 
     def pause_writing(self) -> None:
         self.shell.step(effects.Paused(self.number))
@@ -179,7 +184,7 @@ class Broker:
             security,
             BARE if self._directory is None else load_state(self._directory),
             incarnation=self.incarnation,
-            randomness=random.Random(secrets.randbits(64)),
+            random=random.Random(secrets.randbits(64)),
             now=_now(),
         )
         self.streams: dict[int, _Stream | Local] = {}

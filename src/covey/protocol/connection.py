@@ -156,6 +156,18 @@ class Closing(IntEnum):
     ABORT = 3  # close it at once
 
 
+class Signals:
+    """What connections of one owner have to tell it; the owner empties the lists.
+
+    `touched` are connections that may have something to send, or that end; `pressed` are those whose outbox has met its
+    bounds, with what became of the events.
+    """
+
+    def __init__(self) -> None:
+        self.touched: list[Connection] = []
+        self.pressed: list[tuple[Connection, Verdict]] = []
+
+
 class Connection:
     """One stream of frames; see the module's text. Times are seconds of one monotonic clock.
 
@@ -163,8 +175,15 @@ class Connection:
     """
 
     def __init__(
-        self, bounds: Bounds, lease_s: float, now_s: float, splitter: type[Splitter] = Splitter
+        self,
+        bounds: Bounds,
+        lease_s: float,
+        now_s: float,
+        splitter: type[Splitter] = Splitter,
+        signals: Signals | None = None,
     ) -> None:
+        self._signals = signals
+        self.is_touched = False  # it is in the list of signals
         self.state = State.GREETING
         self.closing = Closing.NOTHING
         self.reason = "the peer closed the link"  # why it ended or ends
@@ -184,6 +203,12 @@ class Connection:
         self._has_heard_all = False  # the peer sends nothing more
         self._was_full = False
         self._holds: set[str] = set()
+
+    def _touch(self) -> None:
+        """Have the owner look at this connection."""
+        if self._signals is not None and not self.is_touched:
+            self.is_touched = True
+            self._signals.touched.append(self)
 
     def _move(self, given: Input) -> bool:
         """Go where the table says; return whether the input counts."""
@@ -275,6 +300,7 @@ class Connection:
 
     def _close(self, how: Closing) -> None:
         self.closing = max(self.closing, how)
+        self._touch()
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -354,10 +380,12 @@ class Connection:
     def hold(self, why: str, now_s: float) -> None:
         """Have the stream not read for now; there may be several reasons."""
         self._holds.add(why)
+        self._touch()
 
     def go_on(self, why: str, now_s: float) -> None:
         """Have the stream read again, unless there is another reason not to."""
         self._holds.discard(why)
+        self._touch()
         if not self._holds:
             self._heard_s = now_s  # what the peer said meanwhile is not read yet
 
@@ -378,6 +406,9 @@ class Connection:
         if not self._move(Input.SEND):
             return Verdict.DROPPED
         verdict = self.outbox.put_events(chunk, count)
+        self._touch()
+        if verdict is not Verdict.TAKEN and self._signals is not None:
+            self._signals.pressed.append((self, verdict))
         if verdict is Verdict.LOST:
             self.end(f"the peer reads too slowly: {self.outbox.count:,} events wait for it")
         elif verdict is Verdict.FULL:
@@ -385,6 +416,7 @@ class Connection:
         return verdict
 
     def _put(self, chunk: bytes, *, barrier: bool = False) -> None:
+        self._touch()
         if self.outbox.put_control(chunk, barrier=barrier) is Verdict.LOST:
             self.abort("the peer reads too slowly: too much control traffic waits for it")
 
@@ -423,3 +455,4 @@ class Connection:
     def resume_writing(self) -> None:
         """The transport takes more."""
         self.writable = True
+        self._touch()
