@@ -109,6 +109,8 @@ class Attached:
 class Mesh:
     """An overlay of exchanges; `step` moves one chunk over some link."""
 
+    make_outlet: type[QueueOutlet] = QueueOutlet
+
     def __init__(
         self, links: list[tuple[str, str]], on_tree: list[tuple[str, str]], strategy: str, seed: int
     ) -> None:
@@ -123,7 +125,7 @@ class Mesh:
         self.seen: dict[str, deque[str]] = defaultdict(deque)
         for a, b in links:
             for here, there in ((a, b), (b, a)):
-                outlet = self.outlets[here, there] = QueueOutlet()
+                outlet = self.outlets[here, there] = self.make_outlet()
                 self.neighbours[here, there] = Neighbour(there, outlet)
             self.connect(a, b, (a, b) in on_tree)
 

@@ -16,6 +16,7 @@ from covey.broker.exchange import Exchange
 from covey.broker.plans import Step
 from covey.core.families import parse
 from covey.protocol.control import ReplaceRequest
+from covey.routing.messages import Advertise, Subscribe
 from covey.routing.router import Router
 
 
@@ -108,9 +109,9 @@ def test_routers_end_with_the_same_tables_however_their_work_is_sliced(
         other.exchanges[client.broker].client_up(client.client)
         router = mesh.exchanges[client.broker].router
         for key, filter in router.advertised_by(client.client.link).items():
-            other.exchanges[client.broker].drive(epochs.Advertise(key, filter), client.client.link)
+            other.exchanges[client.broker].drive(Advertise(key, filter), client.client.link)
         for key, filter in router.local_subscriptions()[client.client.link].items():
-            other.exchanges[client.broker].drive(epochs.Subscribe(key, filter), client.client.link)
+            other.exchanges[client.broker].drive(Subscribe(key, filter), client.client.link)
     other.settle()
     assert {name: each(exchange) for name, exchange in other.exchanges.items()} == found
 

@@ -162,8 +162,11 @@ class Epochs:
 
     # -- states ----------------------------------------------------------------------------------------------
 
-    def adopt(self, state: PlanState, now_s: float) -> None:
-        """Begin to adopt what is new, drop what is retired. PlanError, and nothing is changed, if a plan is no use."""
+    def adopt(self, state: PlanState, now_s: float) -> set[int]:
+        """Begin to adopt what is new, drop what is retired; return the epochs that are new.
+
+        PlanError, and nothing is changed, if a plan cannot be used here.
+        """
         made = {
             epoch: self._make_router(plan)
             for epoch, plan in sorted(state.plans.items())
@@ -174,6 +177,7 @@ class Epochs:
         kept = {epoch: router for epoch, router in self.routers.items() if epoch in state.plans}
         self.routers = dict(sorted({**kept, **made}.items()))
         self.state = state
+        return set(made)
 
     @property
     def complete(self) -> Router:

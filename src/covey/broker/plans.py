@@ -21,6 +21,11 @@ overtaken. If a state has stood still for longer than any installation takes, it
 the next installation or roll-back at any broker begins by retiring what that author has left. A broker retires nothing
 of another's state in any other case: an installation elsewhere may need it.
 
+An epoch's number is not used again, as far as the installing broker knows. Two brokers that install something at the
+same moment may still choose the same number, and an epoch that one state retires may come back with another. A broker
+that makes a router under a number which it has used before ends its links: they begin anew, without what was said in
+the epoch of before.
+
 A newer state is passed on before anything is said in its epochs, and links are FIFO: no broker hears of an epoch that
 it does not know. When the current epoch changes, what clients say is held until a probe in the old epoch has come back.
 By then everything that set out there has arrived, and a publisher's events stay in order.
@@ -38,7 +43,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from covey.broker.actions import Actions, KeepPlans, Release, Replay, Send, Tell, Work
+from covey.broker.actions import Actions, Close, KeepPlans, Release, Replay, Send, Tell, Work
 from covey.broker.epochs import Epochs, idle_epochs, overlay_epoch
 from covey.broker.private_files import opener
 from covey.errors import ConfigError, PlanError, ProtocolError
@@ -151,7 +156,15 @@ class Installation:
     """One plan on its way in. Each input returns the state to be told to everyone, or None if nothing changes."""
 
     def __init__(
-        self, state: PlanState, broker: str, plan: bytes, now_s: float, *, patience_s: float, grace_s: float
+        self,
+        state: PlanState,
+        broker: str,
+        plan: bytes,
+        now_s: float,
+        *,
+        patience_s: float,
+        grace_s: float,
+        used: int = 0,
     ) -> None:
         decoded = Plan.decode(plan) if plan else None
         self.broker = broker
@@ -165,7 +178,7 @@ class Installation:
         own = overlay_epoch(state)
         # The overlay's own epoch is never retired: there is nothing to add.
         self.is_new = bool(plan) or own is None
-        self.epoch = _free_epoch(state) if self.is_new or own is None else own
+        self.epoch = _free_epoch(state, used) if self.is_new or own is None else own
         self.state = self._next(state, state.current, {**state.plans, self.epoch: plan})
 
     @classmethod
@@ -258,12 +271,13 @@ class Installation:
         return self.state
 
 
-def _free_epoch(state: PlanState) -> int:
-    """Return an epoch for another plan; PlanError if there are too many plans."""
+def _free_epoch(state: PlanState, used: int) -> int:
+    """Return an epoch for another plan, after all that were used; PlanError if there are too many plans."""
     if len(state.plans) >= MOST_EPOCHS:
         raise PlanError(f"{len(state.plans)} plans are installed; {MOST_EPOCHS} are the most at one time")
-    if max(state.plans) < LAST_EPOCH:
-        return max(state.plans) + 1
+    last = max(used, *state.plans)
+    if last < LAST_EPOCH:
+        return last + 1
     return next(epoch for epoch in range(1, LAST_EPOCH) if epoch not in state.plans)
 
 
@@ -326,6 +340,7 @@ class Plans:
         self._epochs = epochs
         self._connected: dict[Link, None] = {}  # neighbours, in order; plans use their links
         self._attached: dict[Link, None] = {}  # those on the overlay's own tree
+        self._used = set(epochs.state.plans)  # numbers, now or before
         self._ready: set[tuple[int, str, str]] = set()
         self._is_told = True  # nobody waits for the first state
         self._probes = 0
@@ -388,7 +403,8 @@ class Plans:
 
     def _adopt(self, state: PlanState, now_s: float, not_to: Link = "") -> Actions:
         before, was_holding, installation = self._epochs.current, self.is_holding, self.installation
-        self._epochs.adopt(state, now_s)
+        made = self._epochs.adopt(state, now_s)
+        again, self._used = made & self._used, made | self._used
         self._since_s = now_s
         if installation is not None and installation.state is not state:
             installation.overtaken(state.author)
@@ -397,6 +413,8 @@ class Plans:
         self._holds = {probe: epoch for probe, epoch in self._holds.items() if epoch in self._epochs.routers}
         yield from self._flood(state, not_to)
         yield KeepPlans(state)
+        for link in list(self._connected) if again else ():
+            yield Close(link, "a plan has the number of another one: the link begins anew")
         if before != state.current and before in self._epochs.routers:
             yield from self._hold(before, now_s)
         if self._epochs.adopting:
@@ -477,7 +495,15 @@ class Plans:
         state = self._epochs.state
         if self._is_left(now_s):
             state = without_idle(state)
-        made = Installation(state, self._broker, plan, now_s, patience_s=patience_s, grace_s=grace_s)
+        made = Installation(
+            state,
+            self._broker,
+            plan,
+            now_s,
+            patience_s=patience_s,
+            grace_s=grace_s,
+            used=max(self._used),
+        )
         self.installation = made
         try:
             yield from self._adopt(made.state, now_s)
