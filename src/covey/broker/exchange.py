@@ -19,10 +19,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from covey.broker.actions import Action, HandOver, Refuse, Release, Say, Send, Tell
-from covey.broker.durable.delivery import SURE, Durable
+from covey.broker.actions import Action, Commit, HandOver, Refuse, Release, Route, Say, Send, SendEvent, Tell
+from covey.broker.durable.delivery import SURE, Durable, NoDurable, confirm_unkept
+from covey.broker.durable.log import Answer, Asked, Committed, Fetch
 from covey.broker.durable.queues import LINK
-from covey.broker.durable_requests import NO_STORE, confirm_unkept
 from covey.broker.epochs import Epochs, Outputs
 from covey.broker.fastpath import Flow
 from covey.broker.logs import say
@@ -45,7 +45,7 @@ from covey.protocol.events import (
     publish_of,
 )
 from covey.protocol.frames import Kind, framed
-from covey.routing.messages import Congestion, Echo, Key, Link, LinkDown, LinkUp, Message
+from covey.routing.messages import Congestion, Echo, Key, Link, LinkDown, LinkUp, Message, Publish
 from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
 
@@ -71,9 +71,13 @@ class Exchange:
         self._held: deque[tuple[Client, Sequence[bytes]]] = deque()
         self._flows: dict[int, Flow] = {}
         self.plans = Plans(self, keep)
-        self.durable: Durable | None = None  # set before any link is up, where there is a store
+        self.durable: Durable | NoDurable = (
+            NoDurable()
+        )  # another one before any link is up, where there is a store
+        self.ask_log: Callable[[Asked], None]  # who takes what it asks of the log
         self.sampler: Sampler | None = None
         self.time_s = 0.0  # of day, for samples
+        self.wall_s = 0.0  # of day, for events on disk
 
     @property
     def neighbours(self) -> Mapping[Link, Neighbour]:
@@ -95,15 +99,15 @@ class Exchange:
     def client_up(self, client: Client) -> None:
         """A client has said who it is."""
         self.clients[client.link] = client
+        self.durable.client_up(client.link)
         for flow in self._flows.values():
             flow.client_up(client)
         self.drive(LinkUp(client=True), client.link)
 
     def client_down(self, link: Link) -> None:
         """A client is gone, and with it what it asked for."""
-        client = self.clients.pop(link)
-        if self.durable is not None:
-            self.durable.client_gone(client)
+        del self.clients[link]
+        self.durable.client_gone(link)
         self.drive(LinkDown(), link)
         for flow in self._flows.values():
             flow.client_down(link)
@@ -126,8 +130,7 @@ class Exchange:
             elif one[0] == Kind.PLAN:
                 self.plans.received(neighbour, memoryview(one)[1:])
             elif one[0] == Kind.TAKEN or one[0] == Kind.WHOLE:
-                if self.durable is not None:
-                    self.durable.outboxes.said(neighbour.link, one)
+                self.perform(self.durable.said(neighbour.link, one))
             else:
                 raise ProtocolError(f"a neighbour broker does not send frames of the kind {one[0]}")
 
@@ -144,8 +147,7 @@ class Exchange:
             elif one[0] == Kind.REQUEST:
                 self.requests.handle(client, decode_request(memoryview(one)[1:]))
             elif one[0] == Kind.ACKNOWLEDGE:
-                if self.durable is not None:
-                    self.durable.acknowledge(client, one[1:])
+                self.perform(self.durable.acknowledge(client.link, one[1:]))
             else:
                 raise ProtocolError(f"a client does not send frames of the kind {one[0]}")
 
@@ -191,7 +193,7 @@ class Exchange:
             client.published += 1
         else:
             neighbour = self.links.neighbours.get(source)
-            is_kept = envelope.flags & KEPT and self.durable is not None
+            is_kept = envelope.flags & KEPT and self.durable.keeps
             if neighbour is None or not (is_kept or self.links.is_used(neighbour, envelope.epoch)):
                 self.counters["stale_frames"] += 1
                 return
@@ -213,15 +215,13 @@ class Exchange:
                 name = (envelope.publisher, envelope.number)
                 self.sampler.record(*name, family_of(envelope), content, self.time_s)
         if envelope.flags & KEPT:
-            if self.durable is not None:
-                self.durable.arrived(one, envelope, publish, source)
-                return
-            if client is not None:
-                client.refuse(envelope.number, NO_STORE)
-                return
-            # Here is no store: from here on it goes at most once.
-            confirm_unkept(self.links.neighbours[source], envelope)
-        epoch = envelope.epoch if client is None else self.epochs.current
+            self.perform(self.durable.arrived(one, envelope, publish, source, self.now_s, self.wall_s))
+        else:
+            self._route(one, envelope, publish, source)
+
+    def _route(self, one: bytes, envelope: Envelope, publish: Publish, source: Link) -> None:
+        """Give an event that nobody keeps to the router of its epoch."""
+        epoch = self.epochs.current if source in self.clients else envelope.epoch
         router = self.epochs.routers[epoch]
         is_sampled = self.sampler is not None and self.sampler.takes(envelope.publisher, envelope.number)
         distance = router.distance_of(publish, source) if is_sampled else None
@@ -240,7 +240,7 @@ class Exchange:
             log.warning("%s sends events that cannot be read, the first one: %s", source, error)
         self.counters["unreadable_events"] += 1
         if envelope.flags & KEPT:
-            confirm_unkept(self.links.neighbours[source], envelope)
+            self.perform(confirm_unkept(source, envelope))
 
     def _sample(self, outputs: Sequence[Output], envelope: Envelope, distance: float) -> None:
         assert self.sampler is not None, "it has taken the event"
@@ -272,6 +272,33 @@ class Exchange:
         client = self.clients.get(action.link)
         if client is not None:
             client.refuse(action.number, action.reason)
+
+    def _send_event(self, action: SendEvent) -> None:
+        if action.link in self.clients:
+            client = self.clients[action.link]
+            client.delivered += 1
+            client.outlet.send(action.kind, action.body)
+        elif action.link in self.neighbours:
+            neighbour = self.neighbours[action.link]
+            neighbour.sent += 1
+            neighbour.outlet.send(action.kind, action.body)
+
+    def _route_unkept(self, action: Route) -> None:
+        self._route(action.frame, action.envelope, action.publish, action.source)
+
+    def _commit(self, action: Commit) -> None:
+        self.ask_log(action.batch)
+
+    def _fetch(self, action: Fetch) -> None:
+        self.ask_log(action)
+
+    def log_answered(self, answers: Iterable[Answer]) -> None:
+        """Go on with what has waited for the log."""
+        for answer in answers:
+            if isinstance(answer, Committed):
+                self.perform(self.durable.committed(answer, self.now_s))
+            else:
+                self.perform(self.durable.read(answer, self.now_s))
 
     def _hand_over(self, action: HandOver) -> None:
         self.deliver(action.output, action.frame)
@@ -307,9 +334,9 @@ class Exchange:
             elif output.link == OWN:
                 assert isinstance(output.message, Echo), "a broker itself asks for nothing else"
                 self.plans.echoed(output.message.id)
-            elif output.link == SURE and self.durable is not None:
+            elif output.link == SURE:
                 assert isinstance(output.message, Echo), "nor does what is durable"
-                self.durable.completeness.echoed(output.message.id)
+                self.perform(self.durable.echoed(output.message.id))
             else:
                 self.links.send(output, epoch, one, envelope)
 
@@ -334,14 +361,18 @@ class Exchange:
 
     def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
         """An event is for subscriptions that no connected client has: for durable ones, or nobody can be told."""
-        if self.durable is not None and link == LINK:
-            self.durable.deliver(keys, frame)
+        if link == LINK:
+            self.perform(self.durable.deliver(keys, frame, self.wall_s))
 
 
 # Who performs an action.
 _PERFORM: Final[dict[type, Callable[[Exchange, Any], None]]] = {
     Tell: Exchange._tell,
     Send: Exchange._send,
+    SendEvent: Exchange._send_event,
+    Route: Exchange._route_unkept,
+    Commit: Exchange._commit,
+    Fetch: Exchange._fetch,
     Refuse: Exchange._refuse,
     HandOver: Exchange._hand_over,
     Release: Exchange._release,

@@ -238,16 +238,14 @@ class Links:
 
     def _expect(self) -> None:
         """Say which neighbours' interest must be known: all, but who is given up or reached on another way."""
-        durable = self.exchange.durable
-        if durable is not None:
-            me, tree, reaches = self.overlay.me, self.overlay.tree, self.overlay.reaches
-            there = {name: link for name, link in self.links.items() if not link.given_up}
-            routed = [
-                name
-                for name, link in there.items()
-                if link.is_routed or pair(me, name) in tree or not reaches(name)
-            ]
-            durable.outboxes.expect(there, routed, self.overlay.is_redundant)
+        me, tree, reaches = self.overlay.me, self.overlay.tree, self.overlay.reaches
+        there = {name: link for name, link in self.links.items() if not link.given_up}
+        routed = [
+            name
+            for name, link in there.items()
+            if link.is_routed or pair(me, name) in tree or not reaches(name)
+        ]
+        self.exchange.perform(self.exchange.durable.expect(there, routed, self.overlay.is_redundant))
 
     def _is_bypassed(self, name: str, link: Link) -> bool:
         """Return whether there is another way to a neighbour that was lost."""

@@ -8,10 +8,10 @@ by those who are there. Which links are attached is decided by `links`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, get_args
 
-from covey.broker.durable.completeness import Completeness
 from covey.broker.peers import Neighbour
 from covey.protocol.control import Routed, decode_routed, encode_routed
 from covey.protocol.events import Envelope, forwarded
@@ -56,10 +56,11 @@ class NeighbourLinks:
         self._exchange = exchange
         self.neighbours: dict[Link, Neighbour] = {}  # to which there is a connection
         self.attached: dict[Link, None] = {}  # neighbours whose links are on the overlay's tree, in order
-        # What neighbours have yet to echo, by epoch, with what that answers (`durable_completeness`); and echoes of
-        # probes for neighbours that are away.
+        # What neighbours have yet to echo, by epoch, with the number of advertisements before it (`completeness`); and
+        # echoes of probes for neighbours that are away.
         self._probing: dict[tuple[Link, int], dict[Echo, int]] = {}
         self._echoes: list[tuple[Link, int, Echo]] = []
+        self._advertised: Counter[Link] = Counter()  # what was sent to neighbours, on the overlay's tree
 
     # -- coming and going ------------------------------------------------------------------------------------
 
@@ -72,14 +73,12 @@ class NeighbourLinks:
             if any(link in part.links_up() for part in router.trees.values()):  # from before a break
                 exchange.carry_out(router.handle(LinkDown(), link, exchange.now_s), epoch)
             exchange.carry_out(router.handle(LinkUp(), link, exchange.now_s), epoch)
-        if exchange.durable is not None:
-            exchange.durable.outboxes.connected(link)
+        exchange.perform(exchange.durable.connected(link))
 
     def disconnected(self, link: Link) -> None:
         """The connection to a neighbour is gone, but not what it asked for; nobody waits for its echoes."""
         self.neighbours.pop(link, None)
-        if self._exchange.durable is not None:
-            self._exchange.durable.disconnected(link)
+        self._exchange.durable.disconnected(link)
         self._give_up_echoes(link, [epoch for epoch, _ in self._exchange.epochs.of_plans()])
 
     def given_up(self, link: Link) -> None:
@@ -91,9 +90,9 @@ class NeighbourLinks:
     def up(self, neighbour: Neighbour) -> None:
         """The link to a neighbour that is connected is on the overlay's own tree."""
         link, exchange = neighbour.link, self._exchange
-        if exchange.durable is not None:
-            exchange.durable.outboxes.withdrawn(link)
+        exchange.perform(exchange.durable.withdrawing(link))
         self.attached[link] = None
+        exchange.durable.attached(link, True)
         for epoch, router in exchange.epochs.of_overlay():
             exchange.carry_out(router.handle(LinkUp(), link, exchange.now_s), epoch)
 
@@ -101,8 +100,8 @@ class NeighbourLinks:
         """The link to a neighbour, which may be away already, is on the overlay's tree no longer."""
         exchange = self._exchange
         self.attached.pop(link, None)
-        if exchange.durable is not None:
-            exchange.durable.outboxes.withdrawn(link)
+        exchange.durable.attached(link, False)
+        exchange.perform(exchange.durable.withdrawing(link))
         for epoch, router in exchange.epochs.of_overlay():
             self._probing.pop((link, epoch), None)
             exchange.carry_out(router.handle(LinkDown(), link, exchange.now_s), epoch)
@@ -110,8 +109,9 @@ class NeighbourLinks:
     def away(self, link: Link) -> None:
         """The link to a neighbour on the tree is gone, but not what it asked for; nobody waits for its echoes."""
         del self.attached[link]
-        if self._exchange.durable is not None:
-            self._exchange.durable.completeness.link_lost(link)  # first: an echo in its place proves nothing
+        durable = self._exchange.durable
+        durable.attached(link, False)
+        self._exchange.perform(durable.lost(link))  # first: an echo in its place proves nothing
         self._give_up_echoes(link, [epoch for epoch, _ in self._exchange.epochs.of_overlay()])
 
     def is_open(self, link: Link) -> bool:
@@ -147,8 +147,7 @@ class NeighbourLinks:
         exchange.carry_out_all([(epoch, outputs)])
         if isinstance(message, Sync):
             exchange.plans.settle()
-        if exchange.durable is not None and not exchange.epochs.is_planned(epoch):
-            exchange.durable.outboxes.routed(message, neighbour.link, epoch)
+        exchange.perform(exchange.durable.heard(message, neighbour.link, epoch))
 
     def send(self, output: Send, epoch: int, one: bytes, envelope: Envelope | None) -> None:
         """Send what a router says to a neighbour's; an event with the frame and the envelope in which it has come."""
@@ -170,36 +169,29 @@ class NeighbourLinks:
 
     # -- what neighbours have heard --------------------------------------------------------------------------
 
-    def _completeness(self, epoch: int) -> Completeness | None:
-        """Return who must know whether tables of that epoch are complete: only for the overlay's own, with a store."""
-        exchange = self._exchange
-        if exchange.durable is None or exchange.epochs.is_planned(epoch):
-            return None
-        return exchange.durable.completeness
-
     def _note(self, message: Probe | Advertise | Unadvertise, link: Link, epoch: int, reached: bool) -> None:
         """Note what a neighbour is to answer, or must be answered in its place."""
-        completeness = self._completeness(epoch)
+        exchange = self._exchange
         if isinstance(message, Probe):
             echo = Echo(message.id, message.tree)
             if reached:
-                answers = 0 if completeness is None else completeness.probed(link)
-                self._probing.setdefault((link, epoch), {})[echo] = answers
+                self._probing.setdefault((link, epoch), {})[echo] = self._advertised[link]
             else:
                 self._echoes.append((link, epoch, echo))
-        elif completeness is None:
-            return
+        elif exchange.epochs.is_planned(epoch):
+            return  # confirmed events go by the tables of the overlay's own tree
         elif isinstance(message, Advertise):
-            completeness.advertised(link, message.key, message.filter, reached)
+            self._advertised[link] += reached
+            number = self._advertised[link] if reached else 0
+            exchange.perform(exchange.durable.advertised(link, message.key, message.filter, number))
         else:
-            completeness.unadvertised(link, message.key)
+            exchange.durable.unadvertised(link, message.key)
 
     def _echoed(self, link: Link, epoch: int, echo: Echo) -> None:
         """A neighbour itself has echoed a probe."""
-        answers = self._probing.get((link, epoch), {}).pop(echo, None)
-        completeness = self._completeness(epoch)
-        if completeness is not None and answers is not None:
-            completeness.answered(link, answers)
+        number = self._probing.get((link, epoch), {}).pop(echo, None)
+        if number is not None and not self._exchange.epochs.is_planned(epoch):
+            self._exchange.durable.answered(link, number)
 
     # -- echoes in place of neighbours that are away ---------------------------------------------------------
 

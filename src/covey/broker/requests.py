@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from covey.broker.durable_requests import replace, subscribe, unsubscribe
+from covey.broker.durable.queues import Subscriber
 from covey.broker.peers import Client
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
@@ -79,7 +79,8 @@ class Requests:
             raise CoveyError(f"a client may have {self.limits.subscriptions:,} subscriptions here")
         filter = _allowed(client, request.filter)
         if request.durable:
-            subscribe(self._exchange.durable, client, request, filter, _answer_to(client, request.request))
+            exchange = self._exchange
+            exchange.perform(exchange.durable.subscribe(_who(client, request), request.durable, filter))
             return
         self._add(client, request.sid, filter)
         _reply(client, request.request)
@@ -89,27 +90,22 @@ class Requests:
         self._exchange.drive(Subscribe(key, filter), client.link)
 
     def _replace(self, client: Client, request: ReplaceRequest) -> None:
-        old, durable = client.keys.get(request.sid), self._exchange.durable
-        if old is None and durable is not None:
-            filter = _allowed(client, request.filter)
-            if replace(durable, client, request.sid, filter, _answer_to(client, request.request)):
-                return
-        if old is None:
-            raise ProtocolError(f"there is no subscription {request.sid}")
+        old, exchange = client.keys.get(request.sid), self._exchange
         filter = _allowed(client, request.filter)
+        if old is None:  # if there is any, it is durable
+            exchange.perform(exchange.durable.replace(_who(client, request), filter))
+            return
         client.replaced += 1
         self._add(client, request.sid, filter)
-        self._exchange.drive(Unsubscribe(old), client.link)
+        exchange.drive(Unsubscribe(old), client.link)
         _reply(client, request.request)
 
     def _unsubscribe(self, client: Client, request: UnsubscribeRequest) -> None:
-        key, durable = client.keys.pop(request.sid, None), self._exchange.durable
-        if key is None and durable is not None:
-            unsubscribe(durable, client, request, _answer_to(client, request.request))
-            return
+        key, exchange = client.keys.pop(request.sid, None), self._exchange
         if key is None:
-            raise ProtocolError(f"there is no subscription {request.sid}")
-        self._exchange.drive(Unsubscribe(key), client.link)
+            exchange.perform(exchange.durable.unsubscribe(_who(client, request), request.forget))
+            return
+        exchange.drive(Unsubscribe(key), client.link)
         _reply(client, request.request)
 
     # -- advertisements --------------------------------------------------------------------------------------
@@ -126,8 +122,7 @@ class Requests:
             raise AccessError(f"{client.permissions.name} may not publish all that it advertises")
         key = client.advertised[request.aid] = f"{client.link}!{request.aid:x}"
         self._exchange.drive(Advertise(key, filter), client.link)
-        if self._exchange.durable is not None:
-            self._exchange.durable.completeness.client_advertised()
+        self._exchange.durable.client_advertised()
         _reply(client, request.request)
 
     def _unadvertise(self, client: Client, request: UnadvertiseRequest) -> None:
@@ -159,8 +154,8 @@ def _allowed(client: Client, encoded: bytes) -> Filter:
     return filter
 
 
-def _answer_to(client: Client, request: int) -> Callable[[str], None]:
-    return lambda error: _reply(client, request, error)
+def _who(client: Client, request: SubscribeRequest | ReplaceRequest | UnsubscribeRequest) -> Subscriber:
+    return Subscriber(client.link, client.permissions.name, client.name, request.request, request.sid)
 
 
 _HANDLERS: Final[dict[type, Callable[..., None]]] = {

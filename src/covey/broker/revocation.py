@@ -38,9 +38,7 @@ def revoke(exchange: Exchange, before: Security, security: Security, say: Say) -
 def revoke_durable(exchange: Exchange, security: Security, say: Say) -> None:
     """End the durable subscriptions that are not allowed, and remove their queues."""
     durable = exchange.durable
-    if durable is None:
-        return
-    for one in durable.subscriptions.all():
+    for one in durable.held():
         owner = one.owner
         permissions = security.permissions_of(owner.user)
         if permissions is None:
@@ -49,20 +47,21 @@ def revoke_durable(exchange: Exchange, security: Security, say: Say) -> None:
             reason = f"{owner.user or 'its owner'} may not subscribe to it any longer"
         else:
             continue
-        events, _ = durable.store.waiting(owner.id)
         say(
             logging.WARNING,
             "durable subscription removed",
             user=owner.user,
             client=owner.client,
             name=owner.name,
-            events=events,
+            events=durable.waiting(one),
             reason=reason,
         )
-        client = one.client
-        durable.subscriptions.forget(one, lambda error: None)
-        if client is not None:
-            client.outlet.end(f"the durable subscription {owner.name} is removed: {reason}")
+        attached = one.attached
+        exchange.perform(durable.end(one))
+        if attached is not None:
+            exchange.clients[attached.link].outlet.end(
+                f"the durable subscription {owner.name} is removed: {reason}"
+            )
 
 
 def _judge_client(exchange: Exchange, client: Client, before: Security, security: Security, say: Say) -> None:

@@ -7,6 +7,7 @@ uses), `inbox` (whose turn it is), `pressure` (what full queues mean), `lifecycl
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import socket
@@ -20,7 +21,9 @@ from covey import __version__
 from covey.broker import lifecycle
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.dialling import Dialler
-from covey.broker.durable_requests import open_durable
+from covey.broker.durable.delivery import Durable
+from covey.broker.durable.log import Answer, Asked
+from covey.broker.durable.sqlite import SqliteLog
 from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange
 from covey.broker.greetings import Greetings
@@ -32,6 +35,7 @@ from covey.broker.overlay import Overlay
 from covey.broker.peers import Client, Neighbour
 from covey.broker.plans import keep_state, load_state
 from covey.broker.pressure import Pressure
+from covey.broker.private_files import shared_with_others
 from covey.broker.requests import Limits
 from covey.broker.revocation import revoke_durable
 from covey.broker.sampling import Samples
@@ -83,6 +87,8 @@ class Broker:
         self._listening = listening
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
+        self._log: SqliteLog | None = None
+        self._asked: list[Asked] = []  # of the log, in this turn of the loop
         self.server: asyncio.Server | None = None
         self.started_s = 0.0
 
@@ -106,7 +112,7 @@ class Broker:
         self.tell_time()
         config = self.config
         if config.data_dir:
-            self.exchange.durable = open_durable(self.exchange, config, self.incarnation)
+            self._open_log()
             # Permissions may have been cut while the broker was down.
             revoke_durable(self.exchange, self.security, self.say)
         self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
@@ -160,15 +166,15 @@ class Broker:
             await self.admin.stop()
         if self._timer is not None:
             self._timer.cancel()
-        if self.exchange.durable is not None:
-            await self.exchange.durable.store.close()
+        if self._log is not None:
+            self._hand_over()
+            await self._loop.run_in_executor(None, self._log.close)
 
     def _tick(self) -> None:
         self.tell_time()
         self.links.tick()
         self.exchange.plans.tick()
-        if self.exchange.durable is not None:
-            self.exchange.durable.tick()
+        self.exchange.perform(self.exchange.durable.tick(self.exchange.now_s, self.exchange.wall_s))
         self.pressure.tick(self.config.stalled_s)
         if self.samples is not None:
             self.samples.tick(self._loop, self.config.sample_every_s)
@@ -182,6 +188,7 @@ class Broker:
     def tell_time(self) -> None:
         """Tell those parts that have no clock what time it is; before anything is asked of them."""
         self.exchange.now_s = self.pressure.now_s = self._loop.time()
+        self.exchange.wall_s = time.time()
 
     def _keep_plans(self, state: PlanState) -> None:
         if not self.config.data_dir:
@@ -190,6 +197,42 @@ class Broker:
             keep_state(Path(self.config.data_dir), state)
         except OSError as error:
             self.say(logging.ERROR, "plans not kept", reason=error.strerror or error)
+
+    # -- the log ---------------------------------------------------------------------------------------------
+
+    def _open_log(self) -> None:
+        """Open the log and take up what is in it; ConfigError if it cannot be used."""
+        directory = Path(self.config.data_dir)
+        self._log = SqliteLog(directory / "store.db", self.config.name, self.config.max_store_bytes)
+        recovered = self._log.open()
+        if shared := shared_with_others(directory):
+            log.warning("%s", shared)
+        for warning in recovered.warnings:
+            log.error("%s", warning)
+        exchange = self.exchange
+        exchange.durable = Durable(exchange.epochs, recovered, self.incarnation, self.config.durable)
+        exchange.ask_log = self._ask_log
+        self._log.start(self._report)
+        exchange.perform(exchange.durable.load())
+
+    def _ask_log(self, asked: Asked) -> None:
+        # Once a turn: whenever the log's thread is woken, the two take turns, and both wait.
+        if not self._asked:
+            self._loop.call_soon(self._hand_over)
+        self._asked.append(asked)
+
+    def _hand_over(self) -> None:
+        if self._asked and self._log is not None:
+            asked, self._asked = self._asked, []
+            self._log.submit(asked)
+
+    def _report(self, answers: Sequence[Answer]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
+            self._loop.call_soon_threadsafe(self._log_answered, answers)
+
+    def _log_answered(self, answers: Sequence[Answer]) -> None:
+        self.tell_time()
+        self.exchange.log_answered(answers)
 
     def _later(self, after_s: float, call: Callable[[], None]) -> None:
         def run() -> None:
@@ -286,8 +329,7 @@ class Broker:
                 self.exchange.from_client(peer, frames)
             elif isinstance(peer, Neighbour):
                 self._from_neighbour(peer, frames)
-            if self.exchange.durable is not None:
-                self.exchange.durable.flush()
+            self.exchange.perform(self.exchange.durable.flush())
         except CoveyError as error:
             self.say(logging.WARNING, "link ended", peer=connection.peer, reason=error)
             connection.end(str(error), retry=False)
