@@ -20,6 +20,7 @@ from tests.e2e.test_http_events import BASE, STRUCTURED, gateway
 import covey
 from covey import cli
 from covey.broker.credentials import hash_token
+from covey.broker.durable.delivery import Durable
 from covey.broker.permissions import Permissions, read_rules
 from covey.broker.security import read_security
 from covey.broker.server import Broker
@@ -136,8 +137,8 @@ def test_of_many_confirmed_events_the_others_are_confirmed(tmp_path: Path) -> No
             await client.publish_many([{"x": 21}], confirm=True)
             with pytest.raises(covey.EventError, match="'x'"):
                 await client.publish_many([{"x": 22}, {"x": []}, {"x": 23}], confirm=True)
-            assert a.exchange.durable is not None
-            assert a.exchange.durable.store.kept == 5  # what came before the last mistake is confirmed, too
+            assert isinstance(a.exchange.durable, Durable)
+            assert a.exchange.durable.kept == 5  # what came before the last mistake is confirmed, too
             # A batch is done when the last event was added, not whenever those so far are confirmed.
             batch = Batch()
             client._outgoing.put({"x": 14}, b"", batch)

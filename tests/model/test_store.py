@@ -15,9 +15,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covey.broker.durable.log import Entry, Keep, Owner, Release
+from covey.broker.actions import Action, SendEvent
+from covey.broker.durable.log import Entry, Keep, Owner
 from covey.broker.durable.queues import Feed
-from covey.broker.durable.sqlite import Store
+from tests.oracles.logs import Store
 
 OWNERS = (1, 2)
 STEP = st.one_of(
@@ -50,11 +51,11 @@ class Model:
         self.store = Store(self.folder / str(self.lives) / "store.db", "A")
         assert not self.store.warning
         self.store.start()
-        self.feeds = {owner: Feed(self.store, owner, 4, 1_000) for owner in OWNERS}
+        self.feeds = {owner: Feed(self.store.tickets, owner, 4, 1_000) for owner in OWNERS}
         for owner in OWNERS:
             self.store.submit(Owner(owner, "outbox", "", "", str(owner)))
         for owner in OWNERS:
-            found = dict(self.store.read(owner, 0, 100_000))
+            found = dict(await self.store.read(owner, 0, 100_000))
             certain, possible = self.certain[owner], self.possible[owner]
             assert (
                 certain.items() - {(p, f) for p, f in certain.items() if p in self.done[owner]}
@@ -64,11 +65,11 @@ class Model:
             self.certain[owner], self.possible[owner] = found, {}
             self.done[owner] &= found.keys()
             size = sum(map(len, found.values()))
-            assert self.store.waiting(owner) == (len(found), size)
+            assert self.store.tickets.waiting(owner) == (len(found), size)
 
     def publish(self, owners: set[int], size: int) -> None:
         self.number += 1
-        position = self.store.next_position()
+        position = self.store.tickets.next_position()
         assert all(position not in known for known in (*self.certain.values(), *self.possible.values()))
         frame = self.number.to_bytes(4, "big") * size
         # Every second owner gets bytes of its own.
@@ -82,18 +83,19 @@ class Model:
             for owner in owners:
                 frame = self.possible[owner].pop(position)
                 self.certain[owner][position] = frame
-                self.feeds[owner].offer(position, frame, 0.0)
+                self.store.perform(self.feeds[owner].offer(position, frame, 0.0))
 
         self.store.submit(Keep(position, 7, self.number, frame, 0.0, entries, seen=True), reported)
 
     def attach(self, owner: int) -> None:
         self.got[owner] = []
 
-        def transmit(position: int, frame: bytes) -> None:
+        def transmit(position: int, frame: bytes) -> Action:
             assert self.certain[owner].get(position, self.possible[owner].get(position)) == frame
             self.got[owner].append(position)
+            return SendEvent(str(owner), 0, b"")
 
-        self.feeds[owner].attach(transmit, 0.0)
+        self.store.perform(self.feeds[owner].attach(transmit))
 
     def confirm(self, owner: int, count: int, up_to: bool) -> None:
         got = self.got[owner]
@@ -102,22 +104,20 @@ class Model:
         if up_to:
             last = got[min(count, len(got)) - 1]
             self.done[owner] |= {p for p in self.certain[owner] if p <= last}
-            self.feeds[owner].confirm_up_to(last, 0.0)
+            self.store.perform(self.feeds[owner].confirm_up_to(last))
         else:
             self.done[owner] |= set(got[:count])
-            self.feeds[owner].confirm(got[:count], 0.0)
+            self.store.perform(self.feeds[owner].confirm(got[:count]))
 
     async def settle(self) -> None:
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self.store.submit(Release(0, ()), future.set_result)
-        await future
-        while self.store.pending:
-            await asyncio.sleep(0.001)
+        for _ in range(30):  # what is read makes the feeds read on
+            await self.store.settle()
+            await self.store.fetch(0, 0, 1)
         for owner in OWNERS:
             for position in self.done[owner]:
                 self.certain[owner].pop(position, None)
             self.done[owner].clear()
-            assert dict(self.store.read(owner, 0, 100_000)) == self.certain[owner]
+            assert dict(await self.store.read(owner, 0, 100_000)) == self.certain[owner]
             got = self.got[owner]
             assert got == sorted(set(got)), "in order, each once"
             if self.feeds[owner].is_attached:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
 from typing import Any
 
+from tests.oracles.disk import Disk, SimulatedLog
+
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import LinkConfig
 from covey.broker.durable.delivery import Durable
-from covey.broker.durable.log import Forget, Keep, Operation, Owner
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
 from covey.broker.links import Links
@@ -30,84 +30,6 @@ from covey.protocol.events import KEPT, Name, decode_taken, encode_content, enco
 from covey.protocol.frames import Kind
 from covey.protocol.outbox import Verdict
 from covey.routing.router import Router
-
-
-@dataclass
-class Disk:
-    """What survives a kill."""
-
-    owners: dict[int, Owner] = field(default_factory=dict)
-    queues: dict[int, dict[int, bytes]] = field(default_factory=dict)  # frames by owner and position
-    names: dict[Name, None] = field(default_factory=dict)
-    last: int = 0
-
-    def take(self, operation: Operation) -> None:
-        if isinstance(operation, Keep):
-            self.last = max(self.last, operation.position)
-            self.names[operation.publisher, operation.number] = None
-            for owner, frame in operation.entries:
-                if owner in self.owners:
-                    self.queues.setdefault(owner, {})[operation.position] = frame or operation.frame
-        elif isinstance(operation, Owner):
-            self.owners[operation.id] = operation
-        elif isinstance(operation, Forget):
-            self.owners.pop(operation.owner, None)
-            self.queues.pop(operation.owner, None)
-        else:
-            for position in operation.positions:
-                self.queues.get(operation.owner, {}).pop(position, None)
-
-
-class DiskStore:
-    """What `Store` does, over a `Disk`: nothing is on it before `commit`."""
-
-    max_bytes = window = 1 << 30
-    used_bytes = commits = kept = 0
-
-    def __init__(self, disk: Disk) -> None:
-        self.disk = disk
-        self.last = self.committed = disk.last
-        self.reported: Callable[[], None] = lambda: None
-        self.gathered: list[tuple[Operation, Any]] = []
-
-    def submit(self, operation: Operation, done: Any = None) -> None:
-        self.gathered.append((operation, done))
-
-    def commit(self) -> None:
-        gathered, self.gathered = self.gathered, []
-        for operation, _ in gathered:
-            self.disk.take(operation)
-        self.committed = self.disk.last
-        for _, done in gathered:
-            if done is not None:
-                done(None)
-        self.reported()
-
-    def next_position(self) -> int:
-        self.last += 1
-        return self.last
-
-    def owners(self) -> list[Owner]:
-        return list(self.disk.owners.values())
-
-    def names(self) -> list[Name]:
-        return list(self.disk.names)
-
-    def room_for(self, size: int, entries: int = 1) -> bool:
-        return True
-
-    def resume(self) -> None:
-        pass
-
-    def waiting(self, owner: int) -> tuple[int, int]:
-        return len(self.disk.queues.get(owner, {})), 0
-
-    def read(self, owner: int, after: int, limit: int) -> list[tuple[int, bytes]]:
-        queue = self.disk.queues.get(owner, {})
-        return [(position, queue[position]) for position in sorted(queue) if position > after][:limit]
-
-    def too_old(self, owner: int, before_s: float, count: int) -> list[int]:
-        return []
 
 
 class Wire:
@@ -135,16 +57,25 @@ class Node:
         self.name = name
         self.exchange = Exchange(Epochs(lambda plan: Router(name)))
         self.exchange.now_s = now_s
-        self.store = DiskStore(disk)
-        store: Any = self.store
-        self.durable = self.exchange.durable = Durable(self.exchange, store, lambda: 1e9, incarnation)
-        self.durable.load()
+        self.exchange.wall_s = 1e9
+        self.log = SimulatedLog(disk)
+        self.durable = self.exchange.durable = Durable(self.exchange.epochs, self.log.open(), incarnation)
+        self.exchange.ask_log = lambda asked: self.log.submit([asked])
+        self.exchange.perform(self.durable.load())
         self.timers: list[Callable[[], None]] = []
         overlay = Overlay(name, incarnation << 20)
         configs = [LinkConfig(other) for other in neighbours]
         self.links = Links(self.exchange, overlay, configs, lambda _, call: self.timers.append(call))
         self.is_hung = False
         self.lost: list[str] = []  # neighbours whose links it has yet to miss
+
+    def commit(self) -> None:
+        """Let the log answer."""
+        self.exchange.log_answered(self.log.step())
+
+    def tick(self) -> None:
+        """Let time pass."""
+        self.exchange.perform(self.durable.tick(self.exchange.now_s, self.exchange.wall_s))
 
 
 class Attached:
@@ -267,7 +198,7 @@ class Line:
         for _ in range(3):
             self.settle()
             for node in self.nodes.values():
-                node.durable.tick()
+                node.tick()
         self.settle()
 
     # -- clients ---------------------------------------------------------------------------------------------
@@ -300,7 +231,7 @@ class Line:
             if wire.frames and ends[1] in awake
         ]
         for node in awake.values():
-            steps += [node.store.commit] if node.store.gathered else []
+            steps += [node.commit] if node.log.waiting else []
             steps += [lambda node=node: node.timers.pop(0)()] if node.timers else []  # type: ignore[misc]
         if not steps:
             return False
@@ -320,7 +251,7 @@ class Line:
             node.links.received(sender, memoryview(one)[1:])
         else:
             node.exchange.from_neighbour(peer, [one])
-        node.durable.flush()
+        node.exchange.perform(node.durable.flush())
 
     def settle(self) -> None:
         for _ in range(100_000):

@@ -60,7 +60,7 @@ def play(line: Line, topics: dict[str, int], operations: int) -> dict[tuple[int,
             else:
                 client.advertise(random.randrange(TOPICS))
         if random.random() < 0.2 and line.nodes:
-            line.nodes[random.choice(sorted(line.nodes))].durable.tick()
+            line.nodes[random.choice(sorted(line.nodes))].tick()
         for _ in range(random.choice((0, 1, 3, 10, 40))):
             line.step()
     line.heal()
@@ -122,7 +122,7 @@ def test_nothing_is_flooded_for_a_neighbour_that_has_answered(answered: str) -> 
     publisher.advertise(2)
     line.settle()
     if answered == "by a tick":
-        a.durable.tick()
+        a.tick()
         line.settle()
     else:
         confirm(line, publisher, 2)

@@ -6,12 +6,18 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.oracles.disk import Disk, SimulatedLog
+from tests.oracles.logs import Store
 
-from covey.broker.durable.log import Entry, Keep, Owner
-from covey.broker.durable.queues import Feed
-from covey.broker.durable.sqlite import Store
+from covey.broker.actions import Action, Actions, Commit, Say, SendEvent
+from covey.broker.durable.log import Committed, Entry, Fetch, Keep, Owner, Read, Release
+from covey.broker.durable.queues import Feed, Tickets
 
 OWNER = Owner(1, "subscription", "ann", "reader", "mine")
+
+
+def transmit(position: int, frame: bytes) -> Action:
+    return SendEvent("reader", 0, bytes([position % 256]))
 
 
 @pytest.mark.parametrize("up_to", [False, True])
@@ -24,29 +30,140 @@ def test_what_is_confirmed_does_not_come_again_though_the_disk_has_it_still(
         store.submit(OWNER)
         for number in (1, 2, 3):
             entries = (Entry(OWNER.id),)
-            store.submit(Keep(store.next_position(), 7, number, b"event", 0.0, entries, seen=False))
-        while store.pending:
-            await asyncio.sleep(0.001)
-        feed = Feed(store, OWNER.id, 100, 1 << 20)
-        sent: list[int] = []
+            store.submit(Keep(store.tickets.next_position(), 7, number, b"event", 0.0, entries, seen=False))
+        await store.settle()
+        feed = Feed(store.tickets, OWNER.id, 100, 1 << 20)
 
-        def transmit(position: int, frame: bytes) -> None:
-            sent.append(position)
+        def sent() -> list[int]:
+            return [action.body[0] for action in store.performed if isinstance(action, SendEvent)]
 
-        feed.attach(transmit, 0.0)
-        assert sent == [1, 2, 3]
-        # In one turn of the loop: the store has not deleted anything when the consumer comes again.
-        if up_to:
-            feed.confirm_up_to(2, 0.0)
-        else:
-            feed.confirm([1, 2], 0.0)
-        feed.attach(transmit, 0.0)
-        assert store.positions(OWNER.id, 0, 3, 10) == [1, 2, 3]
-        assert sent == [1, 2, 3, 3]
-        while store.pending:
-            await asyncio.sleep(0.001)
-        feed.attach(transmit, 0.0)
-        assert sent == [1, 2, 3, 3, 3]
+        async def attach() -> None:
+            store.perform(feed.attach(transmit))
+            await store.fetch(OWNER.id, 0, 1)  # behind what the feed reads
+
+        await attach()
+        assert sent() == [1, 2, 3]
+        # In one turn of the loop: the log has not deleted anything when the consumer comes again.
+        store.perform(feed.attach(transmit))
+        store.perform(feed.confirm_up_to(2) if up_to else feed.confirm([1, 2]))
+        await store.settle()
+        await attach()
+        assert sent() == [1, 2, 3, 3, 3]
         await store.close()
 
     asyncio.run(main())
+
+
+class Simulated:
+    """A feed over a simulated log, with what it sends."""
+
+    def __init__(self, events: int, window: int = 100) -> None:
+        self.disk = Disk()
+        self.disk.take(OWNER)
+        for number in range(1, events + 1):
+            self.disk.take(Keep(number, 7, number, b"event", 0.0, (Entry(OWNER.id),), seen=False))
+        self.log = SimulatedLog(self.disk)
+        self.tickets = Tickets(self.log.open())
+        self.feed = Feed(self.tickets, OWNER.id, window, 1 << 20)
+        self.sent: list[int] = []
+        self.said: list[Say] = []
+
+    def perform(self, actions: Actions) -> None:
+        """Do what the feed asks for."""
+        for action in actions:
+            if isinstance(action, Commit | Fetch):
+                self.log.submit([action.batch if isinstance(action, Commit) else action])
+            elif isinstance(action, SendEvent):
+                self.sent.append(action.body[0])
+            else:
+                assert isinstance(action, Say)
+                self.said.append(action)
+
+    def step(self, now_s: float = 0.0) -> None:
+        """Let the log answer until it has nothing to do."""
+        while self.log.waiting:
+            for answer in self.log.step():
+                if isinstance(answer, Committed):
+                    self.perform(self.tickets.answered(answer, now_s))
+                else:
+                    self.perform(self.tickets.read(answer, now_s))
+
+
+@pytest.mark.parametrize("up_to", [False, True])
+def test_what_is_confirmed_while_it_is_read_does_not_come_again(up_to: bool) -> None:
+    one = Simulated(5)
+    one.perform(one.feed.attach(transmit))
+    answers = one.log.step()  # the disk has read all five, and nobody has heard of that
+    one.perform(one.feed.confirm_up_to(2) if up_to else one.feed.confirm([1, 2]))
+    for answer in answers:
+        assert isinstance(answer, Read)
+        one.perform(one.tickets.read(answer, 0.0))
+    assert one.sent == [3, 4, 5]
+
+
+def test_what_was_read_for_a_consumer_that_has_gone_is_for_nobody() -> None:
+    one = Simulated(3)
+    one.perform(one.feed.attach(transmit))
+    one.feed.detach()
+    one.step()
+    assert one.sent == []
+    one.perform(one.feed.attach(transmit))
+    one.feed.detach()
+    one.perform(one.feed.attach(transmit))
+    one.step()
+    assert one.sent == [1, 2, 3], "once"
+
+
+def test_a_window_at_a_time() -> None:
+    one = Simulated(10, window=4)
+    one.perform(one.feed.attach(transmit))
+    one.step()
+    assert one.sent == [1, 2, 3, 4]
+    one.perform(one.feed.confirm([2]))
+    one.step()
+    assert one.sent == [1, 2, 3, 4, 5]
+    one.perform(one.feed.confirm_up_to(1_000))
+    one.step()
+    assert one.disk.positions(OWNER.id) == []
+    assert one.sent == [1, 2, 3, 4, 5], "it is done with all that there is"
+
+
+def test_what_is_not_confirmed_in_time_is_sent_again() -> None:
+    one = Simulated(600, window=600)
+    one.perform(one.feed.attach(transmit))
+    one.step(1.0)
+    assert one.sent == [number % 256 for number in range(1, 601)]
+    one.perform(one.feed.confirm(range(2, 600)))
+    one.sent.clear()
+    one.perform(one.feed.redeliver(0.5))
+    one.step(2.0)
+    assert one.sent == []
+    one.disk.take(Release(OWNER.id, (1,)))  # it is gone from the queue without the feed
+    one.perform(one.feed.redeliver(1.5))
+    one.perform(one.feed.redeliver(1.5))
+    one.step(2.0)
+    assert one.sent == [600 % 256]
+    assert one.feed.under_way == 1
+    one.perform(one.feed.redeliver(1.5))
+    one.step(3.0)
+    assert one.sent == [600 % 256], "it was sent again already"
+
+
+def test_a_damaged_event_is_counted_said_and_never_sent() -> None:
+    one = Simulated(5)
+    one.disk.damaged = {2, 5}
+    one.perform(one.feed.attach(transmit))
+    one.step()
+    assert one.sent == [1, 3, 4]
+    assert one.tickets.damaged == len(one.said) == 2
+    assert "damaged" in one.said[0].event
+    assert one.disk.positions(OWNER.id) == [1, 3, 4]
+    one.disk.damaged = {3}
+    one.perform(one.feed.redeliver(0.0))
+    one.step()
+    assert one.sent == [1, 3, 4, 1, 4]
+    assert one.tickets.damaged == 3
+    one.perform(one.feed.attach(transmit))
+    one.step()
+    assert one.sent == [1, 3, 4, 1, 4, 1, 4]
+    assert one.tickets.damaged == 3

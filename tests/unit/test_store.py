@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 from collections.abc import Coroutine
@@ -10,11 +11,24 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.oracles.logs import Store
 
 from covey.broker.config import BrokerConfig
 from covey.broker.durable import sqlite as store_writing
-from covey.broker.durable.log import Entry, Forget, Keep, Operation, Owner, Release
-from covey.broker.durable.sqlite import Store
+from covey.broker.durable.log import (
+    Damaged,
+    Entry,
+    Expire,
+    Forget,
+    Keep,
+    Operation,
+    Owner,
+    Release,
+    ReleaseUpTo,
+    Resume,
+    Row,
+    Trim,
+)
 from covey.broker.server import Broker
 from covey.errors import ConfigError, CoveyError, StoreError
 
@@ -30,17 +44,21 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def done(store: Store, operation: Operation) -> CoveyError | None:
-    future: asyncio.Future[CoveyError | None] = asyncio.get_running_loop().create_future()
-    store.submit(operation, future.set_result)
-    return await future
+    return await store.done(operation)
 
 
 def keep(store: Store, number: int, owners: tuple[int, ...] = (1,), size: int = 50) -> Keep:
     frame = number.to_bytes(8, "big") + b"x" * (size - 8)
-    return Keep(store.next_position(), 7, number, frame, 0.0, tuple(map(Entry, owners)), seen=True)
+    return Keep(store.tickets.next_position(), 7, number, frame, 0.0, tuple(map(Entry, owners)), seen=True)
 
 
 OUTBOX = Owner(1, "outbox", "", "", "B")
+
+
+def rows(path: Path, question: str) -> list[Any]:
+    """Return what is committed in a store."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute(question).fetchall()
 
 
 def mode(path: Path) -> int:
@@ -99,12 +117,13 @@ def test_what_is_reported_is_there_after_the_process_ends(tmp_path: Path) -> Non
 
     async def read() -> None:
         store = Store(tmp_path / "crashed-store.db", "A")
+        store.start()
         assert not store.warning
-        assert [position for position, _ in store.read(1, 0, 10)] == [1, 3, 4, 5]
-        assert store.waiting(1) == (4, 200)
-        assert store.names() == [(7, number) for number in range(5)]
-        assert store.next_position() == 6
-        assert store.owners() == [OUTBOX]
+        assert [position for position, _ in await store.read(1, 0, 10)] == [1, 3, 4, 5]
+        assert store.tickets.waiting(1) == (4, 200)
+        assert list(store.recovered.names) == [(7, number) for number in range(5)]
+        assert store.tickets.next_position() == 6
+        assert list(store.recovered.owners) == [OUTBOX]
         await store.close()
 
     run(write())
@@ -120,7 +139,7 @@ def test_reports_come_in_order_and_in_groups(tmp_path: Path) -> None:
             store.submit(keep(store, number), lambda error, number=number: order.append(number))  # type: ignore[misc]
         await done(store, Release(1, ()))
         assert order == list(range(2_000))
-        assert store.commits < 200
+        assert store.tickets.commits < 200
         assert store.pending == 0
         await store.close()
 
@@ -134,11 +153,11 @@ def test_an_event_stays_until_the_last_who_waits_is_done(tmp_path: Path) -> None
         await done(store, keep(store, 1, owners=(1, 2)))
         await done(store, Release(1, (1,)))
         await done(store, Release(1, (1,)))  # again: nothing happens
-        assert store.read(1, 0, 9) == []
-        assert len(store.read(2, 0, 9)) == 1
+        assert await store.read(1, 0, 9) == []
+        assert len(await store.read(2, 0, 9)) == 1
         await done(store, Forget(2))
-        assert store._rows("SELECT count(*) FROM event", ()) == [(0,)]
-        assert store.waiting(1) == store.waiting(2) == (0, 0)
+        assert rows(tmp_path / "store.db", "SELECT count(*) FROM event") == [(0,)]
+        assert store.tickets.waiting(1) == store.tickets.waiting(2) == (0, 0)
         await store.close()
 
     run(main())
@@ -149,9 +168,9 @@ def test_another_frame_for_one_who_waits(tmp_path: Path) -> None:
         store = Store(tmp_path / "store.db", "A")
         store.start()
         await done(store, Keep(1, 7, 1, b"plain", 0.0, (Entry(1), Entry(2, b"flooded")), seen=True))
-        assert store.read(1, 0, 9) == [(1, b"plain")]
-        assert store.read(2, 0, 9) == [(1, b"flooded")]
-        assert store.waiting(2) == (1, 7)
+        assert await store.read(1, 0, 9) == [(1, b"plain")]
+        assert await store.read(2, 0, 9) == [(1, b"flooded")]
+        assert store.tickets.waiting(2) == (1, 7)
         await store.close()
 
     run(main())
@@ -164,7 +183,9 @@ def test_names_beyond_the_window_are_forgotten(tmp_path: Path) -> None:
         for number in range(5_000):
             store.submit(keep(store, number, owners=()))
         await done(store, Release(1, ()))
-        names = store.names()
+        await store.close()
+        store = Store(tmp_path / "store.db", "A", window=100)
+        names = list(store.recovered.names)
         assert 100 <= len(names) < 5_000
         assert names[-1] == (7, 4_999)
         await store.close()
@@ -181,7 +202,7 @@ def test_positions_are_not_given_again_when_everything_was_released(tmp_path: Pa
         await done(store, Release(1, (event.position,)))
         await store.close()
         store = Store(tmp_path / "store.db", "A")
-        assert store.next_position() > event.position
+        assert store.tickets.next_position() > event.position
         await store.close()
 
     run(main())
@@ -192,7 +213,9 @@ def test_numbers_of_64_bits(tmp_path: Path) -> None:
         store = Store(tmp_path / "store.db", "A")
         store.start()
         await done(store, Keep(1, 2**64 - 1, 2**63, b"f", 0.0, (), seen=True))
-        assert store.names() == [(2**64 - 1, 2**63)]
+        await store.close()
+        store = Store(tmp_path / "store.db", "A")
+        assert list(store.recovered.names) == [(2**64 - 1, 2**63)]
         await store.close()
 
     run(main())
@@ -215,14 +238,14 @@ def test_a_full_store_fails_events_in_order_and_takes_them_again_when_there_is_r
         assert 50 < len(accepted) < 400
         assert accepted == list(range(len(accepted))), "nothing is kept behind what is not"
         assert all(isinstance(error, StoreError) for number, error in results[len(accepted) :])
-        assert not store.room_for(10_000)
-        assert [int.from_bytes(frame[:8], "big") for _, frame in store.read(1, 0, 500)] == accepted
+        assert not store.tickets.room_for(10_000)
+        assert [int.from_bytes(frame[:8], "big") for _, frame in await store.read(1, 0, 500)] == accepted
         assert isinstance(await done(store, keep(store, 999)), StoreError), "until resume"
 
-        positions = tuple(position for position, _ in store.read(1, 0, 500))
+        positions = tuple(position for position, _ in await store.read(1, 0, 500))
         assert await done(store, Release(1, positions)) is None
-        assert store.room_for(10_000)
-        store.resume()
+        assert store.tickets.room_for(10_000)
+        await done(store, Resume())
         size = (tmp_path / "store.db").stat().st_size
         for number in range(20):
             assert await done(store, keep(store, number, size=10_000)) is None
@@ -240,7 +263,7 @@ def test_space_is_used_again(tmp_path: Path) -> None:
             for number in range(40):
                 store.submit(keep(store, 100 * turn + number, size=50_000))
             await done(store, Release(1, ()))
-            positions = [position for position, _ in store.read(1, 0, 100)]
+            positions = [position for position, _ in await store.read(1, 0, 100)]
             assert len(positions) == 40
             assert await done(store, Release(1, tuple(positions))) is None
         await store.close()
@@ -287,10 +310,11 @@ class FullUntilCheckpoint:
 def test_a_journal_that_fills_the_disk_is_emptied_before_an_event_is_refused(tmp_path: Path) -> None:
     async def main() -> None:
         store = Store(tmp_path / "store.db", "A")
-        store._writer.connection = FullUntilCheckpoint(store._writer.connection)  # type: ignore[assignment]
+        writer = store.log._writer
+        writer.connection = FullUntilCheckpoint(writer.connection)  # type: ignore[assignment]
         store.start()
         assert await done(store, keep(store, 1)) is None
-        assert [position for position, _ in store.read(1, 0, 10)] == [1]
+        assert [position for position, _ in await store.read(1, 0, 10)] == [1]
         await store.close()
 
     run(main())
@@ -322,9 +346,9 @@ def test_events_are_refused_while_the_journal_still_has_room(
         assert "the disk is full" in str(error)
         assert (tmp_path / "store.db-wal").stat().st_size == 0, "the journal was emptied first"
         assert await done(store, Release(1, (1,))) is None
-        assert store.waiting(1) == (0, 0)
+        assert store.tickets.waiting(1) == (0, 0)
         disk.f_bavail = 1 << 30
-        store.resume()
+        await done(store, Resume())
         assert await done(store, keep(store, 3, size=20_000)) is None
         await store.close()
 
@@ -361,11 +385,11 @@ def test_a_truncated_store_is_moved_aside_and_said(tmp_path: Path, share: float)
         assert "store.db.damaged-1" in store.warning
         assert (tmp_path / "store.db.damaged-1").read_bytes() == damaged
         store.start()
-        recovered = store.read(1, 0, 1_000)
+        recovered = await store.read(1, 0, 1_000)
         assert f"{len(recovered):,} entries" in store.warning
         for _, frame in recovered:
             assert len(frame) == 500
-        position = store.next_position()
+        position = store.tickets.next_position()
         assert position > 300 or not recovered
         assert await done(store, Keep(position, 7, 10_000, b"new", 0.0, (Entry(1),), seen=True)) is None
         await store.close()
@@ -387,7 +411,8 @@ def test_most_of_a_store_with_one_bad_page_is_saved(tmp_path: Path) -> None:
     async def main() -> None:
         store = Store(path, "A")
         assert "was damaged" in store.warning
-        assert len(store.read(1, 0, 1_000)) > 200
+        store.start()
+        assert len(await store.read(1, 0, 1_000)) > 200
         await store.close()
 
     run(main())
@@ -441,3 +466,122 @@ def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be used"):
         Store(tmp_path / "file" / "store.db", "A")
+
+
+# -- what the log finds itself -----------------------------------------------------------------------------------
+
+
+async def filled(path: Path, count: int) -> Store:
+    """Return a store with so many events for the owners 1 and 2, each a second older than the next."""
+    store = Store(path / "store.db", "A")
+    store.start()
+    for number in range(count):
+        store.submit(keep(store, number, owners=(1, 2))._replace(stored_s=float(number)))
+    await store.settle()
+    return store
+
+
+def test_the_oldest_events_are_dropped_and_named(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = await filled(tmp_path, 200)
+        outcome = await store.outcome(Trim(1, 150))
+        assert outcome == (None, tuple(range(1, 151)))
+        assert [position for position, _ in await store.read(1, 0, 500)] == list(range(151, 201))
+        assert store.tickets.waiting(1) == (50, 50 * 50)
+        assert store.tickets.waiting(2) == (200, 200 * 50), "another owner has its own"
+        await store.close()
+
+    run(main())
+
+
+def test_what_is_too_old_is_dropped_and_named(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = await filled(tmp_path, 20)
+        assert (await store.outcome(Expire(1, 0.0, 100))).gone == ()
+        assert (await store.outcome(Expire(1, 5.0, 3))).gone == (1, 2, 3)
+        assert (await store.outcome(Expire(1, 5.0, 100))).gone == (4, 5)
+        assert (await store.outcome(Expire(7, 5.0, 100))).gone == ()
+        assert len(await store.read(1, 0, 100)) == 15
+        await store.close()
+
+    run(main())
+
+
+def test_all_up_to_a_position_is_released(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = await filled(tmp_path, 200)
+        assert await store.outcome(ReleaseUpTo(1, 150)) == (None, ())
+        assert [position for position, _ in await store.read(1, 0, 500)] == list(range(151, 201))
+        assert await done(store, ReleaseUpTo(2, 1_000)) is None
+        assert store.tickets.waiting(2) == (0, 0)
+        assert rows(tmp_path / "store.db", "SELECT count(*) FROM event") == [(50,)]
+        await store.close()
+
+    run(main())
+
+
+def test_a_batch_is_carried_out_wholly_or_not_at_all(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        bad = Owner([], "outbox", "", "", "C")  # type: ignore[arg-type]
+        errors: list[CoveyError | None] = []
+
+        def then(outcome: Any, now_s: float) -> Any:
+            errors.append(outcome.error)
+            return iter(())
+
+        store.perform([store.tickets.commit(OUTBOX, keep(store, 1), then=then)])
+        store.perform([store.tickets.commit(OUTBOX._replace(id=5, name="D"), bad, keep(store, 2), then=then)])
+        await store.settle()
+        assert [error is None for error in errors] == [True, False]
+        assert [position for position, _ in await store.read(1, 0, 9)] == [1]
+        assert rows(tmp_path / "store.db", "SELECT id FROM owner") == [(1,)]
+        await store.close()
+
+    run(main())
+
+
+def test_a_read_shows_what_was_reported_before_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        reported: list[int] = []
+        reads: list[tuple[list[int], list[int]]] = []
+
+        def then(read: Any, now_s: float) -> Any:
+            reads.append(([row.position for row in read.rows], list(reported)))
+            return iter(())
+
+        for number in range(300):
+            event = keep(store, number)
+            store.submit(event, lambda error, position=event.position: reported.append(position))  # type: ignore[misc]
+            store.perform([store.tickets.fetch(1, 0, 1_000, then)])
+            if number % 50 == 0:
+                await asyncio.sleep(0.002)
+        await store.settle()
+        await store.fetch(1, 0, 1)
+        assert len(reads) == 300
+        assert all(shown == before for shown, before in reads)
+        await store.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("table", ["event", "queue"])
+def test_a_damaged_event_is_told_apart_when_it_is_read(tmp_path: Path, table: str) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        for number in (1, 2, 3):
+            other = b"other" if table == "queue" else None
+            await done(store, keep(store, number)._replace(entries=(Entry(1, other),)))
+        with contextlib.closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as connection:
+            column = "id" if table == "event" else "position"
+            connection.execute(f"UPDATE {table} SET frame = x'00' WHERE {column} = 2")
+        read = await store.fetch(1, 0, 10)
+        assert [type(row) for row in read.rows] == [Row, Damaged, Row]
+        assert read.rows[1] == Damaged(2)
+        await store.close()
+
+    run(main())

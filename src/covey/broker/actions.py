@@ -19,9 +19,11 @@ from typing import TypeAlias
 
 import msgspec
 
+from covey.broker.durable.log import Batch, Fetch
 from covey.core.filter import Filter
 from covey.protocol.control import PlanState, ReplaceRequest, SubscribeRequest, UnsubscribeRequest
-from covey.routing.messages import Key, Link, Message
+from covey.protocol.events import Envelope
+from covey.routing.messages import Key, Link, Message, Publish
 from covey.routing.outputs import Deliver
 
 
@@ -40,6 +42,26 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     kind: int
     body: bytes
     barrier: bool = False
+
+
+class SendEvent(msgspec.Struct, frozen=True, gc=False):
+    """Send a kept event to the client or neighbour at a link, if it is there.
+
+    It goes in the lane of control: there it is never dropped, and the window of whoever yields this bounds it.
+    """
+
+    link: Link
+    kind: int
+    body: bytes
+
+
+class Route(msgspec.Struct, frozen=True, gc=False):
+    """Route an event that has come from a link as one that nobody keeps."""
+
+    frame: bytes
+    envelope: Envelope
+    publish: Publish
+    source: Link
 
 
 class HandOver(msgspec.Struct, frozen=True, gc=False):
@@ -84,6 +106,12 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
 
     link: Link
     frame: bytes
+
+
+class Commit(msgspec.Struct, frozen=True, gc=False):
+    """Give the log a batch; it answers `Committed`. To read from the log there is `Fetch`, answered by `Read`."""
+
+    batch: Batch
 
 
 class KeepPlans(msgspec.Struct, frozen=True, gc=False):
@@ -200,6 +228,8 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
 Action: TypeAlias = (
     Tell
     | Send
+    | SendEvent
+    | Route
     | HandOver
     | Refuse
     | Close
@@ -207,6 +237,8 @@ Action: TypeAlias = (
     | Release
     | Work
     | Replay
+    | Commit
+    | Fetch
     | KeepPlans
     | Say
     | DurableRequest

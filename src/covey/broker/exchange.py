@@ -5,11 +5,8 @@ once and in order. It knows no clock and no sockets: time is an argument, and a 
 say is a ProtocolError, upon which the caller ends that peer's link. An event that nobody can read, or that nobody may
 publish, is refused alone.
 
-Events are handled here, one by one, or many at once by `flow`. What clients ask for is in `sessions`, what neighbours'
+Events are handled here, one by one, or many at once by `flow`. What clients ask for is in `requests`, what neighbours'
 routers say and what becomes of their links in `neighbour_links`.
-
-Long work, a plan that goes in or a client with many subscriptions that leaves, is done in slices: `work` does one, and
-`on_work` is called when there are some. Whoever sets nothing there has all of it done at once.
 """
 
 from __future__ import annotations
@@ -22,37 +19,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from covey.broker.actions import (
-    Action,
-    ClientAdvertised,
-    Close,
-    Departed,
-    DurableRequest,
-    HandOver,
-    KeepPlans,
-    Refuse,
-    Release,
-    Replay,
-    Say,
-    Send,
-    Tell,
-    Work,
-)
-from covey.broker.durable.delivery import SURE, Durable
+from covey.broker.actions import Action, Commit, HandOver, Refuse, Release, Route, Say, Send, SendEvent, Tell
+from covey.broker.durable.delivery import SURE, Durable, NoDurable, confirm_unkept
+from covey.broker.durable.log import Answer, Asked, Committed, Fetch
 from covey.broker.durable.queues import LINK
-from covey.broker.durable_requests import NO_STORE, confirm_unkept, request_durable
 from covey.broker.epochs import Epochs, Outputs
 from covey.broker.fastpath import Flow
 from covey.broker.logs import say
 from covey.broker.neighbour_links import NeighbourLinks, Used
-from covey.broker.peers import Neighbour
-from covey.broker.plans import GRACE_S, OWN, PATIENCE_S, Installation, Plans
+from covey.broker.peers import Client, Neighbour
+from covey.broker.plans import OWN, Plans
+from covey.broker.requests import Limits, Requests
 from covey.broker.sampling import Sampler
-from covey.broker.sessions import Limits, Session, Sessions
 from covey.core.content import check_content
-from covey.errors import CoveyError, EventError, ProtocolError
+from covey.errors import EventError, ProtocolError
 from covey.protocol.batches import MOST_SIDS, Frames, epochs_of, runs
-from covey.protocol.control import PlanState, Request, decode_request, routed_epoch
+from covey.protocol.control import PlanState, decode_request
 from covey.protocol.events import (
     ENVELOPE,
     KEPT,
@@ -63,7 +45,7 @@ from covey.protocol.events import (
     publish_of,
 )
 from covey.protocol.frames import Kind, framed
-from covey.routing.messages import Congestion, Echo, Key, Link, Message
+from covey.routing.messages import Congestion, Echo, Key, Link, LinkDown, LinkUp, Message, Publish
 from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
 
@@ -81,19 +63,21 @@ class Exchange:
     ) -> None:
         self.epochs = epochs
         self.broker = epochs.router.broker
+        self.clients: dict[Link, Client] = {}
         self.counters: Counter[str] = Counter()
-        self.sessions = Sessions(epochs, limits, self.counters)
-        self.clients = self.sessions.connected
         self.now_s = 0.0
         self.links = NeighbourLinks(self)
-        self._held: deque[tuple[Session, Sequence[bytes]]] = deque()
+        self.requests = Requests(self, limits)
+        self._held: deque[tuple[Client, Sequence[bytes]]] = deque()
         self._flows: dict[int, Flow] = {}
-        self.plans = Plans(self.broker, epochs)
-        self._keep = keep
-        self.on_work: Callable[[], None] = self.finish_work
-        self.durable: Durable | None = None  # set before any link is up, where there is a store
+        self.plans = Plans(self, keep)
+        self.durable: Durable | NoDurable = (
+            NoDurable()
+        )  # another one before any link is up, where there is a store
+        self.ask_log: Callable[[Asked], None]  # who takes what it asks of the log
         self.sampler: Sampler | None = None
         self.time_s = 0.0  # of day, for samples
+        self.wall_s = 0.0  # of day, for events on disk
 
     @property
     def neighbours(self) -> Mapping[Link, Neighbour]:
@@ -112,57 +96,25 @@ class Exchange:
 
     # -- clients ---------------------------------------------------------------------------------------------
 
-    def client_up(self, client: Session) -> None:
+    def client_up(self, client: Client) -> None:
         """A client has said who it is."""
+        self.clients[client.link] = client
+        self.durable.client_up(client.link)
         for flow in self._flows.values():
             flow.client_up(client)
-        self.perform(self.sessions.admit(client))
+        self.drive(LinkUp(client=True), client.link)
 
     def client_down(self, link: Link) -> None:
         """A client is gone, and with it what it asked for."""
+        del self.clients[link]
+        self.durable.client_gone(link)
+        self.drive(LinkDown(), link)
         for flow in self._flows.values():
-            flow.client_leaving(link)
-        if self.durable is not None:
-            self.durable.client_gone(self.clients[link])
-        self.perform(self.sessions.depart(link))
+            flow.client_down(link)
 
     def congestion(self, on: bool) -> None:
         """More waits to be handled here than should, or no longer."""
         self.drive(Congestion(on), self.broker)
-
-    # -- plans, time and long work ---------------------------------------------------------------------------
-
-    def install(
-        self, plan: bytes, *, patience_s: float = PATIENCE_S, grace_s: float = GRACE_S
-    ) -> Installation:
-        """Begin to install a plan; b"" is the overlay itself. PlanError if it cannot be, or one is under way."""
-        self.perform(self.plans.install(plan, self.now_s, patience_s=patience_s, grace_s=grace_s))
-        assert self.plans.installation is not None, "which has begun"
-        return self.plans.installation
-
-    def roll_back(self) -> None:
-        """Take back the plan that was installed here last; PlanError if that cannot be."""
-        self.perform(self.plans.roll_back(self.now_s))
-
-    def tick(self) -> None:
-        """Time passes."""
-        self.perform(self.plans.tick(self.now_s))
-
-    @property
-    def has_work(self) -> bool:
-        """Whether `work` has something to do."""
-        return self.plans.has_work or self.sessions.has_work
-
-    def work(self) -> bool:
-        """Do one slice of long work; return whether there is more."""
-        self.perform(self.plans.work())
-        self.perform(self.sessions.work())
-        return self.has_work
-
-    def finish_work(self) -> None:
-        """Do all of it."""
-        while self.work():
-            pass
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -172,31 +124,17 @@ class Exchange:
             if isinstance(one, Frames):
                 self._events(one, neighbour)
             elif one[0] == Kind.EVENT:
-                if not self._waits(neighbour, one):
-                    self.event(one, neighbour.link, None)
+                self.event(one, neighbour.link, None)
             elif one[0] == Kind.ROUTE:
-                if not self._waits(neighbour, one):
-                    self.links.routed(neighbour, memoryview(one)[1:])
+                self.links.routed(neighbour, memoryview(one)[1:])
             elif one[0] == Kind.PLAN:
-                self.perform(self.plans.received(neighbour.link, memoryview(one)[1:], self.now_s))
+                self.plans.received(neighbour, memoryview(one)[1:])
             elif one[0] == Kind.TAKEN or one[0] == Kind.WHOLE:
-                if self.durable is not None:
-                    self.durable.outboxes.said(neighbour.link, one)
+                self.perform(self.durable.said(neighbour.link, one))
             else:
                 raise ProtocolError(f"a neighbour broker does not send frames of the kind {one[0]}")
 
-    def _waits(self, neighbour: Neighbour, one: bytes) -> bool:
-        """Put a frame aside if the router of its epoch is not ready for it; return whether that is so."""
-        if not self.epochs.adopting:
-            return False
-        epoch = envelope_of(one).epoch if one[0] == Kind.EVENT else routed_epoch(memoryview(one)[1:])
-        adoption = self.epochs.adopting.get(epoch)
-        if adoption is None or not self.links.is_used(neighbour, epoch):
-            return False
-        adoption.waiting.append((neighbour.link, one))
-        return True
-
-    def from_client(self, client: Session, frames: Sequence[bytes]) -> None:
+    def from_client(self, client: Client, frames: Sequence[bytes]) -> None:
         """Handle what a client sent, or let it wait while the network switches to another plan."""
         if self.plans.is_holding:
             self._held.append((client, frames))
@@ -207,20 +145,11 @@ class Exchange:
             elif one[0] == Kind.EVENT:
                 self.event(one, client.link, client)
             elif one[0] == Kind.REQUEST:
-                self._request(client, decode_request(memoryview(one)[1:]))
+                self.requests.handle(client, decode_request(memoryview(one)[1:]))
             elif one[0] == Kind.ACKNOWLEDGE:
-                if self.durable is not None:
-                    self.durable.acknowledge(client, one[1:])
+                self.perform(self.durable.acknowledge(client.link, one[1:]))
             else:
                 raise ProtocolError(f"a client does not send frames of the kind {one[0]}")
-
-    def _request(self, client: Session, request: Request) -> None:
-        try:
-            self.perform(self.sessions.request(client, request))
-        except ProtocolError:
-            raise
-        except CoveyError as error:  # of whoever was to do what the client may ask for
-            client.answer(request.request, str(error))
 
     def release(self) -> None:
         """Handle what clients said while they were held."""
@@ -238,11 +167,7 @@ class Exchange:
         bounds = [0, *(np.flatnonzero(np.diff(epochs)) + 1).tolist(), len(frames)]
         for start, end in pairwise(bounds):
             epoch = int(epochs[start])
-            if epoch in self.epochs.adopting:
-                for one in frames.some(slice(start, end)):
-                    if not self._waits(neighbour, one):
-                        self.event(one, neighbour.link, None)
-            elif self.links.is_used(neighbour, epoch):
+            if self.links.is_used(neighbour, epoch):
                 some = frames if end - start == len(frames) else frames.some(slice(start, end))
                 self._flow(epoch).handle(some, neighbour.link, None, self.now_s)
             else:  # only what is confirmed hop by hop counts: each says so itself
@@ -259,7 +184,7 @@ class Exchange:
             self._flows[epoch] = flow
         return flow
 
-    def event(self, one: bytes, source: Link, client: Session | None) -> None:
+    def event(self, one: bytes, source: Link, client: Client | None) -> None:
         """Handle one event; `flow` does the same with many at once, and leaves here what it cannot."""
         envelope = envelope_of(one)
         if client is not None:
@@ -268,7 +193,7 @@ class Exchange:
             client.published += 1
         else:
             neighbour = self.links.neighbours.get(source)
-            is_kept = envelope.flags & KEPT and self.durable is not None
+            is_kept = envelope.flags & KEPT and self.durable.keeps
             if neighbour is None or not (is_kept or self.links.is_used(neighbour, envelope.epoch)):
                 self.counters["stale_frames"] += 1
                 return
@@ -290,15 +215,13 @@ class Exchange:
                 name = (envelope.publisher, envelope.number)
                 self.sampler.record(*name, family_of(envelope), content, self.time_s)
         if envelope.flags & KEPT:
-            if self.durable is not None:
-                self.durable.arrived(one, envelope, publish, source)
-                return
-            if client is not None:
-                client.refuse(envelope.number, NO_STORE)
-                return
-            # Here is no store: from here on it goes at most once.
-            confirm_unkept(self.links.neighbours[source], envelope)
-        epoch = envelope.epoch if client is None else self.epochs.current
+            self.perform(self.durable.arrived(one, envelope, publish, source, self.now_s, self.wall_s))
+        else:
+            self._route(one, envelope, publish, source)
+
+    def _route(self, one: bytes, envelope: Envelope, publish: Publish, source: Link) -> None:
+        """Give an event that nobody keeps to the router of its epoch."""
+        epoch = self.epochs.current if source in self.clients else envelope.epoch
         router = self.epochs.routers[epoch]
         is_sampled = self.sampler is not None and self.sampler.takes(envelope.publisher, envelope.number)
         distance = router.distance_of(publish, source) if is_sampled else None
@@ -307,9 +230,7 @@ class Exchange:
             self._sample(outputs, envelope, distance)
         self.carry_out(outputs, epoch, one, envelope)
 
-    def _unreadable(
-        self, envelope: Envelope, source: Link, client: Session | None, error: EventError
-    ) -> None:
+    def _unreadable(self, envelope: Envelope, source: Link, client: Client | None, error: EventError) -> None:
         """Leave an event alone that is none, and nothing else: the frames around it are as they should be."""
         if client is not None:
             client.refuse(envelope.number, f"this is no event: {error}")
@@ -319,7 +240,7 @@ class Exchange:
             log.warning("%s sends events that cannot be read, the first one: %s", source, error)
         self.counters["unreadable_events"] += 1
         if envelope.flags & KEPT:
-            confirm_unkept(self.links.neighbours[source], envelope)
+            self.perform(confirm_unkept(source, envelope))
 
     def _sample(self, outputs: Sequence[Output], envelope: Envelope, distance: float) -> None:
         assert self.sampler is not None, "it has taken the event"
@@ -339,7 +260,7 @@ class Exchange:
         if action.epoch is None:
             self.drive(action.message, action.source)
         elif action.epoch in self.epochs.routers:
-            outputs = self.epochs.tell(action.epoch, action.message, action.source, self.now_s)
+            outputs = self.epochs.routers[action.epoch].handle(action.message, action.source, self.now_s)
             self.carry_out_all([(action.epoch, outputs)])
 
     def _send(self, action: Send) -> None:
@@ -352,40 +273,35 @@ class Exchange:
         if client is not None:
             client.refuse(action.number, action.reason)
 
+    def _send_event(self, action: SendEvent) -> None:
+        if action.link in self.clients:
+            client = self.clients[action.link]
+            client.delivered += 1
+            client.outlet.send(action.kind, action.body)
+        elif action.link in self.neighbours:
+            neighbour = self.neighbours[action.link]
+            neighbour.sent += 1
+            neighbour.outlet.send(action.kind, action.body)
+
+    def _route_unkept(self, action: Route) -> None:
+        self._route(action.frame, action.envelope, action.publish, action.source)
+
+    def _commit(self, action: Commit) -> None:
+        self.ask_log(action.batch)
+
+    def _fetch(self, action: Fetch) -> None:
+        self.ask_log(action)
+
+    def log_answered(self, answers: Iterable[Answer]) -> None:
+        """Go on with what has waited for the log."""
+        for answer in answers:
+            if isinstance(answer, Committed):
+                self.perform(self.durable.committed(answer, self.now_s))
+            else:
+                self.perform(self.durable.read(answer, self.now_s))
+
     def _hand_over(self, action: HandOver) -> None:
         self.deliver(action.output, action.frame)
-
-    def _close(self, action: Close) -> None:
-        peer = self.clients.get(action.link) or self.neighbours.get(action.link)
-        if peer is not None:
-            peer.outlet.end(action.reason)
-
-    def _work(self, action: Work) -> None:
-        self.on_work()
-
-    def _replay(self, action: Replay) -> None:
-        neighbour = self.neighbours.get(action.link)
-        if neighbour is None:
-            return
-        try:
-            self.from_neighbour(neighbour, [action.frame])
-        except CoveyError as error:
-            say(log, logging.WARNING, "link ended", broker=self.broker, link=action.link, reason=error)
-            neighbour.outlet.end(str(error))
-
-    def _keep_plans(self, action: KeepPlans) -> None:
-        self._keep(action.state)
-
-    def _durable_request(self, action: DurableRequest) -> None:
-        request_durable(self.durable, self.clients[action.link], action.request, action.filter)
-
-    def _client_advertised(self, action: ClientAdvertised) -> None:
-        if self.durable is not None:
-            self.durable.completeness.client_advertised()
-
-    def _departed(self, action: Departed) -> None:
-        for flow in self._flows.values():
-            flow.client_down(action.link)
 
     def _release(self, action: Release) -> None:
         self.release()
@@ -414,13 +330,13 @@ class Exchange:
                 self.deliver(output, one)
             elif output.link in self.clients:
                 if isinstance(output.message, Echo):
-                    self.perform(self.sessions.echoed(output.link, output.message))
+                    self.requests.echoed(self.clients[output.link], output.message)
             elif output.link == OWN:
                 assert isinstance(output.message, Echo), "a broker itself asks for nothing else"
-                self.perform(self.plans.echoed(output.message.id, self.now_s))
-            elif output.link == SURE and self.durable is not None:
+                self.plans.echoed(output.message.id)
+            elif output.link == SURE:
                 assert isinstance(output.message, Echo), "nor does what is durable"
-                self.durable.completeness.echoed(output.message.id)
+                self.perform(self.durable.echoed(output.message.id))
             else:
                 self.links.send(output, epoch, one, envelope)
 
@@ -445,23 +361,20 @@ class Exchange:
 
     def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
         """An event is for subscriptions that no connected client has: for durable ones, or nobody can be told."""
-        if self.durable is not None and link == LINK:
-            self.durable.deliver(keys, frame)
+        if link == LINK:
+            self.perform(self.durable.deliver(keys, frame, self.wall_s))
 
 
 # Who performs an action.
 _PERFORM: Final[dict[type, Callable[[Exchange, Any], None]]] = {
     Tell: Exchange._tell,
     Send: Exchange._send,
+    SendEvent: Exchange._send_event,
+    Route: Exchange._route_unkept,
+    Commit: Exchange._commit,
+    Fetch: Exchange._fetch,
     Refuse: Exchange._refuse,
     HandOver: Exchange._hand_over,
     Release: Exchange._release,
-    Close: Exchange._close,
-    Work: Exchange._work,
-    Replay: Exchange._replay,
-    KeepPlans: Exchange._keep_plans,
     Say: Exchange._say,
-    DurableRequest: Exchange._durable_request,
-    ClientAdvertised: Exchange._client_advertised,
-    Departed: Exchange._departed,
 }

@@ -264,8 +264,7 @@ class Sight:
 
     def store(self) -> Mapping[str, float]:
         """Return what the store of confirmed events reports of itself; nothing, if there is none."""
-        durable = self.broker.exchange.durable
-        return {} if durable is None else durable.report()
+        return self.broker.exchange.durable.report()
 
 
 def text_of(filter: Filter) -> str:

@@ -53,9 +53,7 @@ async def drain(broker: Broker, within_s: float, spread_s: float = 0.0) -> None:
         broker.server.close()
     await broker.stop_dialling()
     await _until(lambda: not broker.inbox.count, until_s)
-    if broker.exchange.durable is not None:
-        store = broker.exchange.durable.store
-        await _until(lambda: not store.pending, until_s)
+    await _until(lambda: not broker.exchange.durable.pending, until_s)
     clients = [one for one, peer in broker.peers.items() if not isinstance(peer, Neighbour)]
     for connection in clients:
         if connection in broker.peers:

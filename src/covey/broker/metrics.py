@@ -116,6 +116,7 @@ STORE: Final = {
     "duplicates_total": "Confirmed events that were published again and had been stored before.",
     "refused_total": "Confirmed events that were refused, for example because the store was full.",
     "lost_total": "Stored events that were lost because the store could not be written.",
+    "damaged_total": "Stored events that could not be delivered because their checksum was wrong.",
     "outbox_events": "Stored events that wait for a neighbour to take them over.",
     "subscriptions": "Durable subscriptions of this broker.",
     "queued_events": "Stored events that wait for durable subscriptions.",

@@ -17,7 +17,7 @@ What is known of one neighbour's interest, its own and that of all behind it, is
 
 An advertisement that was sent to a neighbour is *answered* when the neighbour itself has echoed a probe that was sent
 after it. Links are in order, so by then all subscriptions that the advertisement attracts have come, also those from
-behind the neighbour. An echo in place of a neighbour that is away (`neighbours`) answers nothing. Two rules:
+behind the neighbour. An echo in place of a neighbour that is away answers nothing. Two rules:
 
     an event that matches an advertisement which a neighbour has yet to answer is flooded;
     a neighbour that is lost before it has answered is STALE, and all events are flooded until its link is back.
@@ -32,14 +32,16 @@ confirmed events go by the table as before.
 A broker tells N that it is whole when it is settled and all its other neighbours are WHOLE: leaves begin, and on a tree
 everybody gets there. It takes that back *before* it withdraws anything, and before it echoes in place of a neighbour,
 so that whoever loses interest by that, or relies on the echo, has heard of it first.
+
+What is to be said goes out as values: methods yield `Whole` and `Ask`, and go on once that is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from covey.core.filter import Filter
 from covey.routing.messages import Key, Link, Tree
@@ -47,8 +49,21 @@ from covey.routing.messages import Key, Link, Tree
 MANY: Final = 64  # advertisements that are not answered, beyond which no event is compared with them
 PATIENCE: Final = 3  # ticks after which a broker asks about advertisements that came from its neighbours
 
-Tell = Callable[[Link, bool], None]
-Ask = Callable[[str], None]
+
+class Whole(NamedTuple):
+    """Tell a neighbour whether we are whole."""
+
+    link: Link
+    is_whole: bool
+
+
+class Ask(NamedTuple):
+    """Start a probe of that name."""
+
+    probe: str
+
+
+Said = Iterator[Whole | Ask]
 
 
 class Interest(Enum):
@@ -67,16 +82,16 @@ class _Neighbour:
     interest: Interest = Interest.UNKNOWN
     trees: set[Tree] = field(default_factory=set)  # on which it has told its subscriptions
     is_told: bool = False  # that we are whole
-    # Advertisements that were sent to it, with their numbers, in order.
+    # Advertisements that were sent to it and that it has yet to answer, with their numbers, in order.
     unanswered: dict[Key, tuple[int, Filter]] = field(default_factory=dict)
 
 
 class Completeness:
-    """What is known of the neighbours' knowledge. `tell` sends a WHOLE frame, `ask` starts a probe by its name."""
+    """What is known of the neighbours' knowledge; see the module's text. `prefix` begins the names of its probes."""
 
-    def __init__(self, expected: Iterable[Link], tell: Tell, ask: Ask, prefix: str) -> None:
+    def __init__(self, expected: Iterable[Link], prefix: str) -> None:
         self.expected = set(expected)
-        self._tell, self._ask, self._prefix = tell, ask, prefix
+        self._prefix = prefix
         self._neighbours: dict[Link, _Neighbour] = {}
         self._settling = ""  # the probe that must come back
         self._probes = 0
@@ -109,65 +124,64 @@ class Completeness:
     def _of(self, link: Link) -> _Neighbour:
         return self._neighbours.setdefault(link, _Neighbour())
 
-    def _update(self) -> None:
+    def _update(self) -> Said:
         is_settled, lacking = self.is_settled, self._lacking()
         for link in sorted(self.expected):
             whole, known = is_settled and lacking <= {link}, self._of(link)
             if whole != known.is_told:
                 known.is_told = whole
-                self._tell(link, whole)
+                yield Whole(link, whole)
 
     # -- neighbours come and go ------------------------------------------------------------------------------
 
-    def expect(self, links: Iterable[Link]) -> None:
+    def expect(self, links: Iterable[Link]) -> Said:
         """Say which neighbours there are from now on: before the router hears of it, where some are new."""
         self.expected = set(links)
         self._neighbours = {link: one for link, one in self._neighbours.items() if link in self.expected}
-        self._update()
+        yield from self._update()
 
-    def link_up(self, link: Link) -> None:
+    def link_up(self, link: Link) -> Said:
         """A link is about to come up, again or for the first time: before the router hears of it."""
         self._neighbours[link] = _Neighbour()
-        self._update()
+        yield from self._update()
 
-    def link_lost(self, link: Link) -> None:
+    def link_lost(self, link: Link) -> Said:
         """A link is lost, and its neighbour's interest is kept: before anybody echoes in the neighbour's place."""
         known = self._of(link)
         if known.unanswered:
             known.unanswered.clear()
-            self._stale(known)
+            yield from self._stale(known)
 
-    def _stale(self, known: _Neighbour) -> None:
-        if (
-            known.interest is Interest.WHOLE
-        ):  # otherwise it never was, and cannot be before the link comes up again
+    def _stale(self, known: _Neighbour) -> Said:
+        # If it is not WHOLE, it never was, and cannot be before the link comes up again.
+        if known.interest is Interest.WHOLE:
             known.interest = Interest.STALE
-            self._update()
+            yield from self._update()
 
     # -- what neighbours say ---------------------------------------------------------------------------------
 
-    def synchronised(self, link: Link, tree: Tree, trees: set[Tree]) -> None:
+    def synchronised(self, link: Link, tree: Tree, trees: set[Tree]) -> Said:
         """The neighbour has told its subscriptions on one tree, of those on which the link is."""
         known = self._of(link)
         known.trees.add(tree)
         if trees <= known.trees and known.interest is Interest.UNKNOWN:
             known.interest = Interest.SYNCHRONISED
-            self._settle()
+            yield from self._settle()
 
-    def said(self, link: Link, whole: bool) -> None:
+    def said(self, link: Link, whole: bool) -> Said:
         """The neighbour says whether it is whole; it has synchronised before."""
         known = self._of(link)
         if known.interest in (Interest.SYNCHRONISED, Interest.WHOLE):
             known.interest = Interest.WHOLE if whole else Interest.SYNCHRONISED
-            self._update()
+            yield from self._update()
 
     # -- what is advertised ----------------------------------------------------------------------------------
 
-    def advertised(self, link: Link, key: Key, filter: Filter, number: int) -> None:
+    def advertised(self, link: Link, key: Key, filter: Filter, number: int) -> Said:
         """Something is advertised to a neighbour, as its `number`th; 0 if its link is not there."""
         known = self._of(link)
         if not number:
-            self._stale(known)
+            yield from self._stale(known)
             return
         known.unanswered.pop(key, None)
         known.unanswered[key] = (number, filter)
@@ -177,10 +191,10 @@ class Completeness:
         """An advertisement is withdrawn from a neighbour: no event is published under it any longer."""
         self._of(link).unanswered.pop(key, None)
 
-    def answered(self, link: Link, advertised: int) -> None:
-        """The neighbour itself has echoed a probe that was sent after so many advertisements."""
+    def answered(self, link: Link, number: int) -> None:
+        """The neighbour itself has echoed a probe that was sent behind its `number`th advertisement."""
         unanswered = self._of(link).unanswered
-        for key in [key for key, (number, _) in unanswered.items() if number <= advertised]:
+        for key in [key for key, (sent, _) in unanswered.items() if sent <= number]:
             del unanswered[key]
 
     def is_answered(self, event: object) -> bool:
@@ -197,34 +211,34 @@ class Completeness:
 
     # -- this broker's own probes ----------------------------------------------------------------------------
 
-    def doubt(self) -> None:
+    def doubt(self) -> Said:
         """Something else has changed, and what was asked before proves nothing any longer: ask again."""
-        self._settle()
+        yield from self._settle()
 
-    def _settle(self) -> None:
+    def _settle(self) -> Said:
         self._settling = self._next()
-        self._update()
-        self._ask(self._settling)
+        yield from self._update()
+        yield Ask(self._settling)
 
     def _next(self) -> str:
         self._is_asked, self._has_news, self._waited = True, False, 0
         self._probes += 1
         return f"{self._prefix}{self._probes:x}"
 
-    def echoed(self, probe: str) -> None:
+    def echoed(self, probe: str) -> Said:
         """A probe of this broker has come back."""
         if probe == self._settling:
             self._settling = ""
-            self._update()
+            yield from self._update()
 
-    def have_answered(self) -> None:
+    def have_answered(self) -> Said:
         """Find out what neighbours want of all that is advertised, unless that is under way."""
         if not self._is_asked:
-            self._ask(self._next())
+            yield Ask(self._next())
 
-    def tick(self) -> None:
+    def tick(self) -> Said:
         """Have advertisements answered about which nobody else has asked, so that nobody is STALE without need."""
         waits = any(known.unanswered for known in self._neighbours.values())
         self._waited = self._waited + 1 if waits else 0
         if waits and (self._has_news or self._waited > PATIENCE):
-            self._ask(self._next())
+            yield Ask(self._next())

@@ -1,34 +1,27 @@
-"""What durable delivery needs of the exchange.
+"""Durable delivery at one broker: events that are confirmed, and what is kept for consumers that are away.
 
-Who sent confirmed events, and how they hear what became of them.
+A confirmed event (its flag is KEPT) is taken from a client or a neighbour like this, at every broker on its way:
 
-TAKEN says that events are on disk here, many in one frame: at the end of each turn, or when a frame is full. A client
-is told of an event that is refused; a neighbour never is: its events wait.
+    known already   it was sent again: say TAKEN, once it is on disk, and nothing else
+    routed          by the table or to everyone, see below
+    kept            in one transaction with an entry for each neighbour and each durable subscription it is for
+    committed       say TAKEN to whoever sent it, who may forget it now; only then send it on and deliver it
 
+So nothing is sent on that is not on disk here, and nobody is told so too early. TAKEN has many events in one frame: it
+goes out at the end of each turn, or when a frame is full. Without room, a client's event is refused, and a neighbour's
+waits, not taken, which stops the neighbour at its window.
 
-Outboxes: what neighbours have not taken yet, and to which of them a confirmed event goes.
-
-An event goes by the routing table where there is one tree, the overlay itself, and the table is complete
-(`durable_completeness`). Otherwise it goes to every neighbour, which is always right, and each broker takes it once:
+To which neighbours an event goes. By the routing table where there is one tree, the overlay itself, and the table is
+complete (`completeness`). Otherwise it goes to every neighbour, which is always right, and each broker takes it once:
 
     the table is not complete                to all that are expected on the tree, there or not
     several trees, plans, redundant links    to all neighbours: the event's way may change while it is under way
 
 A neighbour is sent what is in its outbox in order, a window at a time, once it has said what it wants; when its link
-comes up again, from the first that it has not taken.
+comes up again, from the first event that it has not taken.
 
-
-Durable: events that are confirmed, and what is kept for those who are away.
-
-A confirmed event (its flag is KEPT) is taken from a client or a neighbour like this, at every broker on its way:
-
-    known already   it was sent again: say TAKEN, once it is on disk, and nothing else
-    routed          by the table or to everyone, see `durable_outboxes`
-    kept            in one transaction with an entry for each neighbour and each durable subscription it is for
-    committed       say TAKEN to whoever sent it, who may forget it now; only then send it on and deliver it
-
-So nothing is sent on that is not on disk here, and nobody is told so too early. Without room, a client's event is
-refused, and a neighbour's waits, not taken, which stops the neighbour at its window.
+`Durable` is a part of the broker (see `actions`): it is told who is connected, asks nobody, and gives the log nothing
+but values. `NoDurable` stands in its place where the broker has no store.
 """
 
 from __future__ import annotations
@@ -37,19 +30,26 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
+from covey.broker.actions import Action, Actions, HandOver, Refuse, Route, Say, Send, SendEvent, Tell
 from covey.broker.config import QueueLimits
-from covey.broker.durable.completeness import Completeness
-from covey.broker.durable.log import Entry, Forget, Keep, Owner
-from covey.broker.durable.queues import LINK, DurableSubscriptions, Feed
-from covey.broker.durable.sqlite import Store
-from covey.broker.epochs import Epochs, Outputs
-from covey.broker.peers import Neighbour
-from covey.broker.sessions import Session
-from covey.errors import CoveyError, ProtocolError, StoreError
+from covey.broker.durable.completeness import Completeness, Said, Whole
+from covey.broker.durable.log import Committed, Entry, Forget, Keep, Owner, Read, Recovered, Resume
+from covey.broker.durable.queues import (
+    LINK,
+    DurableSubscription,
+    DurableSubscriptions,
+    Feed,
+    Outcome,
+    Subscriber,
+    Tickets,
+)
+from covey.broker.epochs import Epochs
+from covey.core.filter import Filter
+from covey.errors import CoveyError, ProtocolError
 from covey.protocol.events import (
     MOST_CONFIRMED,
     Envelope,
@@ -65,38 +65,22 @@ from covey.routing.messages import SUBSCRIPTIONS, Key, Link, LinkUp, Message, Pr
 from covey.routing.outputs import Deliver, Output
 
 SURE: Final = "~sure"  # the link on which the broker itself asks whether its tables are complete
+NO_STORE: Final = "this broker keeps nothing (hint: it needs a data_dir)"
 
 
-class Site(Protocol):
-    """The exchange, as durable delivery sees it."""
-
-    epochs: Epochs
-    clients: dict[Link, Session]
-    now_s: float
-
-    @property
-    def neighbours(self) -> Mapping[Link, Neighbour]:
-        """The brokers to which there is a connection."""
-
-    @property
-    def attached(self) -> Mapping[Link, None]:
-        """The neighbours over whose links the overlay's routers talk."""
-
-    def drive(self, message: Message, source: Link) -> None:
-        """Tell the routers of all epochs something, and carry out what they answer."""
-
-    def carry_out_all(self, outputs: Outputs) -> None:
-        """Carry out what the routers of several epochs say."""
-
-    def deliver(self, output: Deliver, one: bytes) -> None:
-        """Hand an event to whoever subscribed to it here."""
+def confirm_unkept(source: Link, envelope: Envelope) -> Actions:
+    """Tell a neighbour that it need not keep a confirmed event for us any longer, though we have not kept it either."""
+    for body in encode_taken([(envelope.publisher, envelope.number)]):
+        yield Send(source, Kind.TAKEN, body)
 
 
 class Senders:
-    """Clients and neighbours that wait to hear of their events; see the module's text."""
+    """Clients and neighbours that wait to hear what became of their confirmed events.
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    A client is told of an event that is refused. A neighbour never is: its events wait.
+    """
+
+    def __init__(self) -> None:
         self._taken: dict[Link, list[Name]] = {}  # on disk, and its sender not told yet
         self._again: dict[Name, list[Link]] = {}  # who else has sent an event that is not on disk yet
         self.refused = 0
@@ -105,47 +89,42 @@ class Senders:
         """Somebody has sent an event again that is on its way to the disk."""
         self._again.setdefault(name, []).append(source)
 
-    def kept(self, source: Link, name: Name) -> None:
+    def kept(self, source: Link, name: Name) -> Actions:
         """An event is on disk: all who have sent it are to hear that."""
         for sender in (source, *self._again.pop(name, ())):
-            self.took(sender, name)
+            yield from self.took(sender, name)
 
     def lost(self, name: Name) -> None:
         """An event cannot be kept: only its first sender is to hear of it."""
         self._again.pop(name, None)
 
-    def took(self, source: Link, name: Name) -> None:
+    def took(self, source: Link, name: Name) -> Actions:
         """An event that somebody has sent is on disk."""
         names = self._taken.setdefault(source, [])
         names.append(name)
         if len(names) >= MOST_CONFIRMED:
-            self._say_taken(source)
+            yield from self._say_taken(source)
 
-    def _say_taken(self, source: Link) -> None:
-        names = self._taken.pop(source)
-        peer = self._site.clients.get(source) or self._site.neighbours.get(source)
-        if peer is not None:
-            for body in encode_taken(names):
-                peer.outlet.send(Kind.TAKEN, body)
+    def _say_taken(self, source: Link) -> Actions:
+        for body in encode_taken(self._taken.pop(source)):
+            yield Send(source, Kind.TAKEN, body)
 
-    def flush(self) -> None:
+    def flush(self) -> Actions:
         """Say what was taken."""
         for source in list(self._taken):
-            self._say_taken(source)
+            yield from self._say_taken(source)
 
-    def refuse(self, source: Link, name: Name, reason: str) -> None:
-        """Tell a client, if it is there, that its event is not kept."""
+    def refuse(self, source: Link, name: Name, reason: str) -> Action:
+        """Return what tells a client that its event is not kept."""
         self.refused += 1
-        client = self._site.clients.get(source)
-        if client is not None:
-            client.refuse(name[1], reason)
+        return Refuse(source, name[1], reason)
 
     def gone(self, source: Link) -> None:
         """Somebody is not there any longer, and will send again what it has heard nothing of."""
         self._taken.pop(source, None)
 
 
-log = logging.getLogger("covey.broker")
+# -- outboxes ----------------------------------------------------------------------------------------------------
 
 KIND: Final = "outbox"
 WINDOW: Final = 1_000  # events under way to a neighbour that it has not taken
@@ -153,64 +132,86 @@ WINDOW_BYTES: Final = 8 << 20
 
 
 class Outboxes:
-    """The outboxes of one broker; see the module's text."""
+    """What neighbours have not taken yet, and to which of them a confirmed event goes; see the module's text."""
 
-    def __init__(self, site: Site, store: Store, next_owner: Callable[[], int], incarnation: int) -> None:
-        self._site = site
-        self._store = store
+    def __init__(
+        self, epochs: Epochs, tickets: Tickets, next_owner: Callable[[], int], incarnation: int
+    ) -> None:
+        self._epochs = epochs
+        self._tickets = tickets
         self._next_owner = next_owner
-        prefix = f"~{site.epochs.router.broker}!{incarnation:x}."
-        self.completeness = Completeness((), self._tell_whole, self._ask, prefix)
+        self.completeness = Completeness((), f"~{epochs.router.broker}!{incarnation:x}.")
         self._feeds: dict[Link, Feed] = {}
+        self._unwritten: dict[Link, Owner] = {}  # whose outboxes are not on disk yet
         self._under_way: dict[Link, dict[Name, int]] = {}  # to a neighbour: positions by name
         self._neighbours: tuple[Link, ...] = ()  # that there should be
+        self.connected: set[Link] = set()
+        self._attached: set[Link] = set()  # whose links are on the overlay's tree
         self._is_redundant = False
-        self._plans = site.epochs.state
+        self._plans = epochs.state
 
     def load(self, owners: Iterable[Owner]) -> None:
         """Take up what is stored."""
         for owner in owners:
             if owner.kind == KIND:
-                self._feeds[owner.name] = self._feed(owner)
+                self._feeds[owner.name] = self._feed(owner.id)
 
-    def _feed(self, owner: Owner) -> Feed:
-        return Feed(self._store, owner.id, WINDOW, WINDOW_BYTES)
+    def _feed(self, owner: int) -> Feed:
+        return Feed(self._tickets, owner, WINDOW, WINDOW_BYTES)
 
-    def of(self, link: Link) -> Feed:
-        """Return a neighbour's outbox."""
-        feed = self._feeds.get(link)
-        if feed is None:
+    def open(self, link: Link) -> Actions:
+        """Make an outbox for a neighbour that has none."""
+        if link not in self._feeds:
             owner = Owner(self._next_owner(), KIND, "", "", link)
-            self._store.submit(owner)
-            feed = self._feeds[link] = self._feed(owner)
-            self._go_on(link)
-        return feed
+            self._unwritten[link] = owner
+            self._feeds[link] = self._feed(owner.id)
+            yield from self._go_on(link)
 
-    def offer(self, link: Link, position: int, frame: bytes) -> None:
+    def owner(self, link: Link) -> int:
+        """Return who waits in the log for a neighbour's events."""
+        return self._feeds[link].owner
+
+    def unwritten(self, links: Iterable[Link]) -> list[Owner]:
+        """Return those owners of outboxes that are not on disk: they go there with the first event for them."""
+        return [self._unwritten[link] for link in links if link in self._unwritten] if self._unwritten else []
+
+    def written(self, owners: Iterable[Owner]) -> None:
+        """Owners of outboxes are on disk."""
+        for owner in owners:
+            if self._unwritten.get(owner.name) == owner:
+                del self._unwritten[owner.name]
+
+    def offer(self, link: Link, position: int, frame: bytes, now_s: float) -> Actions:
         """Note an event for a neighbour that is on disk now."""
         if link in self._feeds:  # otherwise it was given up since
-            self._feeds[link].offer(position, frame, self._site.now_s)
+            yield from self._feeds[link].offer(position, frame, now_s)
 
-    def all(self) -> Sequence[Feed]:
-        """Return all of them."""
-        return list(self._feeds.values())
+    def waiting(self) -> int:
+        """Return how many events wait for neighbours."""
+        return sum(self._tickets.waiting(feed.owner)[0] for feed in self._feeds.values())
 
     # -- where events go -------------------------------------------------------------------------------------
 
-    def is_complete(self, publish: Publish, source: Link) -> bool:
-        """Return whether the table knows all for whom an event from that link is; if not, have it completed."""
-        if publish.flooded or not self._is_plain or not self.completeness.is_complete:
+    def is_complete(self, publish: Publish, source: Link, is_client: bool) -> bool:
+        """Return whether the table knows all for whom an event from a client or neighbour is."""
+        if not self._is_certain(publish):
             return False
         if publish.destinations is not None:
             return True  # its way is written on it
         if not self.completeness.is_answered(publish.event):
-            if source in self._site.clients:
-                self.completeness.have_answered()
             return False
-        parts = self._site.epochs.router.trees.values()
-        return source in self._site.clients or any(
-            part.is_advertised(source, publish.event) for part in parts
-        )
+        parts = self._epochs.router.trees.values()
+        return is_client or any(part.is_advertised(source, publish.event) for part in parts)
+
+    def _is_certain(self, publish: Publish) -> bool:
+        """Return whether the table is complete but for what was advertised lately."""
+        return not publish.flooded and self._is_plain and self.completeness.is_complete
+
+    def have_answered(self, publish: Publish) -> Actions:
+        """Ask who wants an event of a client here, if it was advertised lately and nobody has asked."""
+        is_answered = publish.destinations is not None or self.completeness.is_answered(publish.event)
+        if self._is_certain(publish) and not is_answered:
+            yield from self._say(self.completeness.have_answered())
 
     def everyone(self) -> Sequence[Link]:
         """Return to whom an event goes when the table is not asked."""
@@ -219,12 +220,7 @@ class Outboxes:
     @property
     def _is_plain(self) -> bool:
         """Whether there is one tree, the overlay itself."""
-        epochs = self._site.epochs
-        if self._plans is not epochs.state:
-            self._plans = epochs.state
-            self.completeness.doubt()
-            for link in self._feeds:
-                self._go_on(link)
+        epochs = self._epochs
         return (
             not self._is_redundant
             and len(epochs.routers) == 1
@@ -232,112 +228,137 @@ class Outboxes:
             and len(epochs.router.trees) == 1
         )
 
+    def notice_plans(self) -> Actions:
+        """See whether other plans are installed than before; first of all whenever something happens."""
+        if self._plans is not self._epochs.state:
+            self._plans = self._epochs.state
+            yield from self._say(self.completeness.doubt())
+            for link in list(self._feeds):
+                yield from self._go_on(link)
+
     # -- neighbours come and go ------------------------------------------------------------------------------
 
-    def expect(self, neighbours: Iterable[Link], routed: Iterable[Link], is_redundant: bool) -> None:
+    def expect(self, neighbours: Iterable[Link], routed: Iterable[Link], is_redundant: bool) -> Actions:
         """Say which neighbours there should be, over which of them events are routed, and whether there are detours."""
         self._neighbours = tuple(sorted(neighbours))
         self._is_redundant = is_redundant
-        self.completeness.expect(routed)
+        yield from self._say(self.completeness.expect(routed))
         for link in list(self._feeds):
             if link in self._neighbours:
-                self._go_on(link)
+                yield from self._go_on(link)
             else:
-                self._give_up(link)
+                yield from self._give_up(link)
 
-    def _give_up(self, link: Link) -> None:
+    def _give_up(self, link: Link) -> Actions:
         self._stop(link)
         feed = self._feeds.pop(link)
-        count, _ = self._store.waiting(feed.owner)
+        self._unwritten.pop(link, None)
+        count, _ = self._tickets.waiting(feed.owner)
         if count:
-            log.warning(
-                "%s is no neighbour any longer: %d events that it has not taken are dropped", link, count
-            )
-        self._store.submit(Forget(feed.owner))
+            text = f"{link} is no neighbour any longer: {count} events that it has not taken are dropped"
+            yield Say(logging.WARNING, text, {})
+        yield self._tickets.commit(Forget(feed.owner))
 
-    def connected(self, link: Link) -> None:
+    def connect(self, link: Link) -> Actions:
         """There is a connection to a neighbour."""
-        self._go_on(link)
+        self.connected.add(link)
+        yield from self._go_on(link)
 
-    def disconnected(self, link: Link) -> None:
+    def disconnect(self, link: Link) -> None:
         """The connection to a neighbour is gone: what it has not taken stays."""
+        self.connected.discard(link)
         self._stop(link)
 
-    def withdrawn(self, link: Link) -> None:
+    def attach(self, link: Link, is_attached: bool) -> None:
+        """A neighbour's link is on the overlay's tree from now on, or no longer."""
+        if is_attached:
+            self._attached.add(link)
+        else:
+            self._attached.discard(link)
+
+    def withdrawing(self, link: Link) -> Actions:
         """The routers are about to forget what a neighbour wants, or to learn it."""
-        self.completeness.link_up(link)
+        yield from self._say(self.completeness.link_up(link))
         if not self._may_send(link):
             self._stop(link)
 
-    def routed(self, message: Message, link: Link, epoch: int) -> None:
+    def lost(self, link: Link) -> Actions:
+        """A link on the tree broke, and its neighbour's interest is kept."""
+        yield from self._say(self.completeness.link_lost(link))
+
+    def heard(self, message: Message, link: Link, epoch: int) -> Actions:
         """A router of the overlay has heard something from a neighbour."""
         if isinstance(message, Sync) and message.what == SUBSCRIPTIONS:
-            parts = self._site.epochs.routers[epoch].trees
-            self.completeness.synchronised(
-                link, message.tree, {tree for tree, part in parts.items() if link in part.links_up()}
-            )
-            self._go_on(link)
+            parts = self._epochs.routers[epoch].trees
+            trees = {tree for tree, part in parts.items() if link in part.links_up()}
+            yield from self._say(self.completeness.synchronised(link, message.tree, trees))
+            yield from self._go_on(link)
 
-    def tick(self) -> None:
+    def advertised(self, link: Link, key: Key, filter: Filter, number: int) -> Actions:
+        """Something is advertised to a neighbour."""
+        yield from self._say(self.completeness.advertised(link, key, filter, number))
+
+    def echoed(self, probe: str) -> Actions:
+        """A probe of this broker has come back."""
+        yield from self._say(self.completeness.echoed(probe))
+
+    def tick(self) -> Actions:
         """Send on, and have what is new answered; about once a second."""
-        for feed in self._feeds.values():
-            feed.pump(self._site.now_s)
+        for feed in list(self._feeds.values()):
+            yield from feed.tick()
         if self._is_plain:
-            self.completeness.tick()
+            yield from self._say(self.completeness.tick())
 
     # -- sending ---------------------------------------------------------------------------------------------
 
     def _may_send(self, link: Link) -> bool:
         if not self._is_plain:
-            return link in self._site.neighbours
-        return link in self._site.attached and self.completeness.has_synchronised(link)
+            return link in self.connected
+        return link in self._attached and self.completeness.has_synchronised(link)
 
-    def _go_on(self, link: Link) -> None:
+    def _go_on(self, link: Link) -> Actions:
         if link in self._feeds and not self._feeds[link].is_attached and self._may_send(link):
-            self._begin(link)
+            yield from self._begin(link)
 
     def _stop(self, link: Link) -> None:
         self._under_way.pop(link, None)
         if link in self._feeds:
             self._feeds[link].detach()
 
-    def _begin(self, link: Link) -> None:
-        neighbour = self._site.neighbours[link]
+    def _begin(self, link: Link) -> Actions:
         under_way = self._under_way[link] = {}
 
-        def send(position: int, frame: bytes) -> None:
+        def transmit(position: int, frame: bytes) -> Action:
             envelope = envelope_of(frame)
             under_way[envelope.publisher, envelope.number] = position
-            neighbour.sent += 1
-            # In the lane of control: it is never dropped there, and the window bounds it.
-            neighbour.outlet.send(Kind.EVENT, frame[1:])
+            return SendEvent(link, Kind.EVENT, frame[1:])
 
-        self._feeds[link].attach(send, self._site.now_s)
+        yield from self._feeds[link].attach(transmit)
 
     # -- what neighbours say ---------------------------------------------------------------------------------
 
-    def said(self, link: Link, one: bytes) -> None:
+    def said(self, link: Link, one: bytes) -> Actions:
         """Handle a TAKEN or WHOLE frame; ProtocolError if it is none."""
         if one[0] == Kind.TAKEN:
             under_way = self._under_way.get(link, {})
             positions = [under_way.pop(name) for name in decode_taken(one[1:]) if name in under_way]
             if positions:
-                self._feeds[link].confirm(positions, self._site.now_s)
+                yield from self._feeds[link].confirm(positions)
         elif len(one) != 2:
             raise ProtocolError("what a neighbour knows cannot be read")
-        elif link in self._site.attached:
-            self.completeness.said(link, one[1] != 0)
+        elif link in self._attached:
+            yield from self._say(self.completeness.said(link, one[1] != 0))
 
-    def _tell_whole(self, link: Link, whole: bool) -> None:
-        neighbour = self._site.neighbours.get(link)
-        if neighbour is not None and link in self._site.attached:
-            neighbour.outlet.send(Kind.WHOLE, b"\1" if whole else b"\0")
+    def _say(self, said: Said) -> Actions:
+        """Send what is known of completeness, and ask what is to be known."""
+        for one in said:
+            if not isinstance(one, Whole):
+                yield Tell(Probe(one.probe), SURE, self._epochs.current)
+            elif one.link in self._attached:
+                yield Send(one.link, Kind.WHOLE, b"\1" if one.is_whole else b"\0")
 
-    def _ask(self, probe: str) -> None:
-        epochs = self._site.epochs
-        outputs = epochs.router.handle(Probe(probe), SURE, self._site.now_s)
-        self._site.carry_out_all([(epochs.current, outputs)])
 
+# -- the part ----------------------------------------------------------------------------------------------------
 
 EXPIRE_EVERY_S: Final = 30.0
 MAX_PENDING: Final = 20_000  # events of one client that are not confirmed
@@ -349,6 +370,7 @@ class _Arrived:
 
     one: bytes
     envelope: Envelope
+    publish: Publish
     source: Link
     position: int = 0
     outboxes: list[tuple[Link, bytes]] = field(default_factory=list)
@@ -363,108 +385,127 @@ class _Arrived:
 class Durable:
     """Durable delivery at one broker; see the module's text. `load` it before any link is up."""
 
+    keeps: Final = True
+
     def __init__(
-        self,
-        site: Site,
-        store: Store,
-        wall_s: Callable[[], float],
-        incarnation: int,
-        limits: QueueLimits | None = None,
+        self, epochs: Epochs, recovered: Recovered, incarnation: int, limits: QueueLimits | None = None
     ) -> None:
-        self._site = site
-        self.store = store
-        self._wall_s = wall_s
-        self._last_owner = 0
-        limits = limits or QueueLimits()
-        self.subscriptions = DurableSubscriptions(store, site.drive, limits, self._next_owner)
-        self.outboxes = Outboxes(site, store, self._next_owner, incarnation)
+        self._epochs = epochs
+        self._recovered = recovered
+        self._last_owner = max((owner.id for owner in recovered.owners), default=0)
+        self._tickets = Tickets(recovered)
+        self.subscriptions = DurableSubscriptions(
+            self._tickets, limits or QueueLimits(), self._next_owner, f"{epochs.router.broker}!{incarnation}"
+        )
+        self.outboxes = Outboxes(epochs, self._tickets, self._next_owner, incarnation)
         self.completeness = self.outboxes.completeness
-        self._senders = Senders(site)
+        self._clients: set[Link] = set()
+        self._senders = Senders()
         self._names: dict[Name, _Arrived | None] = {}  # with what is not on disk yet
-        self._rooms: dict[
-            Link, deque[tuple[bytes, Envelope, Publish]]
-        ] = {}  # neighbours' events without room
+        self._rooms: dict[Link, deque[_Arrived]] = {}  # neighbours' events without room
         self._pending: dict[Link, int] = {}  # clients' events on the way to the disk
-        self._grown: set[Key] = set()  # durable subscriptions whose queues may be too long
+        self._is_failing = False  # the log has refused events
         self._expire_s = 0.0
         self.duplicates = self.flooded = self.dropped = 0
-        store.reported = self._reported
 
-    def load(self) -> None:
+    def load(self) -> Actions:
         """Take up what is stored."""
-        owners = self.store.owners()
-        self._last_owner = max((owner.id for owner in owners), default=0)
-        self._site.drive(LinkUp(client=True), SURE)
-        self.subscriptions.load(owners)
+        owners = self._recovered.owners
+        yield Tell(LinkUp(client=True), SURE)
+        yield from self.subscriptions.load(owners)
         self.outboxes.load(owners)
-        self._names = dict.fromkeys(self.store.names())
+        self._names = dict.fromkeys(self._recovered.names)
 
     def _next_owner(self) -> int:
         self._last_owner += 1
         return self._last_owner
 
     @property
-    def now_s(self) -> float:
-        """The event loop's time."""
-        return self._site.now_s
+    def pending(self) -> int:
+        """How many batches the log has yet to answer."""
+        return self._tickets.pending
+
+    @property
+    def kept(self) -> int:
+        """How many events were kept since the start."""
+        return self._tickets.kept
 
     # -- confirmed events ------------------------------------------------------------------------------------
 
-    def arrived(self, one: bytes, envelope: Envelope, publish: Publish, source: Link) -> None:
+    def arrived(
+        self, one: bytes, envelope: Envelope, publish: Publish, source: Link, now_s: float, wall_s: float
+    ) -> Actions:
         """Take a confirmed event from a client or a neighbour."""
-        name = (envelope.publisher, envelope.number)
+        arrived = _Arrived(one, envelope, publish, source)
+        name = arrived.name
         if name in self._names:
-            self._again(name, source)
-        elif source in self._site.clients:
+            yield from self._again(name, source)
+        elif source in self._clients:
             if self._pending.get(source, 0) >= MAX_PENDING:
-                self._senders.refuse(
+                yield self._senders.refuse(
                     source, name, f"{MAX_PENDING:,} events of this client wait to be confirmed already"
                 )
-            elif not self.store.room_for(len(one)):
-                used = self.store.used_bytes / (1 << 20)
-                self._senders.refuse(source, name, f"the store is full: it has {used:,.1f} MiB")
+            elif not self._tickets.room_for(len(one)):
+                used = self._tickets.room.used_bytes / (1 << 20)
+                yield self._senders.refuse(source, name, f"the store is full: it has {used:,.1f} MiB")
             else:
                 self._pending[source] = self._pending.get(source, 0) + 1
-                self._keep(_Arrived(one, envelope, source), publish)
-        elif self._rooms.get(source) or not self.store.room_for(len(one)):
-            self._wait(source, one, envelope, publish)
+                yield from self._keep(arrived, now_s, wall_s)
+        elif self._rooms.get(source) or not self._tickets.room_for(len(one)):
+            if len(self._rooms.get(source, ())) >= 4 * WINDOW:
+                raise ProtocolError(f"{source} sends confirmed events beyond its window")
+            yield from self._wait(arrived)
         else:
-            self._keep(_Arrived(one, envelope, source), publish)
+            yield from self._keep(arrived, now_s, wall_s)
 
-    def _again(self, name: Name, source: Link) -> None:
+    def _again(self, name: Name, source: Link) -> Actions:
         self.duplicates += 1
         if self._names[name] is None:
-            self._senders.took(source, name)
+            yield from self._senders.took(source, name)
         else:
             self._senders.also(source, name)
 
-    def _keep(self, arrived: _Arrived, publish: Publish) -> None:
-        store = self.store
-        self._route(arrived, publish)
+    def _keep(self, arrived: _Arrived, now_s: float, wall_s: float) -> Actions:
+        yield from self._route(arrived, now_s)
         self._names[arrived.name] = arrived
-        if len(self._names) > store.window:
+        if len(self._names) > self._recovered.window:
             self._forget_oldest()
+        for link, _ in arrived.outboxes:
+            yield from self.outboxes.open(link)
         entries = [
-            Entry(self.outboxes.of(link).owner, None if frame is arrived.one else frame)
+            Entry(self.outboxes.owner(link), None if frame is arrived.one else frame)
             for link, frame in arrived.outboxes
         ]
         entries += [Entry(self.subscriptions.by_key(key).owner.id) for key in arrived.keys]
-        arrived.position = store.next_position()
-        keep = Keep(arrived.position, *arrived.name, arrived.one, self._wall_s(), tuple(entries), seen=True)
-        store.submit(keep, lambda error: self._kept(arrived, publish, error))
+        arrived.position = self._tickets.next_position()
+        keep = Keep(arrived.position, *arrived.name, arrived.one, wall_s, tuple(entries), seen=True)
+        owners = self.outboxes.unwritten(link for link, _ in arrived.outboxes)
+
+        def then(outcome: Outcome, now_s: float) -> Actions:
+            if outcome.error is not None:
+                yield from self._not_kept(arrived, outcome.error)
+            else:
+                self.outboxes.written(owners)
+                yield from self._kept(arrived, now_s)
+
+        yield self._tickets.commit(*owners, keep, then=then)
 
     def _forget_oldest(self) -> None:
         oldest = next(iter(self._names))
         if self._names[oldest] is None:
             del self._names[oldest]
 
-    def _route(self, arrived: _Arrived, publish: Publish) -> None:
+    def _route(self, arrived: _Arrived, now_s: float) -> Actions:
         """Find out for whom an event is."""
-        router, source, now_s = self._site.epochs.router, arrived.source, self._site.now_s
-        if self.outboxes.is_complete(publish, source):
+        router, source, publish = self._epochs.router, arrived.source, arrived.publish
+        yield from self.outboxes.notice_plans()
+        is_client = source in self._clients
+        if self.outboxes.is_complete(publish, source, is_client):
             for output in router.handle(publish, source, now_s):
                 self._sort(arrived, output)
             return
+        if is_client:
+            yield from self.outboxes.have_answered(publish)
         self.flooded += 1
         # As if this broker had published it: whoever is here gets it, wherever it came from.
         for output in router.handle(publish, SURE, now_s):
@@ -483,147 +524,365 @@ class Durable:
         elif isinstance(output.message, Publish):
             arrived.outboxes.append((output.link, forwarded(arrived.one, arrived.envelope, output.message)))
 
-    def _kept(self, arrived: _Arrived, publish: Publish, error: CoveyError | None) -> None:
-        """An event is on disk, or cannot be."""
+    def _kept(self, arrived: _Arrived, now_s: float) -> Actions:
+        """An event is on disk."""
         source, name = arrived.source, arrived.name
-        if source in self._pending:
-            self._pending[source] -= 1
-        if error is not None:
-            self._names.pop(name, None)
-            self._senders.lost(name)
-            if source in self._site.clients:
-                self._senders.refuse(source, name, str(error))
-            elif source in self._site.neighbours:
-                self._wait(source, arrived.one, arrived.envelope, publish)
-            return
+        self._answered(source)
         if name in self._names:
             self._names[name] = None
-        self._senders.kept(source, name)
+        yield from self._senders.kept(source, name)
         for link, frame in arrived.outboxes:
-            self.outboxes.offer(link, arrived.position, frame)
+            yield from self.outboxes.offer(link, arrived.position, frame, now_s)
         for output in arrived.clients:
-            self._site.deliver(output, arrived.one)
-        self._offer(arrived.keys, arrived.position, arrived.one)
+            yield HandOver(output, arrived.one)
+        yield from self._offer(arrived.keys, arrived.position, arrived.one, now_s)
 
-    def _offer(self, keys: Iterable[Key], position: int, one: bytes) -> None:
+    def _not_kept(self, arrived: _Arrived, error: CoveyError) -> Actions:
+        """An event cannot be on disk."""
+        source, name = arrived.source, arrived.name
+        self._answered(source)
+        self._is_failing = True
+        self._names.pop(name, None)
+        self._senders.lost(name)
+        if source in self._clients:
+            yield self._senders.refuse(source, name, str(error))
+        elif source in self.outboxes.connected:
+            yield from self._wait(_Arrived(arrived.one, arrived.envelope, arrived.publish, source))
+
+    def _answered(self, source: Link) -> None:
+        if source in self._pending:
+            self._pending[source] -= 1
+
+    def _offer(self, keys: Iterable[Key], position: int, one: bytes, now_s: float) -> Actions:
         for key in keys:
             subscription = self.subscriptions.find(key)
             if subscription is not None:  # otherwise it has ended, or has another filter, since
-                subscription.feed.offer(position, one, self._site.now_s)
-                self._grown.add(key)
+                yield from subscription.feed.offer(position, one, now_s)
+                self.subscriptions.grown.add(key)
 
     # -- other events ----------------------------------------------------------------------------------------
 
-    def deliver(self, keys: Sequence[Key], one: bytes) -> None:
+    def deliver(self, keys: Sequence[Key], one: bytes, wall_s: float) -> Actions:
         """Keep an event that nobody confirms for durable subscriptions; without room it is lost to them."""
-        if not self.store.room_for(len(one), len(keys)):
-            self._lost(len(keys))
+        if not self._tickets.room_for(len(one), len(keys)):
+            yield from self._lost(len(keys))
             return
         envelope = envelope_of(one)
         entries = tuple(Entry(self.subscriptions.by_key(key).owner.id) for key in keys)
-        position = self.store.next_position()
-        keep = Keep(position, envelope.publisher, envelope.number, one, self._wall_s(), entries, seen=False)
+        position = self._tickets.next_position()
+        keep = Keep(position, envelope.publisher, envelope.number, one, wall_s, entries, seen=False)
 
-        def done(error: CoveyError | None) -> None:
-            if error is None:
-                self._offer(keys, position, one)
+        def then(outcome: Outcome, now_s: float) -> Actions:
+            if outcome.error is None:
+                yield from self._offer(keys, position, one, now_s)
             else:
-                self._lost(len(keys))
+                self._is_failing = True
+                yield from self._lost(len(keys))
 
-        self.store.submit(keep, done)
+        yield self._tickets.commit(keep, then=then)
 
-    def _lost(self, count: int) -> None:
+    def _lost(self, count: int) -> Actions:
         if not self.dropped:
-            log.warning("the store is full: events that nobody confirms are lost to durable subscriptions")
+            text = "the store is full: events that nobody confirms are lost to durable subscriptions"
+            yield Say(logging.WARNING, text, {})
         self.dropped += count
 
     # -- room, and what waits for it -------------------------------------------------------------------------
 
-    def _wait(self, source: Link, one: bytes, envelope: Envelope, publish: Publish) -> None:
-        room = self._rooms.setdefault(source, deque())
-        if len(room) >= 4 * WINDOW:
-            raise ProtocolError(f"{source} sends confirmed events beyond its window")
+    def _wait(self, arrived: _Arrived) -> Actions:
+        room = self._rooms.setdefault(arrived.source, deque())
         if not room:
-            log.warning("the store has no room for events of %s: they wait there", source)
-        room.append((one, envelope, publish))
+            text = f"the store has no room for events of {arrived.source}: they wait there"
+            yield Say(logging.WARNING, text, {})
+        room.append(arrived)
 
-    def _reported(self) -> None:
-        """The store has committed something."""
-        grown, self._grown = self._grown & self.subscriptions.keys(), set()
-        for key in grown:
-            one = self.subscriptions.by_key(key)
-            self.subscriptions.trim(one, self._site.now_s)
-            if one.is_trimmed:
-                self._grown.add(key)  # it may have grown meanwhile
-        self.flush()
-
-    def _retry(self) -> None:
-        self.store.resume()
+    def _retry(self, now_s: float, wall_s: float) -> Actions:
+        if self._is_failing:
+            self._is_failing = False
+            yield self._tickets.commit(Resume())
         for source, room in list(self._rooms.items()):
-            while room and self.store.room_for(len(room[0][0])):
-                one, envelope, publish = room.popleft()
-                name = (envelope.publisher, envelope.number)
-                if name in self._names:
-                    self._again(name, source)
+            while room and self._tickets.room_for(len(room[0].one)):
+                arrived = room.popleft()
+                if arrived.name in self._names:
+                    yield from self._again(arrived.name, source)
                 else:
-                    self._keep(_Arrived(one, envelope, source), publish)
+                    yield from self._keep(arrived, now_s, wall_s)
             if not room:
                 del self._rooms[source]
 
-    # -- neighbours and clients ------------------------------------------------------------------------------
+    def committed(self, answer: Committed, now_s: float) -> Actions:
+        """The log has answered `Commit`s."""
+        yield from self._tickets.answered(answer, now_s)
+        yield from self.subscriptions.trim_grown()
+        yield from self.flush()
 
-    def flush(self) -> None:
-        """Say what was taken; at the end of each turn."""
-        self._senders.flush()
+    def read(self, answer: Read, now_s: float) -> Actions:
+        """The log has answered a `Fetch`."""
+        yield from self._tickets.read(answer, now_s)
+
+    # -- clients ---------------------------------------------------------------------------------------------
+
+    def client_up(self, link: Link) -> None:
+        """A client is there."""
+        self._clients.add(link)
+
+    def client_gone(self, link: Link) -> None:
+        """A client is gone; its durable subscriptions stay."""
+        self._clients.discard(link)
+        self.subscriptions.client_gone(link)
+        self._pending.pop(link, None)
+        self._senders.gone(link)
+
+    def client_advertised(self) -> None:
+        """A client here has advertised something."""
+        self.completeness.client_advertised()
+
+    def subscribe(self, who: Subscriber, name: str, filter: Filter) -> Actions:
+        """Attach a durable subscription of that name, or make it; CoveyError if that cannot be."""
+        yield from self.subscriptions.subscribe(who, name, filter)
+
+    def replace(self, who: Subscriber, filter: Filter) -> Actions:
+        """Give a durable subscription another filter; ProtocolError if there is none."""
+        yield from self.subscriptions.replace(who, filter)
+
+    def unsubscribe(self, who: Subscriber, forget: bool) -> Actions:
+        """Leave a durable subscription, or end it; one that another connection has taken over is left already."""
+        yield from self.subscriptions.unsubscribe(who, forget)
+
+    def acknowledge(self, link: Link, body: bytes) -> Actions:
+        """A client is done with deliveries; ProtocolError if it does not say with which."""
+        yield from self.subscriptions.acknowledge(link, decode_acknowledge(body))
+
+    def held(self) -> Sequence[DurableSubscription]:
+        """Return all durable subscriptions."""
+        return self.subscriptions.all()
+
+    def waiting(self, one: DurableSubscription) -> int:
+        """Return how many events wait for a durable subscription."""
+        return self._tickets.waiting(one.owner.id)[0]
+
+    def end(self, one: DurableSubscription) -> Actions:
+        """End a durable subscription, and delete its queue."""
+        yield from self.subscriptions.end(one)
+
+    # -- neighbours: each method is named as the action that tells of it -------------------------------------
+
+    def connected(self, link: Link) -> Actions:
+        """There is a connection to a neighbour."""
+        yield from self.outboxes.notice_plans()
+        yield from self.outboxes.connect(link)
 
     def disconnected(self, link: Link) -> None:
         """The connection to a neighbour is gone: it will send again what was not taken, and so shall we."""
         self._rooms.pop(link, None)
         self._senders.gone(link)
-        self.outboxes.disconnected(link)
+        self.outboxes.disconnect(link)
 
-    def acknowledge(self, client: Session, body: bytes) -> None:
-        """A client is done with deliveries."""
-        self.subscriptions.acknowledge(client, decode_acknowledge(body), self._site.now_s)
+    def withdrawing(self, link: Link) -> Actions:
+        """The routers are about to forget what a neighbour wants, or to learn it anew."""
+        yield from self.outboxes.notice_plans()
+        yield from self.outboxes.withdrawing(link)
 
-    def client_gone(self, client: Session) -> None:
-        """A client is gone; its durable subscriptions stay."""
-        self.subscriptions.leave_all(client)
-        self._pending.pop(client.link, None)
-        self._senders.gone(client.link)
+    def attached(self, link: Link, is_attached: bool) -> None:
+        """A neighbour's link is on the overlay's tree from now on, or no longer."""
+        self.outboxes.attach(link, is_attached)
+
+    def lost(self, link: Link) -> Actions:
+        """A link on the tree broke, and its neighbour's interest is kept; before anybody echoes in its place."""
+        yield from self.outboxes.lost(link)
+
+    def expect(self, neighbours: Iterable[Link], routed: Iterable[Link], is_redundant: bool) -> Actions:
+        """Say which neighbours there should be, over which of them events are routed, and whether there are detours."""
+        yield from self.outboxes.notice_plans()
+        yield from self.outboxes.expect(neighbours, routed, is_redundant)
+
+    def advertised(self, link: Link, key: Key, filter: Filter, number: int) -> Actions:
+        """Something is advertised to a neighbour, as its `number`th; 0 if the neighbour cannot be reached."""
+        yield from self.outboxes.advertised(link, key, filter, number)
+
+    def unadvertised(self, link: Link, key: Key) -> None:
+        """An advertisement is withdrawn from a neighbour."""
+        self.completeness.unadvertised(link, key)
+
+    def answered(self, link: Link, number: int) -> None:
+        """A neighbour itself has echoed a probe that was sent behind its `number`th advertisement."""
+        self.completeness.answered(link, number)
+
+    def heard(self, message: Message, link: Link, epoch: int) -> Actions:
+        """The router of an epoch has heard something from a neighbour's, and has answered."""
+        if not self._epochs.is_planned(epoch):
+            yield from self.outboxes.notice_plans()
+            yield from self.outboxes.heard(message, link, epoch)
+
+    def said(self, link: Link, one: bytes) -> Actions:
+        """A neighbour says what it has TAKEN, or whether it is WHOLE; ProtocolError if that cannot be read."""
+        yield from self.outboxes.said(link, one)
+
+    def echoed(self, probe: str) -> Actions:
+        """A probe of this broker itself has come back."""
+        yield from self.outboxes.echoed(probe)
 
     # -- time, and numbers -----------------------------------------------------------------------------------
 
-    def tick(self) -> None:
+    def flush(self) -> Actions:
+        """Say what was taken; at the end of each turn."""
+        yield from self._senders.flush()
+
+    def tick(self, now_s: float, wall_s: float) -> Actions:
         """Do what is due: try again what had no room, deliver again, drop what is too old; about once a second."""
-        now_s = self._site.now_s
-        try:
-            self._retry()
-            self.subscriptions.tick(now_s)
-            self.outboxes.tick()
-            if now_s >= self._expire_s:
-                self._expire_s = now_s + EXPIRE_EVERY_S
-                self.subscriptions.expire(now_s, self._wall_s())
-        except StoreError as error:
-            log.error("%s", error)
-        self.flush()
+        yield from self.outboxes.notice_plans()
+        yield from self._retry(now_s, wall_s)
+        yield from self.subscriptions.tick(now_s)
+        yield from self.outboxes.tick()
+        if now_s >= self._expire_s:
+            self._expire_s = now_s + EXPIRE_EVERY_S
+            yield from self.subscriptions.expire(wall_s)
+        yield from self.flush()
 
     def report(self) -> Mapping[str, float]:
         """Return numbers of what is kept, for metrics."""
-        store, subscriptions = self.store, self.subscriptions.all()
+        tickets, subscriptions = self._tickets, self.subscriptions.all()
         return {
-            "used_bytes": store.used_bytes,
-            "max_bytes": store.max_bytes,
-            "events_kept_total": store.kept,
-            "commits_total": store.commits,
-            "pending": store.pending,
+            "used_bytes": tickets.room.used_bytes,
+            "max_bytes": tickets.room.max_bytes,
+            "events_kept_total": tickets.kept,
+            "commits_total": tickets.commits,
+            "pending": tickets.pending,
             "is_sure": float(self.completeness.is_complete),
             "flooded_total": self.flooded,
             "duplicates_total": self.duplicates,
             "refused_total": self._senders.refused,
             "lost_total": self.dropped,
-            "outbox_events": sum(store.waiting(feed.owner)[0] for feed in self.outboxes.all()),
+            "damaged_total": tickets.damaged,
+            "outbox_events": self.outboxes.waiting(),
             "subscriptions": len(subscriptions),
-            "queued_events": sum(store.waiting(one.owner.id)[0] for one in subscriptions),
+            "queued_events": sum(map(self.waiting, subscriptions)),
             "dropped_total": self.subscriptions.dropped,
         }
+
+
+class NoDurable:
+    """Stands in the place of `Durable` at a broker without a store: it keeps nothing, and says so."""
+
+    keeps: Final = False
+    pending: Final = 0
+
+    def __init__(self) -> None:
+        self._clients: set[Link] = set()
+
+    def arrived(
+        self, one: bytes, envelope: Envelope, publish: Publish, source: Link, now_s: float, wall_s: float
+    ) -> Actions:
+        """Refuse a confirmed event of a client. One of a neighbour goes on from here, at most once."""
+        if source in self._clients:
+            yield Refuse(source, envelope.number, NO_STORE)
+        else:
+            yield from confirm_unkept(source, envelope)
+            yield Route(one, envelope, publish, source)
+
+    def client_up(self, link: Link) -> None:
+        """A client is there."""
+        self._clients.add(link)
+
+    def client_gone(self, link: Link) -> None:
+        """A client is gone."""
+        self._clients.discard(link)
+
+    def client_advertised(self) -> None:
+        """Nobody asks who wants that."""
+
+    def subscribe(self, who: Subscriber, name: str, filter: Filter) -> Actions:
+        """Refuse a durable subscription."""
+        raise CoveyError(NO_STORE)
+
+    def replace(self, who: Subscriber, filter: Filter) -> Actions:
+        """There is no durable subscription."""
+        raise ProtocolError(f"there is no subscription {who.sid}")
+
+    def unsubscribe(self, who: Subscriber, forget: bool) -> Actions:
+        """There is no durable subscription."""
+        raise ProtocolError(f"there is no subscription {who.sid}")
+
+    def acknowledge(self, link: Link, body: bytes) -> Actions:
+        """Nothing was delivered that could be acknowledged."""
+        return iter(())
+
+    def deliver(self, keys: Sequence[Key], one: bytes, wall_s: float) -> Actions:
+        """Nobody has such subscriptions."""
+        return iter(())
+
+    def held(self) -> Sequence[DurableSubscription]:
+        """There is no durable subscription."""
+        return ()
+
+    def waiting(self, one: DurableSubscription) -> int:
+        """Nothing waits."""
+        return 0
+
+    def end(self, one: DurableSubscription) -> Actions:
+        """There is nothing to end."""
+        return iter(())
+
+    def connected(self, link: Link) -> Actions:
+        """Nothing waits for a neighbour."""
+        return iter(())
+
+    def disconnected(self, link: Link) -> None:
+        """Nothing is under way to a neighbour."""
+
+    def withdrawing(self, link: Link) -> Actions:
+        """Nobody relies on the table."""
+        return iter(())
+
+    def attached(self, link: Link, is_attached: bool) -> None:
+        """Nobody relies on the table."""
+
+    def lost(self, link: Link) -> Actions:
+        """Nobody relies on the table."""
+        return iter(())
+
+    def expect(self, neighbours: Iterable[Link], routed: Iterable[Link], is_redundant: bool) -> Actions:
+        """Nobody is waited for."""
+        return iter(())
+
+    def advertised(self, link: Link, key: Key, filter: Filter, number: int) -> Actions:
+        """Nobody relies on the table."""
+        return iter(())
+
+    def unadvertised(self, link: Link, key: Key) -> None:
+        """Nobody relies on the table."""
+
+    def answered(self, link: Link, number: int) -> None:
+        """Nobody relies on the table."""
+
+    def heard(self, message: Message, link: Link, epoch: int) -> Actions:
+        """Nobody relies on the table."""
+        return iter(())
+
+    def said(self, link: Link, one: bytes) -> Actions:
+        """What a neighbour has taken or knows is nothing to a broker that keeps nothing."""
+        return iter(())
+
+    def echoed(self, probe: str) -> Actions:
+        """Nothing was asked."""
+        return iter(())
+
+    def committed(self, answer: Committed, now_s: float) -> Actions:
+        """There is no log."""
+        return iter(())
+
+    def read(self, answer: Read, now_s: float) -> Actions:
+        """There is no log."""
+        return iter(())
+
+    def flush(self) -> Actions:
+        """Nothing was taken."""
+        return iter(())
+
+    def tick(self, now_s: float, wall_s: float) -> Actions:
+        """Nothing is due."""
+        return iter(())
+
+    def report(self) -> Mapping[str, float]:
+        """There are no numbers."""
+        return {}

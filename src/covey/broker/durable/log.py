@@ -1,19 +1,47 @@
-"""What can be asked of the store: values, each carried out wholly or not at all."""
+"""The log: what a broker keeps on disk, as a contract in values. `sqlite` implements it.
+
+An *owner* is somebody for whom events wait: an outbox (a neighbour broker) or a durable subscription. An event is kept
+once, at a *position*, with an entry for each owner. Positions grow, and none is given twice.
+
+The owner of a log hands it batches of operations and questions, and gets answers:
+
+    Batch(ticket, operations)              carried out wholly or not at all → Committed(tickets, error, …)
+    Fetch(ticket, owner, after, limit)     the owner's next events          → Read(ticket, owner, rows)
+
+The log's duties:
+
+ 1. A `Committed` without an error is reported when its batches would survive a power cut. The log may commit many
+    batches at a time: one `Committed` is one transaction. A batch fails alone.
+ 2. Batches are reported in the order in which they were submitted.
+ 3. A `Read` shows exactly those batches that were reported before it.
+ 4. The checksum of every event is checked when the event is read. A damaged event is a `Damaged` in its place.
+ 5. If an event cannot be kept, all events behind it fail too, until a `Resume`. So what is tried again later does not
+    come behind what was sent after it. Other operations are carried out.
+ 6. `Trim` and `Expire` find their events themselves, and `Committed.gone` says which ones they were.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from covey.errors import StoreError
+
+WINDOW: Final = 1 << 16  # names of events that are remembered
+
+
+# -- operations --------------------------------------------------------------------------------------------------
 
 
 class Entry(NamedTuple):
-    """Somebody waits for an event; `frame` is what they get if it is not the event's own."""
+    """An owner waits for an event; `frame` is what the owner gets if it is not the event's own."""
 
     owner: int
     frame: bytes | None = None
 
 
 class Keep(NamedTuple):
-    """An event to be kept for whoever waits for it; `seen` says that its name is to be remembered."""
+    """Keep an event for its owners; `seen` says that its name is to be remembered. `stored_s` is wall time."""
 
     position: int
     publisher: int
@@ -25,14 +53,36 @@ class Keep(NamedTuple):
 
 
 class Release(NamedTuple):
-    """Somebody is done with events."""
+    """An owner is done with some events; those that do not wait for it are ignored."""
 
     owner: int
     positions: tuple[int, ...]
 
 
+class ReleaseUpTo(NamedTuple):
+    """An owner is done with all events up to a position."""
+
+    owner: int
+    position: int
+
+
+class Trim(NamedTuple):
+    """Drop the oldest events of an owner, so many of them."""
+
+    owner: int
+    events: int
+
+
+class Expire(NamedTuple):
+    """Drop those of an owner's oldest `limit` events that were stored before a time; none if the first was not."""
+
+    owner: int
+    before_s: float
+    limit: int
+
+
 class Owner(NamedTuple):
-    """Who waits for events: `kind` is "outbox" or "subscription"; see `store_file`."""
+    """Add an owner, or replace what is known of it: `kind` is "outbox" or "subscription"."""
 
     id: int
     kind: str
@@ -45,9 +95,124 @@ class Owner(NamedTuple):
 
 
 class Forget(NamedTuple):
-    """An owner goes, and all that waits for it."""
+    """Remove an owner and all that waits for it."""
 
     owner: int
 
 
-Operation = Keep | Release | Owner | Forget
+class Resume(NamedTuple):
+    """Try again to keep events, after some could not be kept."""
+
+
+Operation = Keep | Release | ReleaseUpTo | Trim | Expire | Owner | Forget | Resume
+
+
+# -- what is asked -----------------------------------------------------------------------------------------------
+
+
+class Batch(NamedTuple):
+    """Operations that are carried out together or not at all; the answer has the ticket."""
+
+    ticket: int
+    operations: tuple[Operation, ...]
+
+    @property
+    def keeps(self) -> bool:
+        """Whether an event is among them."""
+        return any(isinstance(operation, Keep) for operation in self.operations)
+
+    @property
+    def resumes(self) -> bool:
+        """Whether events are to be kept again from here on."""
+        return any(isinstance(operation, Resume) for operation in self.operations)
+
+
+class Fetch(NamedTuple):
+    """Read an owner's next events behind a position, at most `limit` of them."""
+
+    ticket: int
+    owner: int
+    after: int
+    limit: int
+
+
+Asked = Batch | Fetch
+
+
+# -- what is answered --------------------------------------------------------------------------------------------
+
+
+class Room(NamedTuple):
+    """How full a log is; free pages inside its file count as free."""
+
+    used_bytes: int
+    max_bytes: int
+
+
+class Change(NamedTuple):
+    """How many more events wait for an owner, and how many more bytes; both may be negative."""
+
+    owner: int
+    events: int
+    size: int
+
+
+class Committed(NamedTuple):
+    """Batches that are on disk, or those that are not with the reason."""
+
+    tickets: tuple[int, ...]
+    error: StoreError | None = None
+    room: Room | None = None  # None: as before
+    changes: tuple[Change, ...] = ()
+    gone: Mapping[int, tuple[int, ...]] = {}  # positions, by the ticket of what dropped them
+
+
+class Row(NamedTuple):
+    """An event as its owner gets it."""
+
+    position: int
+    frame: bytes
+
+
+class Damaged(NamedTuple):
+    """An event whose checksum is wrong: it must not be delivered."""
+
+    position: int
+
+
+class Read(NamedTuple):
+    """An owner's next events, in order. Fewer than were asked for: there are no more."""
+
+    ticket: int
+    owner: int
+    rows: tuple[Row | Damaged, ...] = ()
+    error: StoreError | None = None
+
+
+Answer = Committed | Read
+Report = Callable[[Sequence[Answer]], None]
+
+
+class Recovered(NamedTuple):
+    """What a log holds when it is opened."""
+
+    room: Room
+    owners: tuple[Owner, ...] = ()
+    names: tuple[tuple[int, int], ...] = ()  # of the last events that were confirmed, oldest first
+    sizes: Mapping[int, tuple[int, int]] = {}  # events and bytes that wait, by owner
+    last: int = 0  # the last position that was given away
+    window: int = WINDOW  # how many names are remembered
+    warnings: tuple[str, ...] = ()  # what people must know of damage
+
+
+class Log(Protocol):
+    """What durable delivery keeps its events in; see the module's text."""
+
+    def open(self) -> Recovered:
+        """Open the log, made or mended where needed; ConfigError if it belongs to another broker or cannot be used."""
+
+    def submit(self, asked: Sequence[Asked]) -> None:
+        """Take batches and questions. The answers are reported later, never from within this call."""
+
+    def room(self) -> Room:
+        """Return how full the log is, as far as it has reported."""

@@ -1,20 +1,28 @@
-"""What durable subscriptions may have, as settings.
+"""Queues: events on disk that wait for a consumer, and the durable subscriptions that have such queues.
 
-Feed: what one consumer has not confirmed, sent to it in order from the store, with a window of it under way.
+`Tickets` is what the log was asked for and has not answered yet, with what follows from each answer. The log is never
+called from here: whoever performs the actions hands it `Commit`s and `Fetch`es, and brings the answers back.
 
-A consumer is a neighbour broker (what is in its outbox) or a durable subscription (its queue). While it is away the
-feed only knows that something waits; when it is back, everything that is not confirmed is sent again from the first.
-New events go out as they come while the consumer keeps up, without being read from the disk again; once more waits
-than the window takes, the feed is *behind* and reads on from where it was as confirmations make room.
+A `Feed` sends one consumer what it has not confirmed, in order, with a window of it under way. The consumer is a
+neighbour broker (what is in its outbox) or a durable subscription (its queue). While the consumer is away, the feed
+only knows that something waits. When the consumer is back, everything that is not confirmed is sent again from the
+first. New events go out as they come while the consumer keeps up, without being read from the disk again. Once more
+waits than the window takes, the feed is *behind*, and reads on from where it was as confirmations make room.
 
+A durable subscription outlives its client's connection. It is known by its client's name and its own (and by the user,
+where clients must authenticate). It is an entry of the router as long as it exists, on a link of the broker's own that
+is always up, so neighbours never learn whether its client is there. Its events are delivered in the order of their
+positions when they are on disk, a window at a time, and stay until they are acknowledged, one by one or all up to a
+position. What is not acknowledged comes again, with the same position: when the client attaches again, and after a
+time-out. The connection that attaches last gets the events.
 
-Durable subscriptions: they outlive their client's connection, and a queue on disk gathers what they match meanwhile.
+What one connection has of a durable subscription is an `Attachment` with a state. `TABLE` has every move:
 
-A subscription is known by its client's name and its own (and by who the client is, where clients must say that). It is
-an entry of the router as long as it exists, on a link of the broker's own that is always up, so neighbours never learn
-whether its client is there. Its events get positions; they are delivered in that order when they are on disk, a window
-at a time, and stay until they are acknowledged, one by one or all up to a position. What is not acknowledged comes
-again, with the same position: when the client attaches again, and after a time-out. Who attaches last gets the events.
+                 attach     taken over   left       forgotten   ended      acknowledged   replaced
+    DETACHED     ATTACHED   -            -          -           ENDED      counts         ProtocolError
+    ATTACHED     (error)    TAKEN_OVER   DETACHED   ENDED       ENDED      counts         counts
+    TAKEN_OVER   (error)    -            -          -           ENDED      counts         refused
+    ENDED        (error)    -            -          -           -          -              refused
 
 A queue that is longer than its limits allow loses its oldest events; that is counted and logged.
 """
@@ -22,42 +30,148 @@ A queue that is longer than its limits allow loses its oldest events; that is co
 from __future__ import annotations
 
 import logging
-import secrets
-from collections.abc import Callable, Iterable, Sequence, Set
-from typing import Final
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from enum import Enum
+from hashlib import blake2b
+from typing import Final, NamedTuple
 
+from covey.broker.actions import Action, Actions, Commit, Say, Send, SendEvent, Tell
 from covey.broker.config import QueueLimits
-from covey.broker.durable.log import Forget, Owner, Release
-from covey.broker.durable.sqlite import Store
-from covey.broker.sessions import Session
+from covey.broker.durable.log import (
+    Batch,
+    Committed,
+    Damaged,
+    Expire,
+    Fetch,
+    Forget,
+    Keep,
+    Operation,
+    Owner,
+    Read,
+    Recovered,
+    Release,
+    ReleaseUpTo,
+    Trim,
+)
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
-from covey.errors import CoveyError, StoreError
+from covey.errors import CoveyError, ProtocolError, StoreError
 from covey.protocol.control import MAX_NAME, Reply, encode
 from covey.protocol.events import Acknowledgement, encode_delivery
 from covey.protocol.frames import Kind
-from covey.routing.messages import Key, Link, LinkUp, Message, Subscribe, Unsubscribe
+from covey.routing.messages import Key, Link, LinkUp, Subscribe, Unsubscribe
 
-log = logging.getLogger("covey.broker")
+OVERHEAD: Final = 160  # bytes that an event costs on disk beside its own
+PER_ENTRY: Final = 60  # bytes for each owner who waits for it
+
+
+class Outcome(NamedTuple):
+    """What became of a batch: `gone` are the positions that it has dropped."""
+
+    error: StoreError | None = None
+    gone: tuple[int, ...] = ()
+
+
+Then = Callable[[Outcome, float], Actions]  # what follows once a batch is on disk or cannot be; the time
+ThenRead = Callable[[Read, float], Actions]
+
+
+class Tickets:
+    """What the log was asked for, and how full it is as far as it has answered; see the module's text."""
+
+    def __init__(self, recovered: Recovered) -> None:
+        self.room = recovered.room
+        self.last = self.committed = recovered.last  # the last position given away, and the last reported
+        self._sizes = dict(recovered.sizes)
+        self._last_ticket = 0
+        self._commits: dict[int, tuple[tuple[Operation, ...], Then | None]] = {}
+        self._fetches: dict[int, ThenRead] = {}
+        self._pending_bytes = 0
+        self.commits = self.kept = self.damaged = 0
+
+    @property
+    def pending(self) -> int:
+        """How many batches are not answered yet."""
+        return len(self._commits)
+
+    def room_for(self, size: int, entries: int = 1) -> bool:
+        """Return whether an event of this size may be kept for so many owners."""
+        need = size + OVERHEAD + PER_ENTRY * entries
+        return self.room.used_bytes + self._pending_bytes + need <= self.room.max_bytes
+
+    def waiting(self, owner: int) -> tuple[int, int]:
+        """Return how many events wait for an owner, and their bytes."""
+        return self._sizes.get(owner, (0, 0))
+
+    def next_position(self) -> int:
+        """Return a position that nothing had before."""
+        self.last += 1
+        return self.last
+
+    def commit(self, *operations: Operation, then: Then | None = None) -> Commit:
+        """Return the action that has operations carried out, all or none; `then` follows from the answer."""
+        self._last_ticket += 1
+        self._commits[self._last_ticket] = (operations, then)
+        for one in operations:
+            if isinstance(one, Keep):
+                self._pending_bytes += len(one.frame) + OVERHEAD
+        return Commit(Batch(self._last_ticket, operations))
+
+    def fetch(self, owner: int, after: int, limit: int, then: ThenRead) -> Fetch:
+        """Return the action that reads an owner's next events."""
+        self._last_ticket += 1
+        self._fetches[self._last_ticket] = then
+        return Fetch(self._last_ticket, owner, after, limit)
+
+    def answered(self, answer: Committed, now_s: float) -> Actions:
+        """The log has carried out batches, or could not."""
+        if answer.room is not None:
+            self.room = answer.room
+        for owner, events, size in answer.changes:
+            count, total = self._sizes.get(owner, (0, 0))
+            self._sizes[owner] = (count + events, total + size)
+        self.commits += answer.error is None
+        for ticket in answer.tickets:
+            operations, then = self._commits.pop(ticket)
+            for one in operations:
+                if isinstance(one, Keep):
+                    self._pending_bytes -= len(one.frame) + OVERHEAD
+                    self.kept += answer.error is None
+                    self.committed = one.position
+            if then is not None:
+                yield from then(Outcome(answer.error, answer.gone.get(ticket, ())), now_s)
+
+    def read(self, answer: Read, now_s: float) -> Actions:
+        """The log has read events."""
+        yield from self._fetches.pop(answer.ticket)(answer, now_s)
+
+
+# -- feeds -------------------------------------------------------------------------------------------------------
 
 AT_ONCE: Final = 256  # events that are read at a time
 
-Transmit = Callable[[int, bytes], None]  # a position and the event's frame
+Transmit = Callable[[int, bytes], Action]  # of a position and the event's frame: what sends it
 
 
 class Feed:
     """One consumer's events; see the module's text."""
 
-    def __init__(self, store: Store, owner: int, window: int, window_bytes: int) -> None:
+    def __init__(self, tickets: Tickets, owner: int, window: int, window_bytes: int) -> None:
         self.owner = owner
-        self._store = store
+        self._tickets = tickets
         self._most, self._most_bytes = window, window_bytes
         self._transmit: Transmit | None = None
-        self._under_way: dict[int, tuple[int, float]] = {}  # position: size, and when it was sent
+        self._under_way: dict[
+            int, tuple[int, float]
+        ] = {}  # by position, in order: size, and when it was sent
         self._under_way_bytes = 0
         self._cursor = 0  # all up to here was sent to this consumer since it came
-        self._behind = False
-        self._released_ones: set[int] = set()  # confirmed, and still on disk for a moment
+        self._is_behind = False
+        self._fetching = self._fetching_again = 0  # tickets of what is being read for this consumer
+        # What is confirmed and on disk still: positions, and what was confirmed up to a position.
+        self._confirmed: set[int] = set()
+        self._confirmed_up_to: list[int] = []
+        self._failed: list[Release | ReleaseUpTo] = []  # to be tried again
 
     @property
     def is_attached(self) -> bool:
@@ -69,133 +183,309 @@ class Feed:
         """How many events were sent and are not confirmed."""
         return len(self._under_way)
 
-    def attach(self, transmit: Transmit, now_s: float) -> None:
+    def attach(self, transmit: Transmit) -> Actions:
         """The consumer is there: send it all that is not confirmed, from the first."""
         self.detach()
         self._transmit = transmit
-        self._cursor, self._behind = 0, True
-        self.pump(now_s)
+        self._is_behind = True
+        yield from self._pump()
 
     def detach(self) -> None:
         """The consumer is gone."""
         self._transmit = None
-        self._cursor = 0
+        self._cursor = self._fetching = self._fetching_again = 0
         self._under_way.clear()
         self._under_way_bytes = 0
 
-    def offer(self, position: int, frame: bytes, now_s: float) -> None:
+    def offer(self, position: int, frame: bytes, now_s: float) -> Actions:
         """Note an event that is on disk now."""
         if self._transmit is None or position <= self._cursor:
-            return  # it is read from the store in its turn, or was already
-        if self._behind or not self._has_room():
-            self._behind = True
+            return  # it is read from the log in its turn, or was already
+        if self._is_behind or not self._has_room():
+            self._is_behind = True
         else:
-            self._send(position, frame, now_s)
+            yield self._send(position, frame, now_s)
 
-    def pump(self, now_s: float) -> None:
-        """Send on from where the feed was, as far as the window allows."""
-        try:
-            self._pump(now_s)
-        except StoreError as error:  # what cannot be read is tried again with the next confirmation or tick
-            log.error("%s", error)
+    def tick(self) -> Actions:
+        """Try again what could not be done."""
+        failed, self._failed = self._failed, []
+        for operation in failed:
+            yield self._release(operation)
+        yield from self._pump()
 
-    def _pump(self, now_s: float) -> None:
-        while self._transmit is not None and self._behind and self._has_room():
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def _pump(self) -> Actions:
+        """Read on from where the feed was, as far as the window allows."""
+        if self._transmit is not None and self._is_behind and not self._fetching and self._has_room():
             limit = min(AT_ONCE, self._most - len(self._under_way))
-            rows = self._store.read(self.owner, self._cursor, limit)
-            for position, frame in rows:
-                if self._transmit is None or not self._has_room():
-                    return
-                if position in self._released_ones:
-                    self._cursor = position
-                else:
-                    self._send(position, frame, now_s)
-            if len(rows) < limit:
-                self._behind = False
 
-    def confirm(self, positions: Iterable[int], now_s: float, gone: Callable[[], None] | None = None) -> None:
-        """The consumer is done with these; `gone` is told when the disk is, too."""
+            def then(read: Read, now_s: float) -> Actions:
+                if read.ticket == self._fetching:  # otherwise it was for a consumer that has gone since
+                    self._fetching = 0
+                    yield from self._take(read, limit, now_s)
+
+            fetch = self._tickets.fetch(self.owner, self._cursor, limit, then)
+            self._fetching = fetch.ticket
+            yield fetch
+
+    def _take(self, read: Read, limit: int, now_s: float) -> Actions:
+        if read.error is not None:  # it is tried again with the next confirmation or tick
+            yield Say(logging.ERROR, str(read.error), {})
+            return
+        for row in read.rows:
+            if self._transmit is None or not self._has_room():
+                return
+            if isinstance(row, Damaged):
+                self._cursor = max(self._cursor, row.position)
+                yield from self._give_up(row)
+            elif row.position <= self._cursor or self._is_confirmed(row.position):
+                self._cursor = max(self._cursor, row.position)
+            else:
+                yield self._send(row.position, row.frame, now_s)
+        if len(read.rows) < limit:
+            self._is_behind = False
+        yield from self._pump()
+
+    def _give_up(self, damaged: Damaged) -> Actions:
+        """An event cannot be delivered by anybody: it goes."""
+        if self._is_confirmed(damaged.position):
+            return
+        self._tickets.damaged += 1
+        text = f"an event in the store is damaged and cannot be delivered: position {damaged.position}"
+        yield Say(logging.ERROR, text, {"owner": self.owner})
+        self._drop(damaged.position)
+        self._confirmed.add(damaged.position)
+        yield self._release(Release(self.owner, (damaged.position,)))
+
+    # -- confirmations ---------------------------------------------------------------------------------------
+
+    def confirm(self, positions: Iterable[int]) -> Actions:
+        """The consumer is done with these."""
         positions = tuple(positions)
         for position in positions:
             self._drop(position)
         if positions:
-            self._released_ones.update(positions)
-            self._store.submit(Release(self.owner, positions), self._released(positions, gone))
-        self.pump(now_s)
+            self._confirmed.update(positions)
+            yield self._release(Release(self.owner, positions))
+        yield from self._pump()
 
-    def _released(
-        self, positions: tuple[int, ...], gone: Callable[[], None] | None
-    ) -> Callable[[CoveyError | None], None]:
-        def done(error: CoveyError | None) -> None:
-            if error is not None:
-                # A full disk: it is tried until it works, or the events come again after a restart.
-                self._store.submit_later(Release(self.owner, positions), self._released(positions, gone))
-                return
-            self._released_ones.difference_update(positions)
-            if gone is not None:
-                gone()
-
-        return done
-
-    def confirm_up_to(self, position: int, now_s: float) -> None:
+    def confirm_up_to(self, position: int) -> Actions:
         """The consumer is done with all up to a position, also with what it got before it came again."""
-        done = [one for one in self._under_way if one <= position]
-        while self._cursor < position:
-            rows = self._store.positions(self.owner, self._cursor, position, AT_ONCE)
-            done += rows
-            self._cursor = rows[-1] if len(rows) == AT_ONCE else min(position, self._store.committed)
-            if len(rows) < AT_ONCE:
-                break
-        self.confirm(done, now_s)
+        position = min(position, self._tickets.committed)  # nobody is done with what is not there yet
+        for one in [one for one in self._under_way if one <= position]:
+            self._drop(one)
+        self._cursor = max(self._cursor, position)
+        self._confirmed_up_to.append(position)
+        yield self._release(ReleaseUpTo(self.owner, position))
+        yield from self._pump()
 
-    def redeliver(self, before_s: float, now_s: float) -> None:
-        """Send again what was sent before a time and is not confirmed."""
-        late = [position for position, (_, sent_s) in self._under_way.items() if sent_s <= before_s]
-        for position in late:
-            rows = self._store.read(self.owner, position - 1, 1)
-            if self._transmit is None:
-                break
-            if rows and rows[0][0] == position:
-                self._under_way[position] = (self._under_way[position][0], now_s)
-                self._transmit(position, rows[0][1])
+    def dropped(self, positions: Iterable[int]) -> Actions:
+        """The log has dropped these."""
+        for position in positions:
+            self._drop(position)
+        yield from self._pump()
+
+    def _is_confirmed(self, position: int) -> bool:
+        return position in self._confirmed or any(position <= last for last in self._confirmed_up_to)
+
+    def _release(self, operation: Release | ReleaseUpTo) -> Commit:
+        def then(outcome: Outcome, now_s: float) -> Actions:
+            if outcome.error is not None:
+                # A full disk: it is tried until it works, or the events come again after a restart.
+                self._failed.append(operation)
+            elif isinstance(operation, Release):
+                self._confirmed.difference_update(operation.positions)
             else:
-                self._drop(position)
+                self._confirmed_up_to.remove(operation.position)
+            return iter(())
+
+        return self._tickets.commit(operation, then=then)
+
+    # -- what is not confirmed in time -----------------------------------------------------------------------
+
+    def redeliver(self, before_s: float) -> Actions:
+        """Send again what was sent before a time and is not confirmed."""
+        if self._fetching_again:
+            return
+        late = next((position for position, (_, sent_s) in self._under_way.items() if sent_s <= before_s), 0)
+        if late:
+            yield self._fetch_again(late, before_s)
+
+    def _fetch_again(self, first: int, before_s: float) -> Fetch:
+        limit = min(AT_ONCE, len(self._under_way))
+
+        def then(read: Read, now_s: float) -> Actions:
+            if read.ticket == self._fetching_again:
+                self._fetching_again = 0
+                yield from self._take_again(first, read, limit, before_s, now_s)
+
+        fetch = self._tickets.fetch(self.owner, first - 1, limit, then)
+        self._fetching_again = fetch.ticket
+        return fetch
+
+    def _take_again(self, first: int, read: Read, limit: int, before_s: float, now_s: float) -> Actions:
+        if read.error is not None:
+            yield Say(logging.ERROR, str(read.error), {})
+            return
+        found = {row.position: row for row in read.rows}
+        last = read.rows[-1].position if len(read.rows) == limit else self._cursor
+        for position in [one for one in self._under_way if first <= one <= last]:
+            size, sent_s = self._under_way.get(position, (0, now_s))
+            row = found.get(position)
+            if row is None:
+                self._drop(position)  # it has been dropped from the queue
+            elif isinstance(row, Damaged):
+                yield from self._give_up(row)
+            elif sent_s <= before_s and self._transmit is not None:
+                self._under_way[position] = (size, now_s)
+                yield self._transmit(position, row.frame)
+        if not self._fetching_again:
+            late = [one for one, (_, sent_s) in self._under_way.items() if one > last and sent_s <= before_s]
+            if late:
+                yield self._fetch_again(late[0], before_s)
+        yield from self._pump()
+
+    # -- the window ------------------------------------------------------------------------------------------
 
     def _has_room(self) -> bool:
         return len(self._under_way) < self._most and self._under_way_bytes < self._most_bytes
 
-    def _send(self, position: int, frame: bytes, now_s: float) -> None:
+    def _send(self, position: int, frame: bytes, now_s: float) -> Action:
         assert self._transmit is not None
         self._cursor = position
         self._under_way[position] = (len(frame), now_s)
         self._under_way_bytes += len(frame)
-        self._transmit(position, frame)
+        return self._transmit(position, frame)
 
     def _drop(self, position: int) -> None:
         size, _ = self._under_way.pop(position, (0, 0.0))
         self._under_way_bytes -= size
 
 
+# -- attachments -------------------------------------------------------------------------------------------------
+
+
+class State(Enum):
+    """A durable subscription as one connection sees it; see the module's text."""
+
+    DETACHED = "the connection has left it"
+    ATTACHED = "the connection gets its events"
+    TAKEN_OVER = "another connection gets them"
+    ENDED = "it exists no longer"
+
+
+class Input(Enum):
+    """What can happen to it."""
+
+    ATTACH = "the connection attaches it"
+    TAKE = "another connection attaches it"
+    LEAVE = "the connection unsubscribes"
+    FORGET = "the connection unsubscribes, and the subscription is to end"
+    END = "the subscription ends"
+    ACKNOWLEDGE = "the connection acknowledges deliveries"
+    REPLACE = "the connection gives it another filter"
+
+
+class Ignored(NamedTuple):
+    """Nothing happens."""
+
+    because: str
+
+
+class Refused(NamedTuple):
+    """The client is told that it cannot be, and why: it could not know."""
+
+    because: str
+
+
+class Forbidden(NamedTuple):
+    """The client breaks the protocol."""
+
+    because: str
+
+
+_ELSEWHERE: Final = "is attached by another connection now"
+_USED: Final = Forbidden("a number of a subscription is used once")
+TABLE: Final[Mapping[tuple[State, Input], State | Ignored | Refused | Forbidden]] = {
+    (State.DETACHED, Input.ATTACH): State.ATTACHED,
+    (State.DETACHED, Input.TAKE): Ignored("nothing is taken from it"),
+    (State.DETACHED, Input.LEAVE): Ignored("it has left already"),
+    (State.DETACHED, Input.FORGET): Ignored("it has left already"),
+    (State.DETACHED, Input.END): State.ENDED,
+    (State.DETACHED, Input.ACKNOWLEDGE): State.DETACHED,
+    (State.DETACHED, Input.REPLACE): Forbidden("there is no such subscription"),
+    (State.ATTACHED, Input.ATTACH): _USED,
+    (State.ATTACHED, Input.TAKE): State.TAKEN_OVER,
+    (State.ATTACHED, Input.LEAVE): State.DETACHED,
+    (State.ATTACHED, Input.FORGET): State.ENDED,
+    (State.ATTACHED, Input.END): State.ENDED,
+    (State.ATTACHED, Input.ACKNOWLEDGE): State.ATTACHED,
+    (State.ATTACHED, Input.REPLACE): State.ATTACHED,
+    (State.TAKEN_OVER, Input.ATTACH): _USED,
+    (State.TAKEN_OVER, Input.TAKE): Ignored("nothing is taken from it"),
+    (State.TAKEN_OVER, Input.LEAVE): Ignored("the other connection has it"),
+    (State.TAKEN_OVER, Input.FORGET): Ignored("the other connection has it"),
+    (State.TAKEN_OVER, Input.END): State.ENDED,
+    (State.TAKEN_OVER, Input.ACKNOWLEDGE): State.TAKEN_OVER,
+    (State.TAKEN_OVER, Input.REPLACE): Refused(_ELSEWHERE),
+    (State.ENDED, Input.ATTACH): _USED,
+    (State.ENDED, Input.TAKE): Ignored("there is nothing to take"),
+    (State.ENDED, Input.LEAVE): Ignored("there is nothing to leave"),
+    (State.ENDED, Input.FORGET): Ignored("it has ended already"),
+    (State.ENDED, Input.END): Ignored("it has ended already"),
+    (State.ENDED, Input.ACKNOWLEDGE): Ignored("its queue is gone"),
+    (State.ENDED, Input.REPLACE): Refused("has ended"),
+}
+
+
+class Attachment:
+    """What a connection has, or had, of a durable subscription, under a number of its own."""
+
+    def __init__(self, link: Link, sid: int, subscription: DurableSubscription) -> None:
+        self.link, self.sid = link, sid
+        self.subscription = subscription
+        self.state = State.DETACHED
+
+    def on(self, given: Input) -> bool:
+        """Move; return whether anything is to be done. CoveyError if the client cannot have that."""
+        match TABLE[self.state, given]:
+            case State() as state:
+                self.state = state
+                return True
+            case Ignored():
+                return False
+            case Refused(because):
+                raise CoveyError(f"the durable subscription {self.subscription.owner.name} {because}")
+            case Forbidden(because):
+                raise ProtocolError(f"the subscription {self.sid}: {because}")
+
+
+# -- durable subscriptions ---------------------------------------------------------------------------------------
+
 LINK: Final = "~durable"
 SAY_EVERY_S: Final = 10.0
 KIND: Final = "subscription"
-
-Drive = Callable[[Message, Link], None]
-Answer = Callable[[str], None]  # with no text it is done
+EXPIRE_AT_ONCE: Final = 1_000  # events that one operation drops
 
 
 class DurableSubscription:
-    """One of them, with its client if that is attached."""
+    """One of them, with the connection that gets its events if there is one."""
 
     def __init__(self, owner: Owner, filter: Filter, feed: Feed) -> None:
         self.owner = owner
         self.filter = filter
         self.feed = feed
-        self.client: Session | None = None
-        self.sid = 0
+        self.written = -1  # the generation that is on disk
+        self.attachments: list[Attachment] = []  # of all connections that are there
         self.dropped = 0
-        self.is_trimmed = False  # there are events on their way out of the queue that nobody has acknowledged
+        self.is_trimmed = False  # the log is dropping events of its queue
         self.said_s = -SAY_EVERY_S  # when people were told last of such
+
+    @property
+    def attached(self) -> Attachment | None:
+        """The attachment that gets its events."""
+        return next((one for one in self.attachments if one.state is State.ATTACHED), None)
 
     @property
     def key(self) -> Key:
@@ -208,27 +498,51 @@ class DurableSubscription:
         return f"{self.owner.client}/{self.owner.name}"
 
 
+class Subscriber(NamedTuple):
+    """Which client asks, with which request, for which of its subscriptions."""
+
+    link: Link
+    user: str
+    client: str  # the name that it has given itself
+    request: int
+    sid: int
+
+
+def reply_to(who: Subscriber, error: object = None) -> Send:
+    """Return the answer to a request; without an error it is done."""
+    # Behind the events that were delivered before: after the answer, what was asked for holds for all that come.
+    text = "" if error is None else str(error)
+    return Send(who.link, Kind.REPLY, encode(Reply(who.request, text)), barrier=True)
+
+
+def _taken_over(one: DurableSubscription) -> str:
+    return f"the durable subscription {one.owner.name} {_ELSEWHERE}"
+
+
 class DurableSubscriptions:
-    """All durable subscriptions of one broker."""
+    """All durable subscriptions of one broker. `salt` makes their keys unlike those of others."""
 
     def __init__(
-        self, store: Store, drive: Drive, limits: QueueLimits, next_owner: Callable[[], int]
+        self, tickets: Tickets, limits: QueueLimits, next_owner: Callable[[], int], salt: str
     ) -> None:
-        self._store = store
-        self._drive = drive
+        self._tickets = tickets
         self.limits = limits
         self._next_owner = next_owner
+        self._salt = salt
         self._by_name: dict[tuple[str, str, str], DurableSubscription] = {}
         self._by_key: dict[Key, DurableSubscription] = {}
-        self._known: dict[Link, dict[int, DurableSubscription]] = {}  # what clients have attached, or had
+        self._attachments: dict[Link, dict[int, Attachment]] = {}
+        self.grown: set[Key] = set()  # those whose queues may be too long
         self.dropped = 0  # events of all subscriptions, also of those that have ended
 
-    def load(self, owners: Iterable[Owner]) -> None:
+    def load(self, owners: Iterable[Owner]) -> Actions:
         """Put what is stored into the router; before any link is up."""
-        self._drive(LinkUp(client=True), LINK)
+        yield Tell(LinkUp(client=True), LINK)
         for owner in owners:
             if owner.kind == KIND:
-                self._add(self._make(owner, decode_filter(owner.filter)))
+                one = self._make(owner, decode_filter(owner.filter))
+                one.written = owner.generation
+                yield from self._add(one)
 
     def all(self) -> Sequence[DurableSubscription]:
         """Return all of them."""
@@ -246,172 +560,214 @@ class DurableSubscriptions:
         """Return one by its key in the router."""
         return self._by_key[key]
 
+    def attachment(self, link: Link, sid: int) -> Attachment | None:
+        """Return what a connection has, or had, of a durable subscription under this number."""
+        return self._attachments.get(link, {}).get(sid)
+
     def _make(self, owner: Owner, filter: Filter) -> DurableSubscription:
         limits = self.limits
         return DurableSubscription(
-            owner, filter, Feed(self._store, owner.id, limits.window, limits.window_bytes)
+            owner, filter, Feed(self._tickets, owner.id, limits.window, limits.window_bytes)
         )
 
-    def _add(self, one: DurableSubscription) -> None:
+    def _add(self, one: DurableSubscription) -> Actions:
         self._by_name[one.owner[2:5]] = one
         self._by_key[one.key] = one
-        self._drive(Subscribe(one.key, one.filter), LINK)
+        yield Tell(Subscribe(one.key, one.filter), LINK)
 
     # -- what clients ask for --------------------------------------------------------------------------------
 
-    def attach(
-        self, client: Session, sid: int, name: str, filter: Filter, now_s: float, answer: Answer
-    ) -> None:
+    def subscribe(self, who: Subscriber, name: str, filter: Filter) -> Actions:
         """A client has come for its subscription, or makes it; CoveyError if it may not."""
-        if not client.name:
+        if not who.client:
             raise CoveyError("a durable subscription needs a client with a name")
         if len(name) > MAX_NAME:
             raise CoveyError(f"a subscription's name has at most {MAX_NAME} characters")
-        one = self._by_name.get((client.permissions.name, client.name, name))
+        one = self._by_name.get((who.user, who.client, name))
         if one is None:
             if len(self._by_name) >= self.limits.subscriptions:
                 raise CoveyError(f"there may be {self.limits.subscriptions:,} durable subscriptions here")
-            owner = Owner(
-                self._next_owner(), KIND, client.permissions.name, client.name, name,
-                secrets.randbits(63), 0, filter.encode(),
-            )  # fmt: skip
-            one = self._make(owner, filter)
-            self._add(one)
-            self._take(one, client, sid)
-            self._store.submit(owner, self._begin(one, client, sid, now_s, answer))
-            return
-        self._take(one, client, sid)
+            owner = self._next_owner()
+            one = self._make(
+                Owner(owner, KIND, who.user, who.client, name, self._uid(owner), 0, filter.encode()), filter
+            )
+            yield from self._add(one)
+        attachment = yield from self._take(one, who)
         if filter != one.filter:
-            self.replace(one, filter, self._begin(one, client, sid, now_s, answer))
+            yield from self._change(one, filter)
+        if one.written == one.owner.generation:
+            yield from self._begin(attachment, who)
         else:
-            self._begin(one, client, sid, now_s, answer)(None)
+            yield self._write(one, lambda outcome, now_s: self._begin(attachment, who, outcome.error))
 
-    def _take(self, one: DurableSubscription, client: Session, sid: int) -> None:
-        old = one.client
+    def _uid(self, owner: int) -> int:
+        digest = blake2b(f"{self._salt}/{owner}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") >> 1
+
+    def _take(self, one: DurableSubscription, who: Subscriber) -> Generator[Action, None, Attachment]:
+        old = one.attached
+        attachment = Attachment(who.link, who.sid, one)
         if old is not None:
-            self._leave(one)
-            if old is not client:
-                reason = f"the durable subscription {one.owner.name} is attached by another connection now"
-                old.outlet.send(Kind.REPLY, encode(Reply(0, reason)))
-        one.client, one.sid = client, sid
-        self._known.setdefault(client.link, {})[sid] = one
+            old.on(Input.TAKE)
+            one.feed.detach()
+            if old.link != who.link:
+                yield Send(old.link, Kind.REPLY, encode(Reply(0, _taken_over(one))))
+        attachment.on(Input.ATTACH)
+        one.attachments.append(attachment)
+        self._attachments.setdefault(who.link, {})[who.sid] = attachment
+        return attachment
 
-    def _begin(
-        self, one: DurableSubscription, client: Session, sid: int, now_s: float, answer: Answer
-    ) -> Callable[[CoveyError | None], None]:
-        """Return what begins the delivery, once all that must be is on disk."""
+    def _write(self, one: DurableSubscription, then: Then) -> Commit:
+        generation = one.owner.generation
 
-        def deliver(position: int, frame: bytes) -> None:
-            # In the lane of control: it is never dropped there, and the window bounds it.
-            client.outlet.send(Kind.DELIVERY, encode_delivery(frame, (sid,), position)[1:])
-            client.delivered += 1
+        def written(outcome: Outcome, now_s: float) -> Actions:
+            if outcome.error is None:
+                one.written = max(one.written, generation)
+            yield from then(outcome, now_s)
 
-        def done(error: CoveyError | None) -> None:
-            if self.attached(client, sid) is not one:
-                return
-            answer("" if error is None else str(error))
-            if error is None:
-                one.feed.attach(deliver, now_s)
-            else:
-                self._leave(one)
+        return self._tickets.commit(one.owner, then=written)
 
-        return done
+    def _begin(self, attachment: Attachment, who: Subscriber, error: StoreError | None = None) -> Actions:
+        """Begin the delivery, now that all that must be is on disk; with an error it is not."""
+        link, sid, one = attachment.link, attachment.sid, attachment.subscription
 
-    def replace(
-        self, one: DurableSubscription, filter: Filter, done: Callable[[CoveyError | None], None]
-    ) -> None:
-        """Give a subscription another filter; what is in its queue stays."""
+        def deliver(position: int, frame: bytes) -> Action:
+            return SendEvent(link, Kind.DELIVERY, encode_delivery(frame, (sid,), position)[1:])
+
+        if error is not None:
+            yield reply_to(who, error)
+            if attachment.on(Input.LEAVE):
+                one.feed.detach()
+            if one.written < 0 and one.attached is None and self.find(one.key) is one:
+                yield from self.end(one)  # nothing of it is on disk
+        elif attachment.state is State.ATTACHED:
+            yield reply_to(who)
+            yield from one.feed.attach(deliver)
+        elif attachment.state is State.TAKEN_OVER:
+            yield reply_to(who, _taken_over(one))
+        else:
+            yield reply_to(who)  # the client has left it meanwhile
+
+    def replace(self, who: Subscriber, filter: Filter) -> Actions:
+        """Give a subscription another filter; what is in its queue stays. ProtocolError if there is none."""
+        attachment = self._known(who)
+        attachment.on(Input.REPLACE)
+        yield from self._change(attachment.subscription, filter)
+        yield self._write(
+            attachment.subscription, lambda outcome, now_s: iter((reply_to(who, outcome.error),))
+        )
+
+    def _known(self, who: Subscriber) -> Attachment:
+        attachment = self.attachment(who.link, who.sid)
+        if attachment is None:
+            raise ProtocolError(f"there is no subscription {who.sid}")
+        return attachment
+
+    def _change(self, one: DurableSubscription, filter: Filter) -> Actions:
         old = one.key
         one.owner = one.owner._replace(generation=one.owner.generation + 1, filter=filter.encode())
         one.filter = filter
         self._by_key[one.key] = one
-        self._drive(Subscribe(one.key, filter), LINK)
-        self._drive(Unsubscribe(old), LINK)
+        yield Tell(Subscribe(one.key, filter), LINK)
+        yield Tell(Unsubscribe(old), LINK)
         del self._by_key[old]
-        self._store.submit(one.owner, done)
 
-    def attached(self, client: Session, sid: int) -> DurableSubscription | None:
-        """Return the subscription that a client has attached under this number."""
-        one = self.known(client, sid)
-        return one if one is not None and one.client is client and one.sid == sid else None
-
-    def known(self, client: Session, sid: int) -> DurableSubscription | None:
-        """Return the subscription that a client has attached under this number, or had."""
-        return self._known.get(client.link, {}).get(sid)
-
-    def leave(self, client: Session, sid: int) -> None:
-        """A client goes; the subscription stays."""
-        one = self.attached(client, sid)
-        if one is not None:
-            self._leave(one)
-
-    def leave_all(self, client: Session) -> None:
-        """A client is gone."""
-        for one in self._known.pop(client.link, {}).values():
-            if one.client is client:
-                self._leave(one)
-
-    def _leave(self, one: DurableSubscription) -> None:
-        one.client = None
-        one.feed.detach()
-
-    def forget(self, one: DurableSubscription, done: Callable[[CoveyError | None], None]) -> None:
-        """A subscription ends, and its queue is deleted."""
-        if one.client is not None:
-            self._leave(one)
-        self._drive(Unsubscribe(one.key), LINK)
-        del self._by_key[one.key], self._by_name[one.owner[2:5]]
-        self._store.submit(Forget(one.owner.id), done)
-
-    def acknowledge(self, client: Session, what: Acknowledgement, now_s: float) -> None:
-        """A client is done with deliveries, also with those of a subscription that it has left meanwhile."""
-        one = self.known(client, what.sid)
-        if one is None or not what.positions:
+    def unsubscribe(self, who: Subscriber, forget: bool) -> Actions:
+        """Leave a subscription, or end it. ProtocolError if there is none."""
+        attachment = self._known(who)
+        one = attachment.subscription
+        if not attachment.on(Input.FORGET if forget else Input.LEAVE):
+            yield reply_to(who)
             return
-        if what.cumulative:
-            one.feed.confirm_up_to(max(what.positions), now_s)
+        one.feed.detach()
+        if forget:
+            yield from self.end(one, lambda outcome, now_s: iter((reply_to(who, outcome.error),)))
         else:
-            one.feed.confirm(what.positions, now_s)
+            yield reply_to(who)
+
+    def client_gone(self, link: Link) -> None:
+        """A client is gone; its durable subscriptions stay."""
+        for attachment in self._attachments.pop(link, {}).values():
+            one = attachment.subscription
+            if attachment.on(Input.LEAVE):
+                one.feed.detach()
+            one.attachments.remove(attachment)
+
+    def end(self, one: DurableSubscription, then: Then | None = None) -> Actions:
+        """A subscription ends, and its queue is deleted."""
+        for attachment in one.attachments:
+            attachment.on(Input.END)
+        one.feed.detach()
+        yield Tell(Unsubscribe(one.key), LINK)
+        del self._by_key[one.key], self._by_name[one.owner[2:5]]
+        yield self._tickets.commit(Forget(one.owner.id), then=then)
+
+    def acknowledge(self, link: Link, what: Acknowledgement) -> Actions:
+        """A client is done with deliveries, also with those of a subscription that it has left meanwhile."""
+        attachment = self.attachment(link, what.sid)
+        if attachment is None or not what.positions or not attachment.on(Input.ACKNOWLEDGE):
+            return
+        feed = attachment.subscription.feed
+        if what.cumulative:
+            yield from feed.confirm_up_to(max(what.positions))
+        else:
+            yield from feed.confirm(what.positions)
 
     # -- limits ----------------------------------------------------------------------------------------------
 
-    def trim(self, one: DurableSubscription, now_s: float) -> None:
+    def trim(self, one: DurableSubscription) -> Actions:
         """Drop the oldest events of a queue that is too long."""
         limits = self.limits
-        if one.is_trimmed:
-            return
-        count, size = self._store.waiting(one.owner.id)
-        if count <= limits.events and size <= limits.bytes:
+        count, size = self._tickets.waiting(one.owner.id)
+        if one.is_trimmed or (count <= limits.events and size <= limits.bytes):
             return
         over = max(count - limits.events, -(-count * (size - limits.bytes) // max(size, 1)))
-        self._drop(one, self._store.oldest(one.owner.id, over), "is too long", now_s)
 
-    def tick(self, now_s: float) -> None:
+        def then(outcome: Outcome, now_s: float) -> Actions:
+            one.is_trimmed = False
+            if outcome.error is None:
+                self.grown.add(one.key)  # it may have grown meanwhile
+            yield from self._dropped(one, outcome.gone, "is too long", now_s)
+
+        one.is_trimmed = True
+        yield self._tickets.commit(Trim(one.owner.id, over), then=then)
+
+    def trim_grown(self) -> Actions:
+        """Drop what is too much in queues that have grown."""
+        grown, self.grown = self.grown, set()
+        for key in grown:
+            one = self.find(key)
+            if one is not None:
+                yield from self.trim(one)
+
+    def tick(self, now_s: float) -> Actions:
         """Deliver again what was not acknowledged in time."""
-        for one in self._by_name.values():
-            one.feed.redeliver(now_s - self.limits.again_after_s, now_s)
-            one.feed.pump(now_s)
+        for one in self.all():
+            yield from one.feed.redeliver(now_s - self.limits.again_after_s)
+            yield from one.feed.tick()
 
-    def expire(self, now_s: float, wall_s: float) -> None:
-        """Drop what is too old."""
-        for one in self._by_name.values():
-            old = self._store.too_old(one.owner.id, wall_s - self.limits.age_s, 10_000)
-            self._drop(one, old, "has events that are too old", now_s)
+    def expire(self, wall_s: float) -> Actions:
+        """Drop what is too old, or too much."""
+        for one in self.all():
+            if self._tickets.waiting(one.owner.id)[0]:
+                yield self._expire(one, wall_s - self.limits.age_s)
+                yield from self.trim(one)
 
-    def _drop(self, one: DurableSubscription, positions: Sequence[int], why: str, now_s: float) -> None:
+    def _expire(self, one: DurableSubscription, before_s: float) -> Commit:
+        def then(outcome: Outcome, now_s: float) -> Actions:
+            yield from self._dropped(one, outcome.gone, "has events that are too old", now_s)
+            if len(outcome.gone) == EXPIRE_AT_ONCE:
+                yield self._expire(one, before_s)
+
+        return self._tickets.commit(Expire(one.owner.id, before_s, EXPIRE_AT_ONCE), then=then)
+
+    def _dropped(self, one: DurableSubscription, positions: Sequence[int], why: str, now_s: float) -> Actions:
         if not positions:
             return
         one.dropped += len(positions)
         self.dropped += len(positions)
         if now_s - one.said_s >= SAY_EVERY_S:
             one.said_s = now_s
-            log.warning(
-                "the queue of the durable subscription %s %s: its oldest events are dropped, %d so far",
-                one.title, why, one.dropped,
-            )  # fmt: skip
-        one.is_trimmed = True
-
-        def gone() -> None:
-            one.is_trimmed = False
-
-        one.feed.confirm(positions, now_s, gone)
+            text = f"the queue of the durable subscription {one.title} {why}: its oldest events are dropped, "
+            yield Say(logging.WARNING, f"{text}{one.dropped} so far", {})
+        yield from one.feed.dropped(positions)

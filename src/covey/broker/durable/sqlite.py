@@ -1,58 +1,67 @@
-"""The store's file: an SQLite database in WAL mode, what is in it, and what happens when it is damaged.
+"""The log in SQLite: a database in WAL mode, and one thread that writes and reads it.
 
-    event      what is kept, once, however many wait for it: `refs` counts them, and the last one to go takes it along
+The tables:
+
+    event      what is kept, once, however many owners wait for it: `refs` counts them, and the last takes it along
     owner      who waits: an outbox (a neighbour broker) or a durable subscription
     queue      who waits for which event; `frame` is there where the owner gets other bytes than those of the event
-    seen       the names of the last events that came confirmed, so that one that is sent again is known
-    meta       the last position that was given away, and for which broker all this is
+    seen       the names of the last confirmed events, so that one that is sent again is recognised
+    meta       the last position that was given away, and the name of the broker
 
-A position is an event's number here: they grow, and none is ever given twice. A new file is made under another name and
-takes its place when it is complete, so an empty one is damage, and so is one that ends within a page. A damaged one is
-moved aside, never overwritten, and what can still be read is copied to a new one. A journal (`-wal`) whose end is
-missing cannot be told from a crash before that end was written. One process has a store at a time.
+Damage. A new file is made under another name and renamed when it is complete, so an empty file is damage, and so is
+one that ends within a page. A damaged file is moved aside, never overwritten, and what can still be read is copied to
+a new one. A journal (`-wal`) whose end is missing cannot be told from a crash before that end was written. One process
+has a store at a time.
 
+Writing. The thread takes all batches that wait as one transaction (group commit), so a commit costs one wait for the
+disk however many events it has. A transaction that fails is tried again in halves, until a batch fails alone. Then the
+thread answers the fetches that wait, on the same connection, so that they show what was just committed.
 
-Reading the store: what is committed, on a connection of its own, a few hundred events at a time.
-
-Writing the store: operations, many in one transaction, by the thread that has the connection.
-
-What is committed is in the journal first and must go from there to the file, which grows by it: on a full disk that
-cannot be, and then nothing could be written any more, not even that something is not wanted any longer. So there is
-always as much room left as the journal may need, and events are refused before they take it.
-
-A commit is all or nothing. What it changes of how much waits for whom is returned, so that nobody has to count.
-
-
-Store: what a broker keeps on disk, written by one thread in groups, reported to the event loop in order.
-
-Whoever wants something written submits an operation and is told, in the event loop and in the order of submission,
-when it is on disk or why it is not. The thread takes all that waits as one transaction (group commit), so a commit
-costs one wait for the disk however many events it has. A transaction that fails is tried again in halves: an operation
-fails alone. When there is no room for an event, all events behind it fail too until `resume`, so that what is tried
-again later does not come behind what was sent after it.
-
-What can be asked for is in `store_operations`, the statements in `store_writing` and `store_reading`, the file itself
-in `store_file`.
+A full disk. What is committed is in the journal first and must go from there to the file, which grows by it. On a full
+disk that is impossible, and then nothing could be written any more, not even that an event is no longer wanted. So the
+writer always leaves as much room as the journal may need, and refuses events before they take it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import fcntl
 import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 from zlib import crc32
 
-from covey.broker.durable.log import Forget, Keep, Operation, Owner, Release
+from covey.broker.durable.log import (
+    WINDOW,
+    Answer,
+    Asked,
+    Batch,
+    Change,
+    Committed,
+    Damaged,
+    Expire,
+    Fetch,
+    Forget,
+    Keep,
+    Operation,
+    Owner,
+    Read,
+    Recovered,
+    Release,
+    ReleaseUpTo,
+    Report,
+    Room,
+    Row,
+    Trim,
+)
 from covey.broker.private_files import close_to_others, make_directory, opener
-from covey.errors import ConfigError, CoveyError, StoreError
+from covey.errors import ConfigError, StoreError
 
 VERSION: Final = 1
 APPLICATION: Final = 0x434F5645  # "COVE": says in the file's head whose it is
@@ -266,76 +275,6 @@ def _count(connection: sqlite3.Connection, table: str) -> int:
 
 
 _ALL: Final = (1 << 64) - 1
-
-
-class StoreReader:
-    """Who waits here, and for what; StoreError if it cannot be read."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._reader = connection
-        self.committed: int  # the last position that was reported
-        ((self.committed,),) = self._rows("SELECT value FROM meta WHERE name = 'last'")
-
-    def read(self, owner: int, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Return the next events for an owner behind a position, as pairs of position and frame."""
-        return self._rows(
-            "SELECT position, coalesce(queue.frame, event.frame) FROM queue JOIN event ON event.id = position "
-            "WHERE owner = ? AND position > ? ORDER BY position LIMIT ?",
-            (owner, after, limit),
-        )
-
-    def positions(self, owner: int, after: int, last: int, limit: int) -> list[int]:
-        """Return the positions of an owner's next events, up to a last one."""
-        rows = self._rows(
-            "SELECT position FROM queue WHERE owner = ? AND position > ? AND position <= ? ORDER BY position LIMIT ?",
-            (owner, after, min(last, self.committed), limit),
-        )
-        return [position for (position,) in rows]
-
-    def oldest(self, owner: int, count: int) -> list[int]:
-        """Return the positions of an owner's first events."""
-        return self.positions(owner, 0, self.committed, count)
-
-    def too_old(self, owner: int, before_s: float, count: int) -> list[int]:
-        """Return the positions of an owner's first events, of those that were stored before a time."""
-        rows = self._rows(
-            "SELECT position, stored_s FROM queue JOIN event ON event.id = position WHERE owner = ? "
-            "ORDER BY position LIMIT ?",
-            (owner, 1),
-        )
-        if not rows or rows[0][1] >= before_s:
-            return []
-        rows = self._rows(
-            "SELECT position FROM (SELECT position, stored_s FROM queue JOIN event ON event.id = position "
-            "WHERE owner = ? ORDER BY position LIMIT ?) WHERE stored_s < ?",
-            (owner, count, before_s),
-        )
-        return [position for (position,) in rows]
-
-    def _rows(self, question: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        try:
-            return self._reader.execute(question, values).fetchall()
-        except sqlite3.Error as error:
-            raise StoreError(f"the store cannot be read: {error}") from None
-
-    def owners(self) -> list[Owner]:
-        """Return who waits for events here."""
-        return [Owner(*row) for row in self._rows("SELECT * FROM owner ORDER BY id")]
-
-    def all_waiting(self) -> dict[int, tuple[int, int]]:
-        """Return how many events wait for each owner, and their bytes."""
-        rows = self._rows(
-            "SELECT owner, count(*), sum(length(coalesce(queue.frame, event.frame))) "
-            "FROM queue JOIN event ON event.id = position GROUP BY owner"
-        )
-        return {owner: (count, size) for owner, count, size in rows}
-
-    def names(self) -> list[tuple[int, int]]:
-        """Return the names of events that are remembered, oldest first."""
-        rows = self._rows("SELECT publisher, number FROM seen ORDER BY position")
-        return [(publisher & _ALL, number & _ALL) for publisher, number in rows]
-
-
 _TRIM_EVERY: Final = 4_096  # positions: how often old names of events are forgotten
 
 SPARE: Final = 1 << 18  # bytes of the disk that are left for writing that events are not wanted any longer
@@ -348,21 +287,73 @@ _FOUND: Final = (
 _DELETE: Final = f"DELETE FROM queue WHERE owner = ? AND position IN {_SOME}"
 _LESS: Final = f"UPDATE event SET refs = refs - 1 WHERE id IN {_SOME}"
 _UNWANTED: Final = f"DELETE FROM event WHERE id IN {_SOME} AND refs <= 0"
+_FIRST: Final = "SELECT position FROM queue WHERE owner = ? ORDER BY position LIMIT ?"
+_UP_TO: Final = "SELECT position FROM queue WHERE owner = ? AND position <= ?"
+_AGES: Final = (
+    "SELECT position, stored_s FROM queue JOIN event ON event.id = position "
+    "WHERE owner = ? ORDER BY position LIMIT ?"
+)
+_NEXT: Final = (
+    "SELECT position, coalesce(queue.frame, event.frame), coalesce(queue.checksum, event.checksum) FROM queue "
+    "LEFT JOIN event ON event.id = position WHERE owner = ? AND position > ? ORDER BY position LIMIT ?"
+)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
+def _recovered(connection: sqlite3.Connection, room: Room, window: int, warning: str) -> Recovered:
+    ((last,),) = connection.execute("SELECT value FROM meta WHERE name = 'last'").fetchall()
+    owners = connection.execute("SELECT * FROM owner ORDER BY id").fetchall()
+    names = connection.execute("SELECT publisher, number FROM seen ORDER BY position").fetchall()
+    sizes = connection.execute(
+        "SELECT owner, count(*), sum(coalesce(length(queue.frame), length(event.frame), 0)) "
+        "FROM queue LEFT JOIN event ON event.id = position GROUP BY owner"
+    ).fetchall()
+    return Recovered(
+        room,
+        tuple(Owner(*row) for row in owners),
+        tuple((publisher & _ALL, number & _ALL) for publisher, number in names),
+        {owner: (count, size) for owner, count, size in sizes},
+        last,
+        window,
+        (warning,) if warning else (),
+    )
+
+
+def _read(connection: sqlite3.Connection, fetch: Fetch) -> Read:
+    try:
+        rows = connection.execute(_NEXT, fetch[1:]).fetchall()
+    except sqlite3.Error as error:
+        return Read(fetch.ticket, fetch.owner, error=StoreError(f"the store cannot be read: {error}"))
+    return Read(fetch.ticket, fetch.owner, tuple(_checked(*row) for row in rows))
+
+
+def _checked(position: int, frame: object, checksum: object) -> Row | Damaged:
+    if isinstance(frame, bytes) and crc32(frame) == checksum:
+        return Row(position, frame)
+    return Damaged(position)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
 
 
 def room_of(operation: Operation) -> int:
     """Return how many bytes an operation may take on disk, at most: an event those in the journal and in the file."""
     if isinstance(operation, Keep):
         return 2 * (len(operation.frame) + PAGE)
-    return 4 * PAGE * len(operation.positions) if isinstance(operation, Release) else 4 * PAGE
+    return 4 * PAGE * _rows_of(operation)
 
 
-class Change(NamedTuple):
-    """How much more, or less, waits for somebody."""
-
-    owner: int
-    events: int
-    size: int  # bytes
+def _rows_of(operation: Operation) -> int:
+    match operation:
+        case Release(_, positions):
+            return len(positions)
+        case Trim(_, events):
+            return events
+        case Expire() | ReleaseUpTo():
+            return AT_ONCE  # it is not known before; alone it is tried in any case
+    return 1
 
 
 class StoreWriter:
@@ -373,29 +364,32 @@ class StoreWriter:
         self._directory = path.parent
         self._journal = path.with_name(f"{path.name}-wal")
         self._window = window
-        self._trimmed = last
+        self.trimmed = last
         self._changes: list[Change] = []  # of the transaction under way
+        self._gone: dict[int, tuple[int, ...]] = {}
 
-    def commit(self, operations: Sequence[Operation]) -> list[Change]:
-        """Carry out operations; sqlite3.Error if that cannot be, and then none of them is."""
+    def commit(self, batches: Sequence[Batch]) -> Committed:
+        """Carry out batches in one transaction; sqlite3.Error if that cannot be, and then none of them is."""
+        operations = [operation for batch in batches for operation in batch.operations]
         need = sum(map(room_of, operations))
         if not self._has_room(need):
             self.empty_journal()
             # Fewer at a time may do; and whatever makes room is tried in any case.
-            wants_room = len(operations) > 1 or any(isinstance(one, Keep) for one in operations)
+            wants_room = len(batches) > 1 or any(isinstance(one, Keep) for one in operations)
             if wants_room and not self._has_room(need):
                 raise sqlite3.OperationalError("the disk is full")
-        self._changes = []
+        self._changes, self._gone = [], {}
         try:
             self.connection.execute("BEGIN IMMEDIATE")
-            self._apply(operations)
+            self._apply(batches, [one for one in operations if isinstance(one, Keep)])
             self.connection.execute("COMMIT")
         except sqlite3.Error:
             if self.connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     self.connection.execute("ROLLBACK")
             raise
-        return self._changes
+        tickets = tuple(batch.ticket for batch in batches)
+        return Committed(tickets, changes=tuple(self._changes), gone=self._gone)
 
     def _has_room(self, need: int) -> bool:
         """Return whether the disk has room for so many bytes, and for what is to go from the journal to the file."""
@@ -417,18 +411,43 @@ class StoreWriter:
         (free,) = self.connection.execute("PRAGMA freelist_count").fetchone()
         return int(pages - free) * PAGE
 
-    def _apply(self, operations: Sequence[Operation]) -> None:
+    def _apply(self, batches: Sequence[Batch], keeps: Sequence[Keep]) -> None:
         # Events first, all at once: nobody is done with one before it is there, and who goes takes the last along.
-        keeps = [one for one in operations if isinstance(one, Keep)]
         if keeps:
             self._keep(keeps)
-        for one in operations:
-            if isinstance(one, Release):
-                self._release(one.owner, one.positions)
-            elif isinstance(one, Owner):
-                self.connection.execute("INSERT OR REPLACE INTO owner VALUES (?, ?, ?, ?, ?, ?, ?, ?)", one)
-            elif isinstance(one, Forget):
-                self._forget(one.owner)
+        for ticket, operations in batches:
+            for one in operations:
+                match one:
+                    case Release(owner, positions):
+                        self._release(owner, positions)
+                    case ReleaseUpTo(owner, position):
+                        self._release(owner, self._positions(_UP_TO, owner, position))
+                    case Trim(owner, events):
+                        self._drop(ticket, owner, self._positions(_FIRST, owner, events))
+                    case Expire(owner):
+                        self._drop(ticket, owner, self._too_old(one))
+                    case Owner():
+                        self.connection.execute(
+                            "INSERT OR REPLACE INTO owner VALUES (?, ?, ?, ?, ?, ?, ?, ?)", one
+                        )
+                    case Forget(owner):
+                        self._release(owner, self._positions(_FIRST, owner, -1))
+                        self.connection.execute("DELETE FROM owner WHERE id = ?", (owner,))
+
+    def _positions(self, question: str, owner: int, number: int) -> list[int]:
+        return [position for (position,) in self.connection.execute(question, (owner, number)).fetchall()]
+
+    def _too_old(self, expire: Expire) -> list[int]:
+        first = self.connection.execute(_AGES, (expire.owner, 1)).fetchall()
+        if not first or first[0][1] >= expire.before_s:
+            return []  # mostly so
+        rows = self.connection.execute(_AGES, (expire.owner, expire.limit)).fetchall()
+        return [position for position, stored_s in rows if stored_s < expire.before_s]
+
+    def _drop(self, ticket: int, owner: int, positions: Sequence[int]) -> None:
+        if positions:
+            self._release(owner, positions)
+            self._gone[ticket] = (*self._gone.get(ticket, ()), *positions)
 
     def _keep(self, keeps: Sequence[Keep]) -> None:
         self._insert(
@@ -466,8 +485,8 @@ class StoreWriter:
         )
         last = keeps[-1].position
         self.connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'last'", (last,))
-        if last - self._trimmed >= _TRIM_EVERY:
-            self._trimmed = last
+        if last - self.trimmed >= _TRIM_EVERY:
+            self.trimmed = last
             self.connection.execute(
                 "DELETE FROM seen WHERE position <= "
                 "(SELECT position FROM seen ORDER BY position DESC LIMIT 1 OFFSET ?)",
@@ -498,148 +517,84 @@ class StoreWriter:
                 write.execute(_UNWANTED, gone)
                 self._changes.append(Change(owner, -len(found), -sum(size for _, size in found)))
 
-    def _forget(self, owner: int) -> None:
-        rows = self.connection.execute("SELECT position FROM queue WHERE owner = ?", (owner,)).fetchall()
-        self._release(owner, [position for (position,) in rows])
-        self.connection.execute("DELETE FROM owner WHERE id = ?", (owner,))
-
 
 def _signed(number: int) -> int:
     """Return a number of 64 bits as SQLite has them."""
     return number - (1 << 64) if number >> 63 else number
 
 
-GROUP: Final = 4_096  # operations in one transaction
-WINDOW: Final = 1 << 16  # names of events that are remembered
-OVERHEAD: Final = 160  # bytes that an event costs on disk beside its own; about 60 for each who waits for it
-AGAIN_S: Final = 1.0  # after which something that failed is tried again
+# -- the thread --------------------------------------------------------------------------------------------------
 
-Done = Callable[[CoveyError | None], None]
-_Group = Sequence[tuple[Operation, Done | None]]
-_Results = list[tuple[Operation, Done | None, CoveyError | None]]
+GROUP: Final = 4_096  # batches in one transaction
 
 
-class Store(StoreReader):
-    """The broker's store; see the module's text. `start` it in the event loop, `close` it there."""
+class SqliteLog:
+    """A `Log` in a file; see the module's text. `open` it, `start` its thread, and `close` it in the end."""
 
     def __init__(self, path: Path, broker: str, max_bytes: int = 1 << 30, window: int = WINDOW) -> None:
-        opened = open_store(path, broker, max_bytes)
-        self.warning = opened.warning
-        self.max_bytes = max_bytes
-        self.window = window
-        super().__init__(connect(path))
-        self.reported: Callable[[], None] = lambda: None  # called after each report
-        self._writer = StoreWriter(opened.connection, path, window, self.committed)
-        self._lock = opened.lock
-        self._waiting: queue.SimpleQueue[list[tuple[Operation, Done | None]] | None] = queue.SimpleQueue()
-        self._gathered: list[tuple[Operation, Done | None]] = []  # in this turn of the loop
+        self._path, self._broker = path, broker
+        self._window = window
+        self._room = Room(0, max_bytes)
+        self._opened: Opened
+        self._writer: StoreWriter
+        self._report: Report
+        self._waiting: queue.SimpleQueue[Sequence[Asked] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop
         self._failing = False
-        self._later: set[asyncio.TimerHandle] = set()
-        self._pending_bytes = 0
-        self._pending = 0
-        self._closed: asyncio.Future[None]
-        self.last = self.committed
-        self.used_bytes = self._writer.used_bytes()
-        self._sizes = self.all_waiting()
-        self.commits = self.kept = 0
 
-    def start(self) -> None:
-        """Begin to write."""
-        self._loop = asyncio.get_running_loop()
-        self._closed = self._loop.create_future()
+    def open(self) -> Recovered:
+        """Open the file, made or mended where needed; ConfigError if it is another broker's or cannot be used."""
+        self._opened = opened = open_store(self._path, self._broker, self._room.max_bytes)
+        try:
+            self._writer = StoreWriter(opened.connection, self._path, self._window, 0)
+            self._room = self._room._replace(used_bytes=self._writer.used_bytes())
+            recovered = _recovered(opened.connection, self._room, self._window, opened.warning)
+        except sqlite3.Error as error:
+            self._close()
+            raise ConfigError(f"the store {self._path} cannot be used: {error}") from None
+        self._writer.trimmed = recovered.last
+        return recovered
+
+    def start(self, report: Report) -> None:
+        """Begin to carry out what is submitted. `report` gets the answers, in the log's own thread."""
+        self._report = report
         self._thread = threading.Thread(target=self._work, name="covey-store", daemon=True)
         self._thread.start()
 
-    async def close(self) -> None:
-        """Write what waits, report it, and close the file."""
-        for timer in self._later:
-            timer.cancel()
+    def submit(self, asked: Sequence[Asked]) -> None:
+        """Take batches and questions; many at a time, as each call wakes the thread."""
+        self._waiting.put(asked)
+
+    def room(self) -> Room:
+        """Return how full the file is."""
+        return self._room
+
+    def close(self) -> None:
+        """Carry out and report what waits, then close the file; it takes as long as the disk does."""
         if self._thread is not None:
-            self._hand_over()
             self._waiting.put(None)
-            await self._closed
             self._thread.join()
             self._thread = None
-        self._reader.close()
-        self._writer.connection.close()
-        self._lock.close()
+        self._close()
 
-    # -- in the event loop -----------------------------------------------------------------------------------
+    def _close(self) -> None:
+        self._opened.connection.close()
+        self._opened.lock.close()
 
-    @property
-    def pending(self) -> int:
-        """How many operations are not reported yet."""
-        return self._pending
-
-    def room_for(self, size: int, entries: int = 1) -> bool:
-        """Return whether an event of this size may be kept for so many."""
-        need = size + OVERHEAD + 60 * entries
-        return self.used_bytes + self._pending_bytes + need <= self.max_bytes
-
-    def next_position(self) -> int:
-        """Return a position that nothing had before."""
-        self.last += 1
-        return self.last
-
-    def submit(self, operation: Operation, done: Done | None = None) -> None:
-        """Have an operation carried out; `done` is told when it is on disk, or why it is not."""
-        self._pending += 1
-        if isinstance(operation, Keep):
-            self._pending_bytes += len(operation.frame) + OVERHEAD
-        if not self._gathered:
-            self._loop.call_soon(self._hand_over)
-        self._gathered.append((operation, done))
-
-    def _hand_over(self) -> None:
-        # Once a turn: whenever the thread is woken, the two take turns, and both wait.
-        if self._gathered:
-            gathered, self._gathered = self._gathered, []
-            self._waiting.put(gathered)
-
-    def submit_later(self, operation: Operation, done: Done | None = None) -> None:
-        """Try an operation again that has failed."""
-
-        def again() -> None:
-            self._later.discard(timer)
-            self.submit(operation, done)
-
-        timer = self._loop.call_later(AGAIN_S, again)
-        self._later.add(timer)
-
-    def waiting(self, owner: int) -> tuple[int, int]:
-        """Return how many events wait for an owner, and their bytes."""
-        return self._sizes.get(owner, (0, 0))
-
-    def resume(self) -> None:
-        """Try to keep events again after some could not be."""
-        self._failing = False
-
-    def _report(self, results: _Results, changes: Sequence[Change], used_bytes: int) -> None:
-        self.used_bytes = used_bytes
-        for owner, events, size in changes:
-            count, total = self._sizes.get(owner, (0, 0))
-            self._sizes[owner] = (count + events, total + size)
-        for operation, done, error in results:
-            self._pending -= 1
-            if isinstance(operation, Keep):
-                self._pending_bytes -= len(operation.frame) + OVERHEAD
-                self.kept += error is None
-                self.committed = operation.position
-            if done is not None:
-                done(error)
-        self.reported()
-
-    # -- in the store's own thread ---------------------------------------------------------------------------
+    # -- in the thread ---------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         going = True
         while going:
-            group: list[tuple[Operation, Done | None]] = []
+            group: list[Batch] = []
+            fetches: list[Fetch] = []
             item = self._waiting.get()
             while item is not None:
-                group += item
+                for one in item:
+                    if isinstance(one, Batch):
+                        group.append(one)
+                    else:
+                        fetches.append(one)
                 if len(group) >= GROUP:
                     break
                 try:
@@ -647,52 +602,58 @@ class Store(StoreReader):
                 except queue.Empty:
                     break
             going = item is not None
-            results: _Results = []
-            changes: list[Change] = []
-            self._carry_out(group, results, changes)
-            used_bytes = self._used_now()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
-                self._loop.call_soon_threadsafe(self._report, results, changes, used_bytes)
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._closed.set_result, None)
+            answers: list[Answer] = [*self._commit(group)]
+            answers += [_read(self._writer.connection, fetch) for fetch in fetches]
+            if answers:
+                self._report(answers)
 
-    def _used_now(self) -> int:
-        try:
-            return self._writer.used_bytes()
-        except sqlite3.Error:
-            return self.used_bytes
+    def _commit(self, group: Sequence[Batch]) -> list[Committed]:
+        answers = list(self._carry_out(group))
+        if answers:
+            with contextlib.suppress(sqlite3.Error):
+                self._room = self._room._replace(used_bytes=self._writer.used_bytes())
+            answers[-1] = answers[-1]._replace(room=self._room)
+        return answers
 
-    def _carry_out(self, group: _Group, results: _Results, changes: list[Change]) -> None:
+    def _carry_out(self, group: Sequence[Batch]) -> Iterator[Committed]:
         if not group:
             return
-        if self._failing and any(isinstance(operation, Keep) for operation, _ in group):
-            refusal = StoreError("the store has no room for events at the moment")
-            for item in group:
-                if isinstance(item[0], Keep):
-                    results.append((*item, refusal))
-                else:
-                    self._carry_out([item], results, changes)
+        if self._failing and any(batch.keeps for batch in group):
+            yield from self._refuse(group)
             return
-        error = self._commit(group, changes)
-        if error is not None:
+        answer = self._attempt(group)
+        if isinstance(answer, sqlite3.Error):
             self._writer.empty_journal()  # it may be what fills the disk: without it the same may well succeed
             if len(group) > 1:
                 middle = len(group) // 2
-                self._carry_out(group[:middle], results, changes)
-                self._carry_out(group[middle:], results, changes)
+                yield from self._carry_out(group[:middle])
+                yield from self._carry_out(group[middle:])
                 return
-            error = self._commit(group, changes)
-        if error is None:
-            results.extend((*item, None) for item in group)
-            return
-        if isinstance(group[0][0], Keep):
-            self._failing = True
-        results.append((*group[0], StoreError(f"the store cannot keep this: {error}")))
+            answer = self._attempt(group)
+        if isinstance(answer, sqlite3.Error):
+            self._failing |= group[0].keeps
+            yield Committed((group[0].ticket,), StoreError(f"the store cannot keep this: {answer}"))
+        else:
+            yield answer
 
-    def _commit(self, group: _Group, changes: list[Change]) -> sqlite3.Error | None:
+    def _refuse(self, group: Sequence[Batch]) -> Iterator[Committed]:
+        """Refuse events up to a Resume, and carry out the rest."""
+        end = next((at for at, batch in enumerate(group) if batch.resumes), len(group))
+        for keeps, some in groupby(group[:end], lambda batch: batch.keeps):
+            if keeps:
+                refusal = StoreError("the store has no room for events at the moment")
+                yield Committed(tuple(batch.ticket for batch in some), refusal)
+            else:
+                yield from self._carry_out(list(some))
+        if end < len(group):
+            self._failing = False
+            yield from self._carry_out(group[end:])
+
+    def _attempt(self, group: Sequence[Batch]) -> Committed | sqlite3.Error:
         try:
-            changes += self._writer.commit([operation for operation, _ in group])
+            answer = self._writer.commit(group)
         except sqlite3.Error as error:
             return error
-        self.commits += 1
-        return None
+        if any(batch.resumes for batch in group):
+            self._failing = False
+        return answer
