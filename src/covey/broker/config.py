@@ -490,7 +490,7 @@ def config_of(values: Mapping[str, Any], place: str, folder: str = "") -> Broker
             raise mistake(place, "links", f"{name} has a link to itself")
     try:
         found["security"] = read_security(values, folder)
-        Security(found["security"], found.get("host", "127.0.0.1")).close()  # whose mistakes are found now
+        Security(found["security"], found.get("host", "127.0.0.1"))  # whose mistakes are found now
         found["admin"] = read_admin(values["admin"]) if "admin" in values else None
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None

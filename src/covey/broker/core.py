@@ -48,6 +48,7 @@ from covey.broker.greetings import (
     welcome_to,
 )
 from covey.broker.neighbours import Neighbour, Neighbours
+from covey.broker.outlet import Outlet
 from covey.broker.overlay import Overlay
 from covey.broker.permissions import Permissions, allows
 from covey.broker.plans import OWN, Plans
@@ -93,7 +94,9 @@ class Phase(Enum):
     SERVING = "clients and neighbours are served"
     EMPTYING = "nobody is accepted or dialled; what has come is handled, and what is to be kept is on disk"
     DISMISSING = "clients get what waits for them, then goodbye; what they say until then is handled"
-    PARTING = "neighbours get what waits for them, then goodbye; they keep this broker's interest for its return"
+    PARTING = (
+        "neighbours get what waits for them, then goodbye; they keep this broker's interest for its return"
+    )
     ABORTING = "time is over: connections are ended at once"
     ENDED = "nobody is connected any longer"
 
@@ -160,7 +163,7 @@ class BrokerCore:
         self.fastpath = FastPath(self.epochs)
         self._random = random
         self._signals = Signals()
-        self._of: dict[Connection, Peer] = {}
+        self._of: dict[Outlet, Peer] = {}
         self._source: Peer | None = None  # whose frames are being handled
         self._held: list[Read] = []  # of clients, while the network switches to another plan
         self._timeouts: list[tuple[float, int]] = []  # a heap: when a connection wants to be looked at
@@ -184,8 +187,6 @@ class BrokerCore:
     def recovered(self, recovered: Recovered, now: Instant) -> list[Effect]:
         """Take up what is on disk, before anything else; only where there is a log."""
         self.now = now
-        for warning in recovered.warnings:
-            self._say(logging.ERROR, warning)
         self.durable = Durable(self.epochs, recovered, self.incarnation, self.config.durable)
         self.perform(self.durable.load())
         self._revoke_durable()  # permissions may have been cut while the broker was down
@@ -252,9 +253,7 @@ class BrokerCore:
             self._unblock(self.pressure.drained(peer.number))
         if connection.is_held != peer.is_held:
             peer.is_held = connection.is_held
-            self._effects.append(
-                effects.Hold(peer.number) if peer.is_held else effects.Resume(peer.number)
-            )
+            self._effects.append(effects.Hold(peer.number) if peer.is_held else effects.Resume(peer.number))
         self._watch(peer)
 
     def _watch(self, peer: Peer) -> None:
@@ -520,9 +519,7 @@ class BrokerCore:
     def _note_congestion(self) -> None:
         on = self.scheduler.congestion()
         if on is not None:
-            self._carry_out_all(
-                self.epochs.handle(Congestion(on), self.config.name, self.now.monotonic_s)
-            )
+            self._carry_out_all(self.epochs.handle(Congestion(on), self.config.name, self.now.monotonic_s))
 
     def _handle(self, work: Sequence[Work]) -> None:
         """Handle frames of connections, each in its order."""
@@ -656,9 +653,7 @@ class BrokerCore:
     def confirmed(self, frame: bytes, envelope: Envelope, publish: Publish, read: Read) -> None:
         """Take a confirmed event."""
         now = self.now
-        self.perform(
-            self.durable.arrived(frame, envelope, publish, read.link, now.monotonic_s, now.wall_s)
-        )
+        self.perform(self.durable.arrived(frame, envelope, publish, read.link, now.monotonic_s, now.wall_s))
 
     def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
         """An event is for subscriptions that no connected client has: for durable ones, or nobody can be told."""
@@ -787,7 +782,7 @@ class BrokerCore:
 
     def _durable_request(self, action: actions.DurableRequest) -> None:
         session, request, durable = self.clients[action.link], action.request, self.durable
-        who = Subscriber(session.link, session.permissions.name, session.name, request.sid, request.request)
+        who = Subscriber(session.link, session.permissions.name, session.name, request.request, request.sid)
         if isinstance(request, SubscribeRequest):
             assert action.filter is not None, "it was judged"
             self.perform(durable.subscribe(who, request.durable, action.filter))
@@ -937,9 +932,7 @@ class BrokerCore:
     def _configured(self, given: effects.Configured) -> None:
         before, self.security = self.security, given.security
         taken, _ = changed(self.config, given.config)
-        config = self.config = replace(
-            self.config, **{name: getattr(given.config, name) for name in taken}
-        )
+        config = self.config = replace(self.config, **{name: getattr(given.config, name) for name in taken})
         now_s = self.now.monotonic_s
         self.sessions.limits = Limits(config.max_subscriptions, config.max_advertisements)
         self.scheduler.congested_at, self.scheduler.calm_at = config.congested_at, config.calm_at
@@ -985,12 +978,11 @@ class BrokerCore:
                 events=self.durable.waiting(one),
                 reason=reason,
             )
-            link = one.link
+            attached = one.attached
             self.perform(self.durable.end(one))
-            if link:
-                self._close(
-                    actions.Close(link, f"the durable subscription {owner.name} is removed: {reason}")
-                )
+            if attached is not None:
+                said = f"the durable subscription {owner.name} is removed: {reason}"
+                self._close(actions.Close(attached.link, said))
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -1023,20 +1015,20 @@ class BrokerCore:
                 peer.connection.abort()
         if self.phase is Phase.EMPTYING and self._is_empty:
             self.phase = Phase.DISMISSING
-            self._leaving = deque(
-                peer for peer in self.peers.values() if not isinstance(peer.who, Neighbour)
-            )
+            self._leaving = deque(peer for peer in self.peers.values() if not isinstance(peer.who, Neighbour))
             self._leave_s = now_s
             self._leave_every_s /= max(1, len(self._leaving))
         if self.phase is Phase.DISMISSING:
             while self._leaving and now_s >= self._leave_s:
                 self._leaving.popleft().connection.finish(GOING)
-                self._leave_s = max(self._leave_s + self._leave_every_s, now_s if not self._leave_every_s else 0)
+                self._leave_s = max(
+                    self._leave_s + self._leave_every_s, now_s if not self._leave_every_s else 0
+                )
             if not self._leaving and not self.clients and self._is_empty:
                 self.phase = Phase.PARTING
                 for peer in self.peers.values():
                     peer.connection.finish(GOING)
-        if not self.peers and self.phase in (Phase.PARTING, Phase.ABORTING) or (
+        if (not self.peers and self.phase in (Phase.PARTING, Phase.ABORTING)) or (
             self.phase is Phase.ABORTING and now_s >= self._until_s
         ):
             self.phase = Phase.ENDED
@@ -1045,10 +1037,7 @@ class BrokerCore:
     @property
     def _is_empty(self) -> bool:
         return not (
-            self.scheduler.count
-            or self.durable.pending
-            or self._is_writing_samples
-            or self.sessions.has_work
+            self.scheduler.count or self.durable.pending or self._is_writing_samples or self.sessions.has_work
         )
 
     def counted(self) -> Counter[str]:

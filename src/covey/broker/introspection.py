@@ -1,16 +1,12 @@
-"""Tally: what links that are gone had counted, so that a broker's totals never go back.
+"""Introspection: a broker's inside as plain values, for admin pages, metrics and explanations. It changes nothing.
 
-Sight: a broker's inside as plain values, for reports, metrics and explanations. It changes nothing.
+    Introspection       totals and reports of one broker
+    linkz, subz …       long lists, in pages, made into text a page at a time
+    explain             where an event would go from this broker, and why: the question behind `covey explain`
 
-What can be long is in `lists`, in pages.
-
-
-Long lists of a broker's inside: links, subscriptions, entries, trees; in pages, made into text a page at a time.
-
-Where an event would go from one broker, and why: the question behind `covey explain`. Nothing is sent or counted.
-
-The answer is read off the same tables by which the router forwards. Strategies that match an event once, where it is
-published, write the brokers it is for on it; then `destinations` and `tree` of the question carry them from hop to hop.
+An explanation is read off the same tables by which the router forwards; nothing is sent or counted. Strategies that
+match an event once, where it is published, write the brokers it is for on it; then `destinations` and `tree` of the
+question carry them from hop to hop.
 """
 
 from __future__ import annotations
@@ -18,97 +14,41 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from covey import __version__
-from covey.broker.peers import Neighbour
+from covey.broker.core import CLIENT_COUNTS, NEIGHBOUR_COUNTS, BrokerCore, Peer
+from covey.broker.neighbours import Neighbour
 from covey.broker.sessions import Session
+from covey.broker.tally import counts_of
 from covey.core.explain import why_not
 from covey.core.families import parse
 from covey.core.filter import Filter
 from covey.errors import EventError
-from covey.protocol.connection import Connection
 from covey.protocol.events import ATTRIBUTES, KEYWORDS, XPATH, decode_content, encode_content
-from covey.protocol.outbox import Lanes
+from covey.protocol.outbox import Outbox
 from covey.routing.messages import Publish
 from covey.routing.router import Router
 from covey.routing.tree import TreePart
 
-if TYPE_CHECKING:
-    from covey.broker.exchange import Exchange
-    from covey.broker.server import Broker
-
-
-REMEMBERED: Final = 100  # links that ended, with the reasons
-
-CLIENT_COUNTS: Final = ("published", "delivered", "refused")
-NEIGHBOUR_COUNTS: Final = ("received", "sent")
 CONNECTION_COUNTS: Final = ("received_bytes", "sent_bytes", "dropped")
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A link that is gone."""
-
-    link: str
-    name: str
-    peer: str
-    reason: str
-    at_s: float
-
-
-class Tally:
-    """Sums over links that are gone: of all clients together, of each neighbour."""
-
-    def __init__(self) -> None:
-        self.clients: Counter[str] = Counter()
-        self.neighbours: dict[str, Counter[str]] = {}
-        self.connections = 0
-        self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
-
-    def gone(
-        self, peer: Session | Neighbour | None, connection: Connection, reason: str, now_s: float
-    ) -> None:
-        """Add what a link had counted until its end."""
-        counts = counts_of(connection)
-        if isinstance(peer, Session):
-            self.clients.update(counts)
-            self.clients.update({name: getattr(peer, name) for name in CLIENT_COUNTS})
-        elif isinstance(peer, Neighbour):
-            known = self.neighbours.setdefault(peer.link, Counter())
-            known.update(counts)
-            known.update({name: getattr(peer, name) for name in NEIGHBOUR_COUNTS})
-        if peer is not None:
-            name = peer.permissions.name if isinstance(peer, Session) else peer.link
-            self.ended.append(Ended(peer.link, name, connection.peer, reason, now_s))
-
-
-def counts_of(connection: Connection) -> dict[str, int]:
-    """Return what a connection counts."""
-    return {
-        "received_bytes": connection.received_bytes,
-        "sent_bytes": connection.sent_bytes,
-        "dropped": connection.lanes.dropped,
-    }
-
-
 MAX_TEXT: Final = 500  # characters of a filter in a report
 
 Row = dict[str, Any]
 
 
-class Sight:
-    """What can be seen of one broker."""
+class Introspection:
+    """What can be seen of one broker; `address` is where it listens."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, core: BrokerCore, address: Callable[[], str]) -> None:
+        self.core = core
+        self._address = address
         self._started_s = time.monotonic()
 
     # -- what there is ---------------------------------------------------------------------------------------
@@ -116,41 +56,35 @@ class Sight:
     @property
     def name(self) -> str:
         """The broker's name."""
-        return self.broker.config.name
+        return self.core.config.name
 
     @property
     def router(self) -> Router:
         """The router in force."""
-        return self.broker.exchange.router
+        return self.core.router
 
     def counters(self) -> Counter[str]:
-        """Return what the exchange and the router have counted."""
-        return self.broker.exchange.counters + self.router.counters
+        """Return what the broker and its router have counted."""
+        return self.core.counted()
 
-    def clients(self) -> Iterator[tuple[Session, Connection]]:
+    def clients(self) -> Iterator[tuple[Session, Peer]]:
         """Yield the clients that are attached, with their connections."""
-        for connection, peer in list(self.broker.peers.items()):
-            if isinstance(peer, Session):
-                yield peer, connection
+        for peer in list(self.core.peers.values()):
+            if isinstance(peer.who, Session):
+                yield peer.who, peer
 
     def client(self, link: str) -> Session | None:
         """Return the client at a link."""
-        return self.broker.exchange.clients.get(link)
+        return self.core.clients.get(link)
 
-    def neighbours(self) -> Iterator[tuple[str, Neighbour | None, Connection | None]]:
-        """Yield the neighbours that are configured or linked; None for what is not there."""
-        linked = {
-            peer.link: (peer, connection)
-            for connection, peer in list(self.broker.peers.items())
-            if isinstance(peer, Neighbour)
-        }
-        for name in sorted({one.name for one in self.broker.config.links} | set(linked)):
-            yield name, *linked.get(name, (None, None))
+    def neighbours(self) -> Iterator[tuple[str, Neighbour, Peer | None]]:
+        """Yield the neighbours that are configured, with the connections of those that are there."""
+        for name, neighbour in sorted(self.core.neighbours.records.items()):
+            yield name, neighbour, self.core.peer_at(name) if neighbour.is_connected else None
 
     def is_open(self, link: str) -> bool:
         """Return whether the neighbour and this broker know what each must know of the other."""
-        links = self.broker.links
-        return link in links.links and links.is_open(link)
+        return self.core.neighbours.is_open(link)
 
     def uptime_s(self) -> float:
         """Return how long the broker has been up."""
@@ -160,19 +94,19 @@ class Sight:
 
     def client_totals(self) -> Counter[str]:
         """Return what all clients together have counted, those that are gone too."""
-        total = Counter(self.broker.tally.clients)
-        for client, connection in self.clients():
-            total.update(counts_of(connection))
+        total = Counter(self.core.tally.clients)
+        for client, peer in self.clients():
+            total.update(counts_of(peer.connection))
             total.update({name: getattr(client, name) for name in CLIENT_COUNTS})
         return _with_zeros(total, (*CLIENT_COUNTS, *CONNECTION_COUNTS))
 
     def neighbour_totals(self) -> dict[str, Counter[str]]:
         """Return what each neighbour has counted, over all links to it."""
         totals = {}
-        for name, neighbour, connection in self.neighbours():
-            total = Counter(self.broker.tally.neighbours.get(name, {}))
-            if neighbour is not None and connection is not None:
-                total.update(counts_of(connection))
+        for name, neighbour, peer in self.neighbours():
+            total = Counter(self.core.tally.neighbours.get(name, {}))
+            if peer is not None:
+                total.update(counts_of(peer.connection))
                 total.update({count: getattr(neighbour, count) for count in NEIGHBOUR_COUNTS})
             totals[name] = _with_zeros(total, (*NEIGHBOUR_COUNTS, *CONNECTION_COUNTS))
         return totals
@@ -180,7 +114,7 @@ class Sight:
     def totals(self) -> dict[str, int]:
         """Return what the whole broker has counted."""
         clients, neighbours = self.client_totals(), self.neighbour_totals()
-        tally = self.broker.tally
+        tally = self.core.tally
         return {
             "events_published": clients["published"],
             "events_received": sum(one["received"] for one in neighbours.values()),
@@ -192,20 +126,20 @@ class Sight:
             "events_unadvertised": self.counters()["unadvertised_events"],
             "duplicates_suppressed": self.counters()["duplicates_suppressed"],
             "connections": tally.connections,
-            "refused": self.broker.security.refused,
-            "slow_consumers": self.broker.exchange.counters["slow_consumers"],
+            "refused": self.core.security.refused,
+            "slow_consumers": self.core.counters["slow_consumers"],
         }
 
     def slow(self) -> list[Row]:
         """Return the links that read too slowly now: more than half of what may wait does, or some was dropped."""
         found = [
-            _slow(client.link, client.permissions.name, connection)
-            for client, connection in self.clients()
-            if is_slow(connection.lanes)
+            _slow(client.link, client.permissions.name, peer)
+            for client, peer in self.clients()
+            if is_slow(peer.connection.outbox)
         ]
-        for name, _, connection in self.neighbours():
-            if connection is not None and is_slow(connection.lanes):
-                found.append(_slow(name, name, connection))
+        for name, _, peer in self.neighbours():
+            if peer is not None and is_slow(peer.connection.outbox):
+                found.append(_slow(name, name, peer))
         found.sort(key=lambda row: (-row["queue_events"], row["link"]))
         return found
 
@@ -214,26 +148,26 @@ class Sight:
     def ready(self) -> Row:
         """Return whether the broker serves clients, and which links are not there."""
         missing = [name for name, _, _ in self.neighbours() if not self.is_open(name)]
-        return {"ready": self.broker.is_ready, "broker": self.name, "links_missing": missing}
+        return {"ready": self.core.is_ready(time.monotonic()), "broker": self.name, "links_missing": missing}
 
     def varz(self) -> Row:
         """Return the broker at a glance."""
-        config, inbox = self.broker.config, self.broker.inbox
+        config, inbox = self.core.config, self.core.scheduler
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "broker": self.name,
             "version": __version__,
             "strategy": config.strategy,
             "advertisements": config.advertisements,
-            "address": f"{config.host}:{self.broker.port}",
-            "tls": self.broker.security.contexts is not None,
-            "credentials": self.broker.security.has_credentials,
+            "address": self._address(),
+            "tls": self.core.security.contexts is not None,
+            "credentials": self.core.security.has_credentials,
             "uptime_s": round(self.uptime_s(), 3),
             "time_s": round(time.time(), 3),
             **self.ready(),
-            "clients": len(self.broker.exchange.clients),
+            "clients": len(self.core.clients),
             "neighbours": [name for name, _, _ in self.neighbours()],
-            "links_up": [name for name, one, _ in self.neighbours() if one is not None],
+            "links_up": [name for name, _, peer in self.neighbours() if peer is not None],
             "subscriptions": self.router.local_size(),
             "entries": self.router.remote_size(),
             "inbox": {"frames": inbox.count, "longest": inbox.longest, "congested": inbox.is_congested},
@@ -247,24 +181,19 @@ class Sight:
             "lease_s": config.lease_s,
         }
 
-    def exchange(self) -> Exchange:
-        """Return what installs plans, at the time of now."""
-        self.broker.tell_time()
-        return self.broker.exchange
-
     def plan_file(self) -> bytes:
         """Return the file of the plan in which events set out; empty if that is none."""
-        state = self.broker.exchange.epochs.state
+        state = self.core.epochs.state
         return state.plans[state.current]
 
     def samples_dir(self) -> Path | None:
         """Return where samples are, if there are any."""
-        samples = self.broker.samples
-        return None if samples is None else samples.sampler.directory
+        sampler = self.core.sampler
+        return None if sampler is None else sampler.directory
 
     def store(self) -> Mapping[str, float]:
         """Return what the store of confirmed events reports of itself; nothing, if there is none."""
-        return self.broker.exchange.durable.report()
+        return self.core.durable.report()
 
 
 def text_of(filter: Filter) -> str:
@@ -273,19 +202,20 @@ def text_of(filter: Filter) -> str:
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 
-def is_slow(lanes: Lanes) -> bool:
-    return lanes.is_over or lanes.dropped > 0
+def is_slow(outbox: Outbox) -> bool:
+    """Return whether more than half of what may wait does, or some was dropped."""
+    return outbox.is_over or outbox.dropped > 0
 
 
-def _slow(link: str, name: str, connection: Connection) -> Row:
-    lanes = connection.lanes
+def _slow(link: str, name: str, peer: Peer) -> Row:
+    outbox = peer.connection.outbox
     return {
         "link": link,
         "name": name,
-        "peer": connection.peer,
-        "queue_events": lanes.count,
-        "queue_bytes": lanes.size,
-        "dropped": lanes.dropped,
+        "peer": peer.address,
+        "queue_events": outbox.count,
+        "queue_bytes": outbox.size,
+        "dropped": outbox.dropped,
     }
 
 
@@ -314,23 +244,23 @@ class Page(NamedTuple):
         return {"offset": self.offset, "limit": self.limit, "total": total, "rows": listed}
 
 
-def linkz(sight: Sight, page: Page) -> Row:
+def linkz(view: Introspection, page: Page) -> Row:
     """Return the links: neighbours first, then clients; and those that ended last."""
-    totals = sight.neighbour_totals()
-    entries = Counter(link for link, _ in sight.router.remote_entries())
+    totals = view.neighbour_totals()
+    entries = Counter(link for link, _ in view.router.remote_entries())
 
-    def neighbour(name: str, one: Neighbour | None, connection: Connection | None) -> Row:
+    def neighbour(name: str, one: Neighbour, peer: Peer | None) -> Row:
         return {
             "link": name,
             "kind": "neighbour",
-            "up": one is not None,
-            "open": sight.is_open(name),
+            "up": peer is not None,
+            "open": view.is_open(name),
             "entries": entries[name],
             **totals[name],
-            **_connection(connection),
+            **_connection(peer),
         }
 
-    def client(one: Session, connection: Connection) -> Row:
+    def client(one: Session, peer: Peer) -> Row:
         return {
             "link": one.link,
             "kind": "client",
@@ -339,24 +269,24 @@ def linkz(sight: Sight, page: Page) -> Row:
             "subscriptions": len(one.keys),
             "advertisements": len(one.advertised),
             **{name: getattr(one, name) for name in CLIENT_COUNTS},
-            **counts_of(connection),
-            **_connection(connection),
+            **counts_of(peer.connection),
+            **_connection(peer),
         }
 
     rows: list[tuple[str, Callable[[], Row]]] = [
-        (found[0], partial(neighbour, *found)) for found in sight.neighbours()
+        (found[0], partial(neighbour, *found)) for found in view.neighbours()
     ]
-    rows += [(found[0].link, partial(client, *found)) for found in sight.clients()]
+    rows += [(found[0].link, partial(client, *found)) for found in view.clients()]
     ended = [
         {"link": one.link, "name": one.name, "peer": one.peer, "reason": one.reason}
-        for one in reversed(sight.broker.tally.ended)
+        for one in reversed(view.core.tally.ended)
     ]
-    return {"broker": sight.name, **page.of(rows), "ended": ended[:20]}
+    return {"broker": view.name, **page.of(rows), "ended": ended[:20]}
 
 
-def subz(sight: Sight, page: Page, key: str = "") -> Row:
+def subz(view: Introspection, page: Page, key: str = "") -> Row:
     """Return what clients asked for, or one subscription by its key."""
-    clients = sight.broker.exchange.clients
+    clients = view.core.clients
     if key:
         found = ((client, key) for client in clients.values() if client.sid_of(key) is not None)
     else:
@@ -373,21 +303,21 @@ def subz(sight: Sight, page: Page, key: str = "") -> Row:
             "key": one,
             "sid": client.sid_of(one),
             "name": client.permissions.name,
-            **_filter(sight.broker.exchange.epochs.complete.local_filter(client.link, one)),
+            **_filter(view.core.epochs.complete.local_filter(client.link, one)),
         }
 
     rows = ((client.link, partial(row, client, one)) for client, one in found)
-    return {"broker": sight.name, **page.of(rows)}
+    return {"broker": view.name, **page.of(rows)}
 
 
-def routez(sight: Sight, page: Page, what: str = "entries") -> Row:
+def routez(view: Introspection, page: Page, what: str = "entries") -> Row:
     """Return the routing table: what neighbours asked for, or what is advertised behind each link."""
-    rows = _advertised(sight) if what == "advertisements" else _entries(sight)
-    return {"broker": sight.name, "what": what, **page.of(rows)}
+    rows = _advertised(view) if what == "advertisements" else _entries(view)
+    return {"broker": view.name, "what": what, **page.of(rows)}
 
 
-def _entries(sight: Sight) -> Iterator[tuple[str, Callable[[], Row]]]:
-    for tree, part in sight.router.trees.items():
+def _entries(view: Introspection) -> Iterator[tuple[str, Callable[[], Row]]]:
+    for tree, part in view.router.trees.items():
         for link in part.neighbours():
             for fact in part.strategy.heard(link):
 
@@ -398,9 +328,9 @@ def _entries(sight: Sight) -> Iterator[tuple[str, Callable[[], Row]]]:
                 yield link, row
 
 
-def _advertised(sight: Sight) -> Iterator[tuple[str, Callable[[], Row]]]:
-    for tree, part in sight.router.trees.items():
-        links = [*part.links_up(), *sight.broker.exchange.clients]
+def _advertised(view: Introspection) -> Iterator[tuple[str, Callable[[], Row]]]:
+    for tree, part in view.router.trees.items():
+        links = [*part.links_up(), *view.core.clients]
         for link in links:
             for key, one in part.advertised.of_link(link).items():
 
@@ -411,12 +341,12 @@ def _advertised(sight: Sight) -> Iterator[tuple[str, Callable[[], Row]]]:
                 yield link, row
 
 
-def planz(sight: Sight) -> Row:
+def planz(view: Introspection) -> Row:
     """Return the trees that are installed, with this broker's neighbours on each."""
-    epochs = sight.broker.exchange.epochs
-    installation = sight.broker.exchange.plans.installation
+    epochs = view.core.epochs
+    installation = view.core.plans.installation
     return {
-        "broker": sight.name,
+        "broker": view.name,
         "version": epochs.state.version,
         "installation": None
         if installation is None
@@ -446,17 +376,17 @@ def _filter(filter: Filter) -> Row:
     return {"language": filter.family, "filter": text_of(filter)}
 
 
-def _connection(connection: Connection | None) -> Row:
-    if connection is None:
+def _connection(peer: Peer | None) -> Row:
+    if peer is None:
         return {"peer": "", "queue_events": 0, "queue_bytes": 0, "slow": False}
-    lanes = connection.lanes
+    outbox = peer.connection.outbox
     return {
-        "peer": connection.peer,
-        "tls": connection.extra("ssl_object") is not None,
-        "queue_events": lanes.count,
-        "queue_bytes": lanes.size,
-        "policy": lanes.bounds.policy,
-        "slow": is_slow(lanes),
+        "peer": peer.address,
+        "tls": peer.stranger.certificate is not None,
+        "queue_events": outbox.count,
+        "queue_bytes": outbox.size,
+        "policy": outbox.bounds.policy,
+        "slow": is_slow(outbox),
     }
 
 
@@ -497,12 +427,12 @@ def content_of_question(content: Any, language: str) -> Any:
     return decode_content(family, encode_content(content)[1])
 
 
-def explain(sight: Sight, question: Question) -> Row:
+def explain(view: Introspection, question: Question) -> Row:
     """Return where the event would go; EventError if it is none."""
     event = content_of_question(question.content, question.language)
-    router = sight.router
+    router = view.router
     local = sorted(router.matching(event))
-    client = sight.client(question.source)
+    client = view.client(question.source)
     is_published = client is not None or not question.source
     publish = Publish(
         event,
@@ -513,8 +443,8 @@ def explain(sight: Sight, question: Question) -> Row:
         tree=question.tree,
     )
     answer: Row = {
-        "broker": sight.name,
-        "strategy": sight.varz()["strategy"],
+        "broker": view.name,
+        "strategy": view.varz()["strategy"],
         "subscriptions": [
             {"link": link, "key": key, "filter": text_of(router.local_filter(link, key))}
             for link, key in local[:MAX_LISTED]
@@ -540,16 +470,16 @@ def explain(sight: Sight, question: Question) -> Row:
             one = msgspec.structs.replace(publish, flooded=flooded, tree=part.tree)
             if not flooded:
                 one = part.strategy.address(one, local)
-        answer["hops"] += _hops(sight, router.trees[one.tree], one, local, question.source, wanted)
+        answer["hops"] += _hops(view, router.trees[one.tree], one, local, question.source, wanted)
         if is_published and one.flooded:
             break  # one tree reaches everyone
     if question.target:
-        answer["target"] = _target(sight, question.target, event)
+        answer["target"] = _target(view, question.target, event)
     return answer
 
 
 def _hops(
-    sight: Sight, part: TreePart, publish: Publish, local: Any, source: str, wanted: Filter | None
+    view: Introspection, part: TreePart, publish: Publish, local: Any, source: str, wanted: Filter | None
 ) -> Iterable[Row]:
     strategy = part.strategy
     going: dict[str, Publish]
@@ -559,13 +489,13 @@ def _hops(
         going = dict(strategy.forward(publish, source, local))
     else:
         going = dict.fromkeys(strategy.ordered(strategy.next_hops(publish.event), source), publish)
-    for link, neighbour, _ in sight.neighbours():
+    for link, neighbour, _ in view.neighbours():
         if not part.plan.has_link(part.tree, part.broker, link):
             continue
         facts = strategy.heard(link) if link in part.neighbours() else []
         entry = next((fact.filter for fact in facts if fact.filter.matches(publish.event)), None)
-        row: Row = {"link": link, "tree": part.tree, "goes": link in going and neighbour is not None}
-        sent = going.get(link) if neighbour is not None else None
+        row: Row = {"link": link, "tree": part.tree, "goes": link in going and neighbour.is_connected}
+        sent = going.get(link) if neighbour.is_connected else None
         if sent is not None:
             if publish.flooded:
                 row["reason"] = "it is outside its publisher's advertisements and goes everywhere"
@@ -578,24 +508,24 @@ def _hops(
             row["flooded"], row["destinations"] = sent.flooded, sent.destinations
         elif link == source:
             row["reason"] = "it comes from there"
-        elif neighbour is None:
+        elif not neighbour.is_connected:
             asked = f"; an entry of it matches the event: {text_of(entry)}" if entry is not None else ""
             row["reason"] = f"the link is down{asked}"
         elif link not in part.neighbours():
             row["reason"] = "the link is coming up: the brokers do not know yet what the other wants"
         else:
             row["reason"] = f"none of its {len(facts):,} entries matches the event" + _hint(
-                sight, part, link, wanted
+                view, part, link, wanted
             )
         yield row
 
 
-def _target(sight: Sight, key: str, event: object) -> Row:
-    for link, wanted in sight.router.local_subscriptions().items():
+def _target(view: Introspection, key: str, event: object) -> Row:
+    for link, wanted in view.router.local_subscriptions().items():
         if key in wanted:
             filter = wanted[key]
             failed = why_not(filter, event)
-            client = sight.client(link)
+            client = view.client(link)
             return {
                 "key": key,
                 "link": link,
@@ -607,11 +537,11 @@ def _target(sight: Sight, key: str, event: object) -> Row:
     return {"key": key, "matches": False, "fails": [["there is no such subscription here"]]}
 
 
-def _hint(sight: Sight, part: TreePart, link: str, wanted: Filter | None) -> str:
+def _hint(view: Introspection, part: TreePart, link: str, wanted: Filter | None) -> str:
     """Return why a neighbour may not have asked for what a subscription behind it wants."""
     if wanted is None:
         return ""
-    sources = [*part.links_up(), *(client.link for client, _ in sight.clients())]
+    sources = [*part.links_up(), *(client.link for client, _ in view.clients())]
     if any(part.wanted(other, wanted) for other in sources if other != link):
         return "; it has not asked for what the subscription wants"
     return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from covey.broker.introspection import Sight
+from covey.broker.introspection import Introspection
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MAX_SLOW: Final = 50
@@ -20,15 +20,15 @@ Sample = tuple[Labels, float]
 class Snapshot:
     """What is read once for all metrics: sums over thousands of clients."""
 
-    def __init__(self, sight: Sight) -> None:
-        self.sight = sight
-        self.varz = sight.varz()
+    def __init__(self, view: Introspection) -> None:
+        self.view = view
+        self.varz = view.varz()
         self.totals: Mapping[str, float] = self.varz["totals"]
-        self.neighbour_totals = sight.neighbour_totals()
-        self.neighbours = list(sight.neighbours())
-        self.clients = list(sight.clients())
-        self.counters = sight.counters()
-        self.store = sight.store()
+        self.neighbour_totals = view.neighbour_totals()
+        self.neighbours = list(view.neighbours())
+        self.clients = list(view.clients())
+        self.counters = view.counters()
+        self.store = view.store()
 
 
 class Metric(NamedTuple):
@@ -55,13 +55,13 @@ def _of_links(name: str) -> Callable[[Snapshot], list[Sample]]:
 
 def _queues(name: str) -> Callable[[Snapshot], list[Sample]]:
     return lambda seen: [
-        ({"link": link}, 0 if connection is None else getattr(connection.outbox, name))
-        for link, _, connection in seen.neighbours
+        ({"link": link}, 0 if peer is None else getattr(peer.connection.outbox, name))
+        for link, _, peer in seen.neighbours
     ]
 
 
 def _client_queues(name: str) -> Callable[[Snapshot], list[Sample]]:
-    return lambda seen: _one(sum(getattr(connection.outbox, name) for _, connection in seen.clients))
+    return lambda seen: _one(sum(getattr(peer.connection.outbox, name) for _, peer in seen.clients))
 
 
 def _counted(prefix: str, label: str) -> Callable[[Snapshot], Iterator[Sample]]:
@@ -78,19 +78,19 @@ def _info(seen: Snapshot) -> list[Sample]:
 
 
 def _connections(seen: Snapshot) -> list[Sample]:
-    up = sum(1 for _, neighbour, _ in seen.neighbours if neighbour is not None)
+    up = sum(1 for _, _, peer in seen.neighbours if peer is not None)
     return [({"kind": "client"}, len(seen.clients)), ({"kind": "neighbour"}, up)]
 
 
 def _entries(seen: Snapshot) -> list[Sample]:
     return [
-        ({"kind": "local"}, seen.sight.router.local_size()),
-        ({"kind": "remote"}, seen.sight.router.remote_size()),
+        ({"kind": "local"}, seen.view.router.local_size()),
+        ({"kind": "remote"}, seen.view.router.remote_size()),
     ]
 
 
 def _slow(seen: Snapshot) -> list[Sample]:
-    rows = seen.sight.slow()[:MAX_SLOW]
+    rows = seen.view.slow()[:MAX_SLOW]
     return [({"link": row["link"], "name": row["name"]}, row["queue_events"]) for row in rows]
 
 
@@ -250,7 +250,7 @@ METRICS: Final = (
         GAUGE,
         ("link",),
         "1 if the neighbour is connected and its routing table is synchronised, else 0.",
-        lambda s: [({"link": link}, s.sight.is_open(link)) for link, _, _ in s.neighbours],
+        lambda s: [({"link": link}, s.view.is_open(link)) for link, _, _ in s.neighbours],
     ),
     Metric("covey_link_queue_events", GAUGE, ("link",), "Events queued for a neighbour.", _queues("count")),
     Metric("covey_link_queue_bytes", GAUGE, ("link",), "Bytes queued for a neighbour.", _queues("size")),
@@ -317,9 +317,9 @@ METRICS: Final = (
 )
 
 
-def exposition(sight: Sight) -> str:
+def exposition(view: Introspection) -> str:
     """Return all metrics as Prometheus reads them."""
-    lines, seen = [], Snapshot(sight)
+    lines, seen = [], Snapshot(view)
     for metric in METRICS:
         lines.append(f"# HELP {metric.name} {metric.meaning}")
         lines.append(f"# TYPE {metric.name} {metric.kind}")

@@ -21,12 +21,10 @@ looked at for a while (`throttle`). A check of a password takes long by design: 
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
@@ -35,7 +33,7 @@ from typing import Any, Final
 import msgspec
 
 from covey.broker.credentials import (
-    check_password,
+    PasswordHash,
     find_token,
     hash_password,
     read_password_hash,
@@ -249,7 +247,10 @@ class Security:
         return expected
 
     def proved(self, user: str, password: str, is_right: bool, address: str, now_s: float) -> Permissions:
-        """Return the permissions of a user whose password was compared with what was `expected`; AccessError if wrong."""
+        """Return the permissions of a user whose password was compared with what was `expected`.
+
+        AccessError if it is wrong.
+        """
         self._checks -= 1
         # Others may have failed meanwhile: a burst of guesses in parallel is no way around the throttle.
         self._check_throttle(address, user, now_s)
@@ -287,7 +288,9 @@ class Security:
         if self.contexts is not None:
             check_name(certificate, name)
 
-    def check_neighbour(self, certificate: frozenset[str] | None, name: str, token: str, address: str, now_s: float) -> None:
+    def check_neighbour(
+        self, certificate: frozenset[str] | None, name: str, token: str, address: str, now_s: float
+    ) -> None:
         """Raise AccessError unless a peer has proved to be the neighbour it says it is."""
         if self.contexts is not None:
             try:

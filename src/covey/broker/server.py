@@ -8,6 +8,7 @@ into the same buffer; then one Tick handles what has come, and each connection i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import secrets
@@ -15,7 +16,7 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -24,18 +25,20 @@ from typing import Any, Final, cast
 import covey.strategies  # noqa: F401 (registers them)
 from covey import __version__
 from covey.broker import effects
-from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.config import BrokerConfig, LinkConfig, changed
 from covey.broker.core import BrokerCore
-from covey.broker.credentials import check_password
-from covey.broker.durable.log import Answer
+from covey.broker.credentials import PasswordHash, check_password
+from covey.broker.durable.log import Answer, Asked, Fetch
 from covey.broker.durable.sqlite import SqliteLog
 from covey.broker.effects import Effect, Ending, Input, Instant
+from covey.broker.introspection import Introspection
 from covey.broker.logs import say
 from covey.broker.permissions import Permissions
 from covey.broker.plans import keep_state, load_state
-from covey.broker.process import warm_up
+from covey.broker.private_files import shared_with_others
 from covey.broker.security import CHECKS, Security
 from covey.broker.tls import HANDSHAKE_S, names_of
+from covey.broker.warming import warm_up
 from covey.errors import CoveyError
 from covey.protocol.control import BARE
 
@@ -130,11 +133,18 @@ class _Stream(asyncio.BufferedProtocol):
 
 
 class Local:
-    """A client in this process: `take` gets what the broker writes to it, `ended` is called when it is ended."""
+    """A client in this process: `take` gets what the broker writes to it, `ended` and `resumed` hear what it does."""
 
-    def __init__(self, shell: Broker, take: Callable[[bytes], None], ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        shell: Broker,
+        take: Callable[[bytes], None],
+        ended: Callable[[], None],
+        resumed: Callable[[], None],
+    ) -> None:
         self.number = shell.next_connection()
-        self._shell, self._take, self._ended = shell, take, ended
+        self.is_held = False
+        self._shell, self._take, self._ended, self._resumed = shell, take, ended, resumed
         self._is_open = True
 
     def open(self, permissions: Permissions, peer: str) -> None:
@@ -163,7 +173,9 @@ class Local:
             self._ended()
 
     def hold(self, on: bool) -> None:
-        pass  # what it has said waits in the core
+        self.is_held = on
+        if not on:
+            self._resumed()
 
 
 class Broker:
@@ -195,6 +207,7 @@ class Broker:
         self._timer: asyncio.TimerHandle | None = None
         self._is_ticking = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._asked: list[Asked] = []  # of the log, in this turn of the loop
         self._passwords = ThreadPoolExecutor(CHECKS, "covey-password")
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
@@ -293,10 +306,18 @@ class Broker:
         self._run(self._check(effect))
 
     async def _check(self, effect: effects.Verify) -> None:
-        right = await self._loop.run_in_executor(
-            self._passwords, check_password, effect.password, effect.expected
-        )
-        self.step(effects.Verified(effect.connection, right))
+        is_right = await self.is_password(effect.password, effect.expected)
+        self.step(effects.Verified(effect.connection, is_right))
+
+    async def is_password(self, password: str, expected: PasswordHash) -> bool:
+        """Return whether a password is the one of the hash; in a thread, as that takes long by design."""
+        return await self._loop.run_in_executor(self._passwords, check_password, password, expected)
+
+    def attach(
+        self, take: Callable[[bytes], None], ended: Callable[[], None], resumed: Callable[[], None]
+    ) -> Local:
+        """Return a connection of a client in this process; see `Local`."""
+        return Local(self, take, ended, resumed)
 
     def _run(self, coroutine: Any) -> None:
         task = self._loop.create_task(coroutine)
@@ -304,19 +325,23 @@ class Broker:
         task.add_done_callback(self._tasks.discard)
 
     def _commit(self, effect: effects.Commit) -> None:
-        assert self._log is not None, "who commits has a log"
-        self._log.submit(effect.batch)
+        self._ask_log(effect.batch)
 
-    def _fetch(self, effect: effects.Fetch) -> None:
-        assert self._log is not None, "who reads has a log"
-        self._log.fetch(effect)
+    def _ask_log(self, asked: Asked) -> None:
+        # Once a turn: whenever the log's thread is woken, the two take turns, and both wait.
+        if not self._asked:
+            self._loop.call_soon(self._hand_over)
+        self._asked.append(asked)
 
-    def _answer(self, answers: tuple[Answer, ...]) -> None:
+    def _hand_over(self) -> None:
+        if self._asked and self._log is not None:
+            asked, self._asked = self._asked, []
+            self._log.submit(asked)
+
+    def _report(self, answers: Sequence[Answer]) -> None:
         """Hear from the log, in its own thread."""
-        try:
-            self._loop.call_soon_threadsafe(self.step, effects.Answered(answers))
-        except RuntimeError:
-            pass  # the loop is closed: nobody wants to know
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
+            self._loop.call_soon_threadsafe(self.step, effects.Answered(tuple(answers)))
 
     def _keep_plans(self, effect: effects.KeepPlans) -> None:
         if self._directory is not None:
@@ -358,6 +383,22 @@ class Broker:
         return self.core.config
 
     @property
+    def security(self) -> Security:
+        """Who may come in."""
+        return self.core.security
+
+    def reconfigure(self, config: BrokerConfig) -> list[str]:
+        """Take what can be taken of another configuration; return a line for each setting that cannot.
+
+        ConfigError, and nothing is changed, if anything is wrong with it.
+        """
+        security = self.security.renewed(config.security, self.config.host)
+        _, refused = changed(self.config, config)
+        self.step(effects.Configured(config, security))
+        logging.getLogger("covey").setLevel(self.config.log_level.upper())
+        return [f"{name} cannot change while the broker runs: restart it for that" for name in refused]
+
+    @property
     def port(self) -> int:
         """Where it listens."""
         assert self.server is not None
@@ -378,9 +419,7 @@ class Broker:
         await warming
         config = self._config
         if self._directory is not None:
-            self._log = SqliteLog(self._directory / "store.db", config.name, config.max_store_bytes, self._answer)
-            recovered = self._log.open()
-            self._carry_out(self.core.recovered(recovered, _now()))
+            self._open_log(self._directory)
         try:
             contexts = self.core.security.contexts
             secure: dict[str, Any] = {}
@@ -400,10 +439,24 @@ class Broker:
         self.say(logging.INFO, "listening", host=config.host, port=self.port, strategy=config.strategy)
         if config.admin is not None:
             from covey.broker.http.admin import Admin  # aiohttp takes its time
+            from covey.broker.http.events import gateway_of
 
-            self.admin = Admin(self, config.admin)
+            view = Introspection(self.core, lambda: f"{config.host}:{self.port}")
+            self.admin = Admin(view, config.admin, self.step, contexts, gateway_of(self))
             await self.admin.start()
         self._carry_out(self.core.start(_now()))
+
+    def _open_log(self, directory: Path) -> None:
+        """Open the log and have the core take up what is in it; ConfigError if it cannot be used."""
+        config = self._config
+        self._log = SqliteLog(directory / "store.db", config.name, config.max_store_bytes)
+        recovered = self._log.open()
+        if shared := shared_with_others(directory):
+            log.warning("%s", shared)
+        for warning in recovered.warnings:
+            log.error("%s", warning)
+        self._log.start(self._report)
+        self._carry_out(self.core.recovered(recovered, _now()))
 
     def _carry_out(self, some: list[Effect]) -> None:
         for effect in some:
@@ -428,6 +481,7 @@ class Broker:
         if self.admin is not None:
             await self.admin.stop()
         if self._log is not None:
+            self._hand_over()
             await self._loop.run_in_executor(None, self._log.close)
 
 
@@ -443,7 +497,7 @@ _CARRY_OUT: Final[dict[type, Callable[[Broker, Any], None]]] = {
     effects.Dial: Broker._dial,
     effects.Verify: Broker._verify,
     effects.Commit: Broker._commit,
-    effects.Fetch: Broker._fetch,
+    Fetch: Broker._ask_log,
     effects.KeepPlans: Broker._keep_plans,
     effects.WriteSamples: Broker._write_samples,
     effects.StopListening: Broker._stop_listening,

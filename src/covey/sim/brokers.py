@@ -30,10 +30,20 @@ from covey.broker.security import Security
 from covey.core.families import parse
 from covey.core.filter import Filter
 from covey.errors import ConfigError
-from covey.protocol.control import BARE, PlanState
 from covey.protocol.connection import Closing, Connection
-from covey.protocol.events import KEPT, decode_content, decode_taken, delivery_of, encode_acknowledge, encode_content
-from covey.protocol.events import encode_event, envelope_of, family_of, ENVELOPE
+from covey.protocol.control import BARE, PlanState
+from covey.protocol.events import (
+    ENVELOPE,
+    KEPT,
+    decode_content,
+    decode_taken,
+    delivery_of,
+    encode_acknowledge,
+    encode_content,
+    encode_event,
+    envelope_of,
+    family_of,
+)
 from covey.protocol.frames import VERSION, Kind, frame
 from covey.protocol.outbox import Bounds
 from covey.routing.messages import Link
@@ -351,7 +361,9 @@ class Client:
 
         def make(request: int) -> SubscribeRequest:
             subscription.sid = self.next_id()
-            return SubscribeRequest(request, subscription.sid, subscription.filter.encode(), subscription.durable)
+            return SubscribeRequest(
+                request, subscription.sid, subscription.filter.encode(), subscription.durable
+            )
 
         def answered(error: str) -> None:
             subscription.refused = error
@@ -567,7 +579,13 @@ class BrokerNetwork:
         who.ask(lambda request: UnsubscribeRequest(request, subscription.sid, bool(subscription.durable)))
 
     def publish(
-        self, broker: str, event: Any, payload: bytes = b"", *, client: str | None = None, confirm: bool = False
+        self,
+        broker: str,
+        event: Any,
+        payload: bytes = b"",
+        *,
+        client: str | None = None,
+        confirm: bool = False,
     ) -> None:
         """Publish an event, for a producer at the broker; `confirm` as clients of live brokers do."""
         check_content(content_of(event))
@@ -661,7 +679,9 @@ class BrokerNetwork:
             self.engine.at(other.arrives_s, self._hear_eof, other)
             return
         self._drop(end, "")
-        self.engine.at(other.arrives_s, self._drop, other, "" if how is Ending.CLOSE else "the connection was reset")
+        self.engine.at(
+            other.arrives_s, self._drop, other, "" if how is Ending.CLOSE else "the connection was reset"
+        )
 
     def _hear_eof(self, end: End) -> None:
         if end.is_open:
@@ -752,7 +772,9 @@ class BrokerNetwork:
         machine.is_up = machine.is_hung = False
         for end in list(machine.ends.values()):
             end.is_open = False
-            self.engine.at(self.engine.now_s + self._delay(), self._drop, end.other, "the connection was reset")
+            self.engine.at(
+                self.engine.now_s + self._delay(), self._drop, end.other, "the connection was reset"
+            )
         machine.ends.clear()
 
     def restart(self, broker: str) -> None:

@@ -17,12 +17,13 @@ from aiohttp import web
 
 from covey.broker.config import AdminConfig
 from covey.broker.credentials import read_token_hash
+from covey.broker.effects import Install, RollBack
 from covey.broker.introspection import (
     MAX_PAGE,
+    Introspection,
     Page,
     Question,
     Row,
-    Sight,
     explain,
     linkz,
     planz,
@@ -80,12 +81,14 @@ class Admin:
 
     def __init__(
         self,
-        sight: Sight,
+        view: Introspection,
         config: AdminConfig,
+        change: Callable[[Install | RollBack], None],
         contexts: Contexts | None = None,
         events: web.Application | None = None,
     ) -> None:
-        self._sight = sight
+        self._view = view
+        self._change = change  # gives the broker an input
         self._config = config
         if config.tls and contexts is None:
             raise ConfigError("admin.tls needs a section [tls]")
@@ -156,38 +159,38 @@ class Admin:
     # -- pages -----------------------------------------------------------------------------------------------
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        return _answer({"healthy": True, "broker": self._sight.name})
+        return _answer({"healthy": True, "broker": self._view.name})
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        found = self._sight.ready()
+        found = self._view.ready()
         wants_links = request.query.get("links", "") not in ("", "0", "false")
         ready = found["ready"] and not (wants_links and found["links_missing"])
         return _answer({**found, "ready": ready}, 200 if ready else 503)
 
     async def _varz(self, request: web.Request) -> web.Response:
-        return _answer(self._sight.varz())
+        return _answer(self._view.varz())
 
     async def _linkz(self, request: web.Request) -> web.Response:
-        return _answer(linkz(self._sight, _page(request)))
+        return _answer(linkz(self._view, _page(request)))
 
     async def _subz(self, request: web.Request) -> web.Response:
-        return _answer(subz(self._sight, _page(request), request.query.get("key", "")))
+        return _answer(subz(self._view, _page(request), request.query.get("key", "")))
 
     async def _routez(self, request: web.Request) -> web.Response:
         what = request.query.get("what", "entries")
         if what not in ("entries", "advertisements"):
             raise ConfigError(f"what={what!r:.40} is neither entries nor advertisements")
-        return _answer(routez(self._sight, _page(request), what))
+        return _answer(routez(self._view, _page(request), what))
 
     async def _planz(self, request: web.Request) -> web.Response:
         if request.query.get("file", "") not in ("", "0", "false"):
-            return web.Response(body=self._sight.plan_file(), content_type="application/octet-stream")
-        return _answer(planz(self._sight))
+            return web.Response(body=self._view.plan_file(), content_type="application/octet-stream")
+        return _answer(planz(self._view))
 
     async def _samplez(self, request: web.Request) -> web.StreamResponse:
-        directory = self._sight.samples_dir()
+        directory = self._view.samples_dir()
         if "name" not in request.query:
-            return _answer({"broker": self._sight.name, "rows": listed(directory)})
+            return _answer({"broker": self._view.name, "rows": listed(directory)})
         file = path_of(directory, request.query.get("table", ""), request.query["name"])
         return web.FileResponse(file, headers={"Content-Type": "application/octet-stream"})
 
@@ -198,13 +201,13 @@ class Admin:
             plan += some
             if len(plan) > MAX_PLAN:
                 raise ConfigError(f"a plan that is installed has at most {MAX_PLAN:,} bytes")
-        self._sight.exchange().install(bytes(plan))
-        return _answer(planz(self._sight), 202)
+        self._change(Install(bytes(plan)))
+        return _answer(planz(self._view), 202)
 
     async def _roll_back(self, request: web.Request) -> web.Response:
         self._check_changes()
-        self._sight.exchange().roll_back()
-        return _answer(planz(self._sight), 202)
+        self._change(RollBack())
+        return _answer(planz(self._view), 202)
 
     def _check_changes(self) -> None:
         if self._token is None:
@@ -213,14 +216,14 @@ class Admin:
             )
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return web.Response(body=exposition(self._sight).encode(), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=exposition(self._view).encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _explainz(self, request: web.Request) -> web.Response:
         try:
             question = msgspec.json.decode(await request.read(), type=Question)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise ConfigError(f"the question cannot be read: {error!s:.200}") from None
-        return _answer(explain(self._sight, question))
+        return _answer(explain(self._view, question))
 
 
 def _answer(row: Row, status: int = 200) -> web.Response:

@@ -24,7 +24,6 @@ Events over HTTP as part of a broker, if its configuration has `admin.events`.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections import OrderedDict, deque
@@ -32,18 +31,16 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 from aiohttp import web
 
 from covey.broker.config import BrokerConfig
-from covey.broker.exchange import Exchange
+from covey.broker.credentials import PasswordHash
 from covey.broker.http import cloudevents
 from covey.broker.permissions import EVERYTHING, Permissions
 from covey.broker.security import Security, is_loopback
-from covey.broker.sessions import Session
 from covey.core.families import DEFAULT_LANGUAGE, parse
 from covey.errors import (
     AccessError,
@@ -58,8 +55,12 @@ from covey.errors import (
 from covey.protocol.control import (
     AdvertiseRequest,
     FlushRequest,
+    Goodbye,
+    Reply,
     Request,
     SubscribeRequest,
+    Welcome,
+    decode_life,
     decode_reply,
     encode,
 )
@@ -68,19 +69,15 @@ from covey.protocol.events import (
     KEPT,
     XPATH,
     decode_content,
+    decode_taken,
     delivery_of,
     encode_content,
     encode_event,
     envelope_of,
     family_of,
-    link_of,
     name_of,
 )
-from covey.protocol.frames import Kind, Splitter
-from covey.protocol.outbox import Verdict
-
-if TYPE_CHECKING:
-    from covey.broker.server import Broker
+from covey.protocol.frames import Kind, Splitter, frame, framed
 
 
 @dataclass(frozen=True)
@@ -162,22 +159,51 @@ def problem_line(status: int, detail: str) -> bytes:
     return msgspec.json.encode({"title": HTTPStatus(status).phrase, "status": status, "detail": line})
 
 
-_NAME: Final = Struct("<QQ")
-_LARGEST: Final = 1 << 30  # frames come from the exchange, which has judged them
+_LARGEST: Final = 1 << 30  # frames come from the broker, which has judged them
+_PONG: Final = frame(Kind.PONG, b"")
 
 Take = Callable[[Sequence[bytes]], None]
+
+
+class Local(Protocol):
+    """One end of a connection within this process."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the broker wants to hear nothing more for now."""
+
+    def open(self, permissions: Permissions, peer: str) -> None:
+        """Begin; the broker greets it."""
+
+    def send(self, data: bytes) -> None:
+        """Say something."""
+
+    def close(self) -> None:
+        """End it."""
 
 
 class Hub(Protocol):
     """What is needed of a broker; `Broker` is one."""
 
     @property
-    def exchange(self) -> Exchange:
-        """Where clients are."""
+    def config(self) -> BrokerConfig:
+        """Its settings."""
+
+    @property
+    def security(self) -> Security:
+        """Who may come in; another one after a reload."""
+
+    def attach(
+        self, take: Callable[[bytes], None], ended: Callable[[], None], resumed: Callable[[], None]
+    ) -> Local:
+        """Return a connection: `take` gets what the broker writes, `ended` and `resumed` hear what it does."""
+
+    async def is_password(self, password: str, expected: PasswordHash) -> bool:
+        """Return whether a password is the one of the hash."""
 
 
 class Attached:
-    """A client of the broker in this process; an `Outlet`, as the exchange sees it."""
+    """A client of the broker in this process: it talks as other clients do, and shows nobody a password."""
 
     def __init__(
         self,
@@ -186,7 +212,6 @@ class Attached:
         take: Take | None = None,
         ended: Callable[[str], None] = lambda reason: None,
     ) -> None:
-        self._exchange = hub.exchange
         self._loop = asyncio.get_running_loop()
         self._take = take
         self._ended = ended
@@ -195,31 +220,39 @@ class Attached:
         self._published: dict[int, asyncio.Future[None]] = {}
         self._last_request = 0
         self._number = 0
+        self._publisher = 0  # the number that it writes on events
+        self._reason = "the broker ends"
         self._is_open = True
-        number = secrets.randbits(63)
-        self._client = Session(link_of(number), number, self, permissions)
-        self._exchange.now_s = self._loop.time()
-        self._exchange.client_up(self._client)
+        self._resumed = asyncio.Event()
+        self._local = hub.attach(self._hear, self._end, self._resumed.set)
+        self._local.open(permissions, "http")
 
-    def serves(self, permissions: Permissions) -> bool:
-        """Return whether it may still do this, and nothing else."""
-        return self._is_open and self._client.permissions == permissions
+    @property
+    def is_open(self) -> bool:
+        """Whether something can be asked of it."""
+        return self._is_open
 
-    def end(self, reason: str) -> None:
-        """The broker ends it; whoever listens is told why."""
+    def _end(self) -> None:
+        """The broker has ended it; whoever listens is told why."""
         self.close()
-        self._ended(reason)
+        self._ended(self._reason)
 
     def close(self) -> None:
         """End everything that it has asked for."""
         if self._is_open:
             self._is_open = False
-            self._exchange.now_s = self._loop.time()
-            self._exchange.client_down(self._client.link)
+            self._local.close()
+            self._resumed.set()
             for answer in (*self._answers.values(), *self._published.values()):
                 if not answer.done():
-                    answer.set_exception(LinkError("the broker ends"))
+                    answer.set_exception(LinkError(self._reason))
                     answer.exception()
+
+    async def room(self) -> None:
+        """Return once the broker takes more: one whose queues are full makes its publishers wait."""
+        while self._is_open and self._local.is_held:
+            self._resumed.clear()
+            await self._resumed.wait()
 
     # -- what it says ----------------------------------------------------------------------------------------
 
@@ -228,7 +261,7 @@ class Attached:
         self._last_request += 1
         answer = self._answers[self._last_request] = self._loop.create_future()
         answer.add_done_callback(_look)
-        self._say([bytes((Kind.REQUEST,)) + encode(make(self._last_request))])
+        self._say([frame(Kind.REQUEST, encode(make(self._last_request)))])
         return answer
 
     def publish(
@@ -244,13 +277,13 @@ class Attached:
         for number, (content, payload) in enumerate(events, first):
             family, packed = encode_content(content)
             flags = KEPT if confirm else 0
-            publisher = self._client.number
-            frame = encode_event(
+            publisher = self._publisher
+            one = encode_event(
                 packed, payload, family=family, publisher=publisher, number=number, flags=flags
             )
-            if len(frame) > most_bytes:
-                raise EventError(f"an event of {len(frame):,} bytes; the broker takes {most_bytes:,}")
-            frames.append(frame)
+            if len(one) > most_bytes:
+                raise EventError(f"an event of {len(one):,} bytes; the broker takes {most_bytes:,}")
+            frames.append(framed(one))
         numbers = range(first, first + len(frames))
         self._number += len(frames)
         published = [self._loop.create_future() for _ in numbers]
@@ -279,34 +312,46 @@ class Attached:
 
     def _say(self, frames: list[bytes]) -> None:
         if not self._is_open:
-            raise LinkError("the broker ends")
-        self._exchange.now_s = self._loop.time()
-        self._exchange.from_client(self._client, frames)
+            raise LinkError(self._reason)
+        self._local.send(b"".join(frames))
 
-    # -- what it is told -------------------------------------------------------------------------------------
+    # -- what it hears ---------------------------------------------------------------------------------------
 
-    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
-        """Take a control frame."""
+    def _hear(self, data: bytes) -> None:
+        deliveries: list[bytes] = []
+        for one in self._splitter.feed(data):
+            if one[0] == Kind.DELIVERY:
+                deliveries.append(one)
+            else:
+                self._hear_control(one[0], one[1:])
+        if deliveries and self._take is not None and self._is_open:
+            self._take(deliveries)
+
+    def _hear_control(self, kind: int, body: bytes) -> None:
         if kind == Kind.REPLY:
-            reply = decode_reply(body)
-            error = RefusedError(reply.error) if reply.error else None
-            answer = self._answers.pop(reply.request, None)
-            if reply.event:
-                self._settle(reply.event, error)
-            elif answer is not None and not answer.done():
-                if error is None:
-                    answer.set_result(None)
-                else:
-                    answer.set_exception(error)
+            self._answered(decode_reply(body))
         elif kind == Kind.TAKEN:
-            for _, number in _NAME.iter_unpack(body[4:]):
+            for _, number in decode_taken(body):
                 self._settle(number, None)
+        elif kind == Kind.PING:
+            self._local.send(_PONG)
+        elif kind in (Kind.WELCOME, Kind.GOODBYE):
+            said = decode_life(body)
+            if isinstance(said, Welcome):
+                self._publisher = said.number
+            elif isinstance(said, Goodbye):
+                self._reason = said.reason
 
-    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
-        """Take deliveries."""
-        if self._take is not None and self._is_open:
-            self._take(self._splitter.feed(chunk))
-        return Verdict.TAKEN
+    def _answered(self, reply: Reply) -> None:
+        error = RefusedError(reply.error) if reply.error else None
+        answer = self._answers.pop(reply.request, None)
+        if reply.event:
+            self._settle(reply.event, error)
+        elif answer is not None and not answer.done():
+            if error is None:
+                answer.set_result(None)
+            else:
+                answer.set_exception(error)
 
 
 def _look(answer: asyncio.Future[None]) -> None:
@@ -385,7 +430,13 @@ class Gateway:
         confirm = _flag(request, "confirm")
         events = self._read(request, await self._body(request))
         permissions = await self._permissions(request)  # as they are now that the body is here
-        published = self._publisher(permissions).publish(events, self._max_frame, confirm=confirm)
+        publisher = self._publisher(permissions)
+        try:
+            async with asyncio.timeout(self._limits.confirm_s):
+                await publisher.room()
+        except TimeoutError:
+            raise _Problem(503, "the broker's queues are full: come back later") from None
+        published = publisher.publish(events, self._max_frame, confirm=confirm)
         if published:
             _, late = await asyncio.wait(published, timeout=self._limits.confirm_s)
             if late:
@@ -422,7 +473,7 @@ class Gateway:
     def _publisher(self, permissions: Permissions) -> Attached:
         """Return a client with these permissions; what one posts after another keeps its order."""
         known = self._publishers.get(permissions)
-        if known is None or not known.serves(permissions):
+        if known is None or not known.is_open:
             if known is not None:
                 known.close()
             known = self._publishers[permissions] = Attached(self._hub, permissions)
@@ -501,14 +552,6 @@ def _flag(request: web.Request, name: str) -> bool:
     return text in ("true", "1", "")
 
 
-class Guarded(Protocol):
-    """What is needed of a broker; its security may be another one after a reload."""
-
-    @property
-    def security(self) -> Security:
-        """Who may come in."""
-
-
 class Credentials(NamedTuple):
     """What somebody shows; nothing, if they are anonymous."""
 
@@ -538,21 +581,22 @@ def credentials_of(header: str) -> Credentials:
     raise AccessError("the header Authorization is Bearer and a token, or Basic and a user with a password")
 
 
-def authorise_by(guarded: Guarded) -> Authorise:
+def authorise_by(hub: Hub) -> Authorise:
     """Return a function that finds the permissions of a request, as the broker's security has them."""
 
     async def authorise(request: web.Request) -> Permissions:
         shown = credentials_of(request.headers.get("Authorization", ""))
         address, now_s = request.remote or "", asyncio.get_running_loop().time()
         while True:
-            security = guarded.security
+            security = hub.security
             found = security.known(
                 user=shown.user, password=shown.password, token=shown.token, address=address, now_s=now_s
             )
             if found is None:
-                user, password = shown.user, shown.password
-                found = await security.prove(user=user, password=password, address=address, now_s=now_s)
-            if security is guarded.security:  # users may have changed while the password was checked
+                expected = security.expected(shown.user, address, now_s)
+                is_right = await hub.is_password(shown.password, expected)
+                found = security.proved(shown.user, shown.password, is_right, address, now_s)
+            if security is hub.security:  # users may have changed while the password was checked
                 return found
 
     return authorise
@@ -570,10 +614,10 @@ def check_exposed(config: BrokerConfig, security: Security) -> None:
         )
 
 
-def gateway_of(broker: Broker) -> web.Application | None:
+def gateway_of(hub: Hub) -> web.Application | None:
     """Return the application for `/events`, if it is wanted; ConfigError if others could use it unasked."""
-    if broker.config.admin is None or not broker.config.admin.events:
+    config = hub.config
+    if config.admin is None or not config.admin.events:
         return None
-    check_exposed(broker.config, broker.security)
-    max_frame = broker.config.max_frame
-    return Gateway(broker, max_frame=max_frame, authorise=authorise_by(broker)).application()
+    check_exposed(config, hub.security)
+    return Gateway(hub, max_frame=config.max_frame, authorise=authorise_by(hub)).application()
