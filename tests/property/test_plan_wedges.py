@@ -23,10 +23,14 @@ PLAN = plan(TREES[:2], None)
 class Ending(QueueOutlet):
     """An outlet whose broker may end the link."""
 
-    is_ended = False
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_ended = False
+        self.reasons: list[str] = []
 
     def end(self, reason: str) -> None:
         self.is_ended = True
+        self.reasons.append(reason)
 
 
 class Breaking(Mesh):
@@ -202,6 +206,26 @@ def test_a_broker_whose_own_state_of_before_comes_back_does_not_go_on_from_an_ol
     mesh.settle()
     assert made.step is Step.FAILED
     assert {one.epochs.state.version for one in mesh.exchanges.values()} == {version}
+
+
+def test_links_begin_anew_where_two_plans_meet_under_one_number() -> None:
+    mesh = Breaking(LINKS, ON_TREE, "covering", 1)
+    mesh.settle()
+    first, second = mesh.exchanges["a"].install(PLAN), mesh.exchanges["f"].install(plan(TREES[:1], None))
+    assert first.epoch == second.epoch
+    mesh.settle()
+    assert (first.step, second.step) == (Step.FAILED, Step.SWITCHED), (
+        "of two versions, the larger name counts"
+    )
+    reasons = [
+        reason
+        for (here, _), outlet in mesh.outlets.items()
+        if here == "a" and isinstance(outlet, Ending)
+        for reason in outlet.reasons
+    ]
+    assert any("has the number of another one" in reason for reason in reasons)
+    third = mesh.exchanges["a"].install(PLAN)
+    assert third.epoch > second.epoch
 
 
 @pytest.mark.parametrize("seed", range(30))
