@@ -32,15 +32,18 @@ class Box:
 
     def __init__(self, congested_at: int = 1_000, calm_at: int = 10) -> None:
         self.handled: list[tuple[str, bytes]] = []
+        self.together: list[int] = []  # how many links were handled at once
         self.congestion: list[bool] = []
         self.inbox = Inbox(self.handle, self.congestion.append, congested_at, calm_at)
         self.on_frame: Any = None
 
-    def handle(self, link: Connection, frames: Sequence[bytes]) -> None:
-        for one in frames:
-            self.handled.append((cast(Any, link).name, one))
-            if self.on_frame is not None:
-                self.on_frame(link, one)
+    def handle(self, taken: Sequence[tuple[Connection, Sequence[bytes]]]) -> None:
+        self.together.append(len(taken))
+        for link, frames in taken:
+            for one in frames:
+                self.handled.append((cast(Any, link).name, one))
+                if self.on_frame is not None:
+                    self.on_frame(link, one)
 
     def put(self, link: Link, *frames: bytes) -> None:
         self.inbox.put(cast(Connection, link), frames)
@@ -66,6 +69,7 @@ def test_links_take_turns_and_keep_their_order() -> None:
         assert [name for name, _ in box.handled][:6] == ["a", "a", "b", "a", "a", "b"]
         assert box.inbox.count == 0
         assert box.inbox.longest == 12
+        assert box.together == [2, 2, 1, 1, 1]
 
     asyncio.run(main())
 

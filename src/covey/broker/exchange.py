@@ -5,51 +5,46 @@ once and in order. It knows no clock and no sockets: time is an argument, and a 
 say is a ProtocolError, upon which the caller ends that peer's link. An event that nobody can read, or that nobody may
 publish, is refused alone.
 
-Events are handled here, one by one, or many at once by `flow`. What clients ask for is in `requests`, what neighbours'
-routers say and what becomes of their links in `neighbour_links`.
+Frames go to the fast path first, which handles events and hands the others back in their place. What clients ask for is
+in `requests`, what neighbours' routers say and what becomes of their links in `neighbour_links`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final
-
-import numpy as np
 
 from covey.broker.actions import Action, HandOver, Refuse, Release, Say, Send, Tell
 from covey.broker.durable.delivery import SURE, Durable
 from covey.broker.durable.queues import LINK
 from covey.broker.durable_requests import NO_STORE, confirm_unkept
 from covey.broker.epochs import Epochs, Outputs
-from covey.broker.fastpath import Flow
+from covey.broker.fastpath import FastPath, Read
 from covey.broker.logs import say
-from covey.broker.neighbour_links import NeighbourLinks, Used
+from covey.broker.neighbour_links import NeighbourLinks
 from covey.broker.peers import Client, Neighbour
 from covey.broker.plans import OWN, Plans
 from covey.broker.requests import Limits, Requests
 from covey.broker.sampling import Sampler
-from covey.core.content import check_content
-from covey.errors import EventError, ProtocolError
-from covey.protocol.batches import MOST_SIDS, Frames, epochs_of, runs
+from covey.errors import CoveyError, EventError, ProtocolError
+from covey.protocol.batches import MOST_SIDS
 from covey.protocol.control import PlanState, decode_request
 from covey.protocol.events import (
-    ENVELOPE,
     KEPT,
     Envelope,
     encode_delivery,
-    envelope_of,
-    family_of,
-    publish_of,
 )
 from covey.protocol.frames import Kind, framed
-from covey.routing.messages import Congestion, Echo, Key, Link, LinkDown, LinkUp, Message
+from covey.routing.messages import Congestion, Echo, Key, Link, LinkDown, LinkUp, Message, Publish
 from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
 
 log = logging.getLogger("covey.broker")
+
+
+Failed = Callable[[Read, CoveyError], None]
 
 
 class Exchange:
@@ -68,12 +63,17 @@ class Exchange:
         self.now_s = 0.0
         self.links = NeighbourLinks(self)
         self.requests = Requests(self, limits)
-        self._held: deque[tuple[Client, Sequence[bytes]]] = deque()
-        self._flows: dict[int, Flow] = {}
+        self._held: list[Read] = []
+        self._failed: Failed = _raise
+        self.fastpath = FastPath(epochs)
         self.plans = Plans(self, keep)
         self.durable: Durable | None = None  # set before any link is up, where there is a store
         self.sampler: Sampler | None = None
         self.time_s = 0.0  # of day, for samples
+        # What the caller may want to know: frames of the kind OVERLAY, for whom something is done, who fills whom.
+        self.overlay_said: Callable[[Link, memoryview], None] | None = None
+        self.begin: Callable[[Link | None], None] = lambda link: None
+        self.full: Callable[[Link, Sequence[Link]], None] = lambda link, sources: None
 
     @property
     def neighbours(self) -> Mapping[Link, Neighbour]:
@@ -95,8 +95,7 @@ class Exchange:
     def client_up(self, client: Client) -> None:
         """A client has said who it is."""
         self.clients[client.link] = client
-        for flow in self._flows.values():
-            flow.client_up(client)
+        self.fastpath.client_up(client)
         self.drive(LinkUp(client=True), client.link)
 
     def client_down(self, link: Link) -> None:
@@ -105,8 +104,7 @@ class Exchange:
         if self.durable is not None:
             self.durable.client_gone(client)
         self.drive(LinkDown(), link)
-        for flow in self._flows.values():
-            flow.client_down(link)
+        self.fastpath.client_down(link)
 
     def congestion(self, on: bool) -> None:
         """More waits to be handled here than should, or no longer."""
@@ -114,140 +112,103 @@ class Exchange:
 
     # -- frames ----------------------------------------------------------------------------------------------
 
+    def handle(self, reads: Sequence[Read], failed: Failed) -> None:
+        """Handle what links have sent in a turn; `failed` is told of each that says what it may not."""
+        before, self._failed = self._failed, failed
+        try:
+            self.fastpath.handle(reads, self, self.now_s)
+        finally:
+            self._failed = before
+
     def from_neighbour(self, neighbour: Neighbour, frames: Sequence[bytes]) -> None:
-        """Handle what a neighbour sent."""
-        for one in runs(frames):
-            if isinstance(one, Frames):
-                self._events(one, neighbour)
-            elif one[0] == Kind.EVENT:
-                self.event(one, neighbour.link, None)
-            elif one[0] == Kind.ROUTE:
-                self.links.routed(neighbour, memoryview(one)[1:])
-            elif one[0] == Kind.PLAN:
-                self.plans.received(neighbour, memoryview(one)[1:])
-            elif one[0] == Kind.TAKEN or one[0] == Kind.WHOLE:
-                if self.durable is not None:
-                    self.durable.outboxes.said(neighbour.link, one)
-            else:
-                raise ProtocolError(f"a neighbour broker does not send frames of the kind {one[0]}")
+        """Handle what one neighbour sent; ProtocolError if it may not."""
+        self.handle([Read.of(neighbour, frames)], _raise)
 
     def from_client(self, client: Client, frames: Sequence[bytes]) -> None:
-        """Handle what a client sent, or let it wait while the network switches to another plan."""
-        if self.plans.is_holding:
-            self._held.append((client, frames))
-            return
-        for one in runs(frames):
-            if isinstance(one, Frames):
-                self._flow(self.epochs.current).handle(one, client.link, client, self.now_s)
-            elif one[0] == Kind.EVENT:
-                self.event(one, client.link, client)
-            elif one[0] == Kind.REQUEST:
-                self.requests.handle(client, decode_request(memoryview(one)[1:]))
-            elif one[0] == Kind.ACKNOWLEDGE:
-                if self.durable is not None:
-                    self.durable.acknowledge(client, one[1:])
-            else:
-                raise ProtocolError(f"a client does not send frames of the kind {one[0]}")
+        """Handle what one client sent; ProtocolError if it may not."""
+        self.handle([Read.of(client, frames)], _raise)
 
     def release(self) -> None:
         """Handle what clients said while they were held."""
-        waiting, self._held = self._held, deque()
-        while waiting:
-            client, frames = waiting.popleft()
-            if client.link in self.clients:
-                self.from_client(client, frames)
+        waiting, self._held = self._held, []
+        self.handle(waiting, self._failed)
 
-    # -- events ----------------------------------------------------------------------------------------------
+    # -- what the fast path leaves ---------------------------------------------------------------------------
 
-    def _events(self, frames: Frames, neighbour: Neighbour) -> None:
-        """Handle events of a neighbour, those of each epoch in its router."""
-        epochs = epochs_of(frames)
-        bounds = [0, *(np.flatnonzero(np.diff(epochs)) + 1).tolist(), len(frames)]
-        for start, end in pairwise(bounds):
-            epoch = int(epochs[start])
-            if self.links.is_used(neighbour, epoch):
-                some = frames if end - start == len(frames) else frames.some(slice(start, end))
-                self._flow(epoch).handle(some, neighbour.link, None, self.now_s)
-            else:  # only what is confirmed hop by hop counts: each says so itself
-                for one in frames.some(slice(start, end)):
-                    self.event(one, neighbour.link, None)
+    @property
+    def is_holding(self) -> bool:
+        """Whether what clients say waits, while the network switches to another plan."""
+        return self.plans.is_holding
 
-    def _flow(self, epoch: int) -> Flow:
-        router, flow = self.epochs.routers[epoch], self._flows.get(epoch)
-        if flow is None or flow.router is not router:
-            flow = Flow(router, self.clients, Used(self.links, epoch), self, epoch)
-            for client in self.clients.values():
-                flow.client_up(client)
-            self._flows = {known: one for known, one in self._flows.items() if known in self.epochs.routers}
-            self._flows[epoch] = flow
-        return flow
+    @property
+    def is_keeping(self) -> bool:
+        """Whether confirmed events are kept here."""
+        return self.durable is not None
 
-    def event(self, one: bytes, source: Link, client: Client | None) -> None:
-        """Handle one event; `flow` does the same with many at once, and leaves here what it cannot."""
-        envelope = envelope_of(one)
-        if client is not None:
-            if envelope.publisher != client.number:
-                raise ProtocolError("an event has another publisher than the client that sends it")
-            client.published += 1
+    def is_used(self, neighbour: Neighbour, epoch: int) -> bool:
+        """Return whether routers of that epoch talk over the link to a neighbour."""
+        return self.links.is_used(neighbour, epoch)
+
+    def hold(self, read: Read) -> None:
+        """Let what a client said wait."""
+        self._held.append(read)
+
+    def failed(self, read: Read, error: CoveyError) -> None:
+        """A link has said what it may not."""
+        self._failed(read, error)
+
+    def control(self, read: Read, frame: bytes) -> None:
+        """Handle a frame that carries no event."""
+        if isinstance(read.peer, Client):
+            self._client_said(read.peer, frame)
         else:
-            neighbour = self.links.neighbours.get(source)
-            is_kept = envelope.flags & KEPT and self.durable is not None
-            if neighbour is None or not (is_kept or self.links.is_used(neighbour, envelope.epoch)):
-                self.counters["stale_frames"] += 1
-                return
-            neighbour.received += 1
-        try:
-            publish = publish_of(one, envelope)
-            if client is not None:
-                check_content(publish.event.content)
-        except EventError as error:
-            self._unreadable(envelope, source, client, error)
-            return
-        if client is not None:
-            allowed = client.permissions.publish
-            if allowed is not None and not allowed.matches(publish.event):
-                client.refuse(envelope.number, f"{client.permissions.name} may not publish this event")
-                return
-            if self.sampler is not None and self.sampler.takes(envelope.publisher, envelope.number):
-                content = one[ENVELOPE.size : ENVELOPE.size + envelope.content_length]
-                name = (envelope.publisher, envelope.number)
-                self.sampler.record(*name, family_of(envelope), content, self.time_s)
-        if envelope.flags & KEPT:
-            if self.durable is not None:
-                self.durable.arrived(one, envelope, publish, source)
-                return
-            if client is not None:
-                client.refuse(envelope.number, NO_STORE)
-                return
-            # Here is no store: from here on it goes at most once.
-            confirm_unkept(self.links.neighbours[source], envelope)
-        epoch = envelope.epoch if client is None else self.epochs.current
-        router = self.epochs.routers[epoch]
-        is_sampled = self.sampler is not None and self.sampler.takes(envelope.publisher, envelope.number)
-        distance = router.distance_of(publish, source) if is_sampled else None
-        outputs = router.handle(publish, source, self.now_s)
-        if distance is not None:
-            self._sample(outputs, envelope, distance)
-        self.carry_out(outputs, epoch, one, envelope)
+            self._neighbour_said(read.peer, frame)
 
-    def _unreadable(self, envelope: Envelope, source: Link, client: Client | None, error: EventError) -> None:
+    def _neighbour_said(self, neighbour: Neighbour, one: bytes) -> None:
+        if one[0] == Kind.ROUTE:
+            self.links.routed(neighbour, memoryview(one)[1:])
+        elif one[0] == Kind.PLAN:
+            self.plans.received(neighbour, memoryview(one)[1:])
+        elif one[0] == Kind.TAKEN or one[0] == Kind.WHOLE:
+            if self.durable is not None:
+                self.durable.outboxes.said(neighbour.link, one)
+        elif one[0] == Kind.OVERLAY and self.overlay_said is not None:
+            self.overlay_said(neighbour.link, memoryview(one)[1:])
+        else:
+            raise ProtocolError(f"a neighbour broker does not send frames of the kind {one[0]}")
+
+    def _client_said(self, client: Client, one: bytes) -> None:
+        if one[0] == Kind.REQUEST:
+            self.requests.handle(client, decode_request(memoryview(one)[1:]))
+        elif one[0] == Kind.ACKNOWLEDGE:
+            if self.durable is not None:
+                self.durable.acknowledge(client, one[1:])
+        else:
+            raise ProtocolError(f"a client does not send frames of the kind {one[0]}")
+
+    def confirmed(self, frame: bytes, envelope: Envelope, publish: Publish, read: Read) -> bool:
+        """Take a confirmed event; False if it goes on like any other."""
+        if self.durable is not None:
+            self.durable.arrived(frame, envelope, publish, read.link)
+            return True
+        if isinstance(read.peer, Client):
+            read.peer.refuse(envelope.number, NO_STORE)
+            return True
+        # Here is no store: from here on it goes at most once.
+        confirm_unkept(self.links.neighbours[read.link], envelope)
+        return False
+
+    def unreadable(self, envelope: Envelope, read: Read, error: EventError) -> None:
         """Leave an event alone that is none, and nothing else: the frames around it are as they should be."""
-        if client is not None:
-            client.refuse(envelope.number, f"this is no event: {error}")
+        if isinstance(read.peer, Client):
+            read.peer.refuse(envelope.number, f"this is no event: {error}")
             return
         # The client's broker should have refused it. Nobody can tell whom it is for: it ends here.
         if not self.counters["unreadable_events"]:
-            log.warning("%s sends events that cannot be read, the first one: %s", source, error)
+            log.warning("%s sends events that cannot be read, the first one: %s", read.link, error)
         self.counters["unreadable_events"] += 1
         if envelope.flags & KEPT:
-            confirm_unkept(self.links.neighbours[source], envelope)
-
-    def _sample(self, outputs: Sequence[Output], envelope: Envelope, distance: float) -> None:
-        assert self.sampler is not None, "it has taken the event"
-        for output in outputs:
-            if isinstance(output, Deliver):
-                name = (envelope.publisher, envelope.number)
-                self.sampler.delivered(*name, output.keys, distance, self.time_s)
+            confirm_unkept(self.links.neighbours[read.link], envelope)
 
     # -- actions ---------------------------------------------------------------------------------------------
 
@@ -336,6 +297,10 @@ class Exchange:
         """An event is for subscriptions that no connected client has: for durable ones, or nobody can be told."""
         if self.durable is not None and link == LINK:
             self.durable.deliver(keys, frame)
+
+
+def _raise(read: Read, error: CoveyError) -> None:
+    raise error
 
 
 # Who performs an action.

@@ -1,8 +1,9 @@
 """Inbox: what has come and waits to be handled, taken in turns from all links.
 
-A turn handles some frames and lets the event loop breathe, so that no flood from one link starves the others or the
-timers. What waits is counted: beyond one bound the router is told that it is congested (and holds back what can wait),
-beyond another the links that fill the inbox are not read until it is emptier, and TCP slows their senders.
+A turn handles some frames, those of all links that have some together, and lets the event loop breathe, so that no
+flood from one link starves the others or the timers. What waits is counted: beyond one bound the router is told that it
+is congested (and holds back what can wait), beyond another the links that fill the inbox are not read until it is
+emptier, and TCP slows their senders.
 
 A link can be *blocked*: what it has sent waits, in its order, and is neither handled nor joined by more until it is
 unblocked. That is how a full link with the policy `block` slows those who fill it, and nobody else.
@@ -24,7 +25,7 @@ HELD_BYTES: Final = 32 << 20
 
 FULL, BLOCKED = "full", "blocked"  # why a link is not read
 
-Handle = Callable[[Connection, Sequence[bytes]], None]
+Handle = Callable[[Sequence[tuple[Connection, Sequence[bytes]]]], None]
 
 
 class _Waiting:
@@ -118,13 +119,24 @@ class Inbox:
         chunks = [] if waiting is None else list(waiting.chunks)
         self.forget(connection)
         for frames, _ in chunks:
-            self._handle(connection, frames)
+            self._handle([(connection, frames)])
 
     def _turn(self) -> None:
         self._scheduled = False
         self._note_congestion()
         handled = 0
         while self._due and handled < TURN:
+            handled += self._round(TURN - handled)
+        self._note_congestion()
+        if self._due and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _round(self, most: int) -> int:
+        """Handle what each of the links has sent that are due, until there are so many frames; return how many."""
+        taken: list[tuple[Connection, Sequence[bytes]]] = []
+        handled = 0
+        for _ in range(len(self._due)):
             connection = self._due.popleft()
             waiting = self._links.get(connection)
             if waiting is None:
@@ -134,20 +146,23 @@ class Inbox:
                 continue
             frames, size = waiting.chunks.popleft()
             count = len(frames)
-            handled += count
             self.count -= count
             waiting.count -= count
             waiting.bytes -= size
             if waiting.is_held and waiting.is_under:
                 waiting.is_held = False
                 connection.go_on(FULL)
-            self._handle(connection, frames)
-            if self._links.get(connection) is waiting:
+            taken.append((connection, frames))
+            handled += count
+            if handled >= most:
+                break
+        if taken:
+            self._handle(taken)
+        for connection, _ in taken:
+            waiting = self._links.get(connection)
+            if waiting is not None:
                 self._make_due(connection, waiting)
-        self._note_congestion()
-        if self._due and not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._turn)
+        return handled
 
     def _note_congestion(self) -> None:
         on = self.count > (self.calm_at if self.is_congested else self.congested_at)

@@ -8,7 +8,7 @@ by those who are there. Which links are attached is decided by `links`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, get_args
 
 from covey.broker.durable.completeness import Completeness
@@ -28,25 +28,6 @@ _BEHIND_EVENTS: Final = (Unadvertise, Probe, Echo)
 # What is counted: control messages by kind and direction.
 _IN: Final = {kind: f"control_in_{kind.__name__.lower()}" for kind in get_args(Routed)}
 _OUT: Final = {kind: f"control_out_{kind.__name__.lower()}" for kind in get_args(Routed)}
-
-
-class Used(Mapping[Link, Neighbour]):
-    """The neighbours over whose links routers of one epoch talk."""
-
-    def __init__(self, links: NeighbourLinks, epoch: int) -> None:
-        self._links, self._epoch = links, epoch
-
-    def __getitem__(self, link: Link) -> Neighbour:
-        neighbour = self._links.neighbours[link]
-        if not self._links.is_used(neighbour, self._epoch):
-            raise KeyError(link)
-        return neighbour
-
-    def __iter__(self) -> Iterator[Link]:
-        return (link for link in self._links.neighbours if link in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 class NeighbourLinks:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from covey.broker.inbox import Inbox
@@ -54,9 +54,15 @@ class Pressure:
             return
         if connection not in self._full_since_s:
             self._full_since_s[connection] = (self.now_s, connection.sent_bytes)
-        if self.source is not None and self.source is not connection:
-            self._sources.setdefault(connection, {})[self.source] = None
-            self._inbox.block(self.source)
+        if self.source is not None:
+            self.wait_for(connection, [self.source])
+
+    def wait_for(self, connection: Connection, sources: Sequence[Connection]) -> None:
+        """Let those who have filled a link wait until it has room."""
+        for source in sources:
+            if source is not connection:
+                self._sources.setdefault(connection, {})[source] = None
+                self._inbox.block(source)
 
     def _name(self, connection: Connection, verdict: Verdict) -> None:
         last_s = self._named_s.get(connection)

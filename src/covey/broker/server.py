@@ -23,6 +23,7 @@ from covey.broker.dialling import Dialler
 from covey.broker.durable_requests import open_durable
 from covey.broker.epochs import Epochs, router_maker
 from covey.broker.exchange import Exchange
+from covey.broker.fastpath import Read
 from covey.broker.greetings import Greetings
 from covey.broker.inbox import Inbox
 from covey.broker.introspection import Sight, Tally
@@ -39,7 +40,7 @@ from covey.broker.security import Security
 from covey.broker.tls import HANDSHAKE_S
 from covey.broker.warming import warm_up
 from covey.errors import CoveyError
-from covey.protocol.batches import FastSplitter, places_of
+from covey.protocol.batches import FastSplitter, Frames
 from covey.protocol.connection import Connection
 from covey.protocol.control import BARE, Goodbye, PlanState, decode_life
 from covey.protocol.frames import Kind
@@ -75,6 +76,7 @@ class Broker:
         self.inbox = Inbox(self._handle, self.exchange.congestion, config.congested_at, config.calm_at)
         self.overlay = Overlay(config.name, time.time_ns() // 1000, config.max_brokers)
         self.pressure = Pressure(self.inbox, self.name_of, self.exchange.counters, config.name)
+        self.exchange.begin, self.exchange.full = self._begin, self._full
         self.links: Links
         self.greetings = Greetings(self)
         self.is_draining = False
@@ -110,6 +112,7 @@ class Broker:
             # Permissions may have been cut while the broker was down.
             revoke_durable(self.exchange, self.security, self.say)
         self.links = Links(self.exchange, self.overlay, config.links, self._later, config.forget_after_s)
+        self.exchange.overlay_said = self.links.received
         try:
             contexts = self.security.contexts
             secure: dict[str, Any] = {}
@@ -275,34 +278,49 @@ class Broker:
         """A link that was full has room again."""
         self.pressure.drained(connection)
 
-    def _handle(self, connection: Connection, frames: Sequence[bytes]) -> None:
-        peer = self.peers.get(connection)
+    def _handle(self, taken: Sequence[tuple[Connection, Sequence[bytes]]]) -> None:
         self.tell_time()
-        self.pressure.source = connection
-        try:
-            if frames and frames[-1][0] == Kind.GOODBYE:
-                frames = self._goodbye(connection, frames)
-            if isinstance(peer, Client):
-                self.exchange.from_client(peer, frames)
-            elif isinstance(peer, Neighbour):
-                self._from_neighbour(peer, frames)
-            if self.exchange.durable is not None:
-                self.exchange.durable.flush()
-        except CoveyError as error:
-            self.say(logging.WARNING, "link ended", peer=connection.peer, reason=error)
-            connection.end(str(error), retry=False)
-        finally:
-            self.pressure.source = None
+        reads: list[Read] = []
+        for connection, frames in taken:
+            peer = self.peers.get(connection)
+            if peer is None:
+                continue
+            try:
+                reads.append(Read.of(peer, self._goodbye(connection, frames)))
+            except CoveyError as error:
+                self._end(connection, error)
+        self.exchange.handle(reads, self._failed)
+        if self.exchange.durable is not None:
+            self.exchange.durable.flush()
 
-    def _from_neighbour(self, peer: Neighbour, frames: Sequence[bytes]) -> None:
-        begin = 0
-        for at in places_of(frames, Kind.OVERLAY):
-            self.exchange.from_neighbour(peer, frames[begin:at])
-            self.links.received(peer.link, memoryview(frames[at])[1:])
-            begin = at + 1
-        self.exchange.from_neighbour(peer, frames[begin:] if begin else frames)
+    def _failed(self, read: Read, error: CoveyError) -> None:
+        if isinstance(read.peer.outlet, Connection):
+            self._end(read.peer.outlet, error)
+        else:
+            read.peer.outlet.end(str(error))
+
+    def _end(self, connection: Connection, error: CoveyError) -> None:
+        self.say(logging.WARNING, "link ended", peer=connection.peer, reason=error)
+        connection.end(str(error), retry=False)
+
+    def _connection_at(self, link: str) -> Connection | None:
+        """Return the connection of a client or neighbour."""
+        peer = self.exchange.clients.get(link) or self.exchange.neighbours.get(link)
+        return peer.outlet if peer is not None and isinstance(peer.outlet, Connection) else None
+
+    def _begin(self, link: str | None) -> None:
+        self.pressure.source = None if link is None else self._connection_at(link)
+
+    def _full(self, link: str, sources: Sequence[str]) -> None:
+        connection = self._connection_at(link)
+        if connection is not None:
+            found = [self._connection_at(source) for source in sources]
+            self.pressure.wait_for(connection, [one for one in found if one is not None])
 
     def _goodbye(self, connection: Connection, frames: Sequence[bytes]) -> Sequence[bytes]:
+        """Hear goodbye, if that is the last of the frames; return the others."""
+        if (isinstance(frames, Frames) and not frames.has(Kind.GOODBYE)) or frames[-1][0] != Kind.GOODBYE:
+            return frames
         said = decode_life(memoryview(frames[-1])[1:])
         if isinstance(said, Goodbye):
             connection.finish(said.reason, heard_all=True)  # it still listens to what we have for it
