@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import special_values
+from tests.oracles.one_by_one import OneByOne
 
 import covey.strategies  # noqa: F401 (registers them)
-from covey.broker import fastpath as flow_module
 from covey.broker.epochs import Epochs
 from covey.broker.exchange import Exchange
-from covey.broker.peers import Neighbour
+from covey.broker.fastpath import MOST_IN_CHUNK
+from covey.broker.peers import Client, Neighbour
 from covey.broker.permissions import Allowed, Permissions
-from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.core.packing import pack
 from covey.errors import ProtocolError
@@ -108,10 +108,10 @@ class Wire:
 
 
 class Network:
-    """Exchanges linked in memory, all of whose input is cut by one kind of splitter."""
+    """Exchanges of one sort linked in memory."""
 
-    def __init__(self, strategy: str, splitter: type[Splitter]) -> None:
-        kind, self.splitter = registered(strategy), splitter
+    def __init__(self, strategy: str, sort: type[Exchange]) -> None:
+        kind = registered(strategy)
         plan: TreePlan = ONE_TREE
         if kind.trees:
             plan = (
@@ -120,11 +120,11 @@ class Network:
         links = sorted({link for tree in TREES for link in tree}) if kind.trees else LINKS
 
         def exchange(name: str) -> Exchange:
-            return Exchange(Epochs(lambda _: Router(name, strategy, plan=plan)))
+            return sort(Epochs(lambda _: Router(name, strategy, plan=plan)))
 
         self.exchanges = {name: exchange(name) for name in "abcd"}
         self.wires: dict[tuple[str, str], Wire] = {}
-        self.clients: dict[int, tuple[str, Session, Wire]] = {}
+        self.clients: dict[int, tuple[str, Client, Wire]] = {}
         for pair in links:
             for here, there in (pair, pair[::-1]):
                 wire = self.wires[here, there] = Wire()
@@ -134,7 +134,7 @@ class Network:
         self.settle()
 
     def feed(self, data: bytes) -> Sequence[bytes]:
-        return self.splitter(LIMIT).feed(data)
+        return FastSplitter(LIMIT).feed(data)
 
     def settle(self) -> None:
         while any(wire.waiting for wire in self.wires.values()):
@@ -145,7 +145,7 @@ class Network:
 
     def join(self, broker: str, number: int, permissions: Permissions) -> None:
         wire = Wire()
-        client = Session(link_of(number), number, wire, permissions)
+        client = Client(link_of(number), number, wire, permissions)
         self.clients[number] = broker, client, wire
         self.exchanges[broker].client_up(client)
 
@@ -185,8 +185,8 @@ def event(content: Any, publisher: int, number: int, payload: bytes = b"", flags
     return framed(one)
 
 
-def prepared(strategy: str, splitter: type[Splitter], plan: list[tuple[str, int, str]]) -> Network:
-    network = Network(strategy, splitter)
+def prepared(strategy: str, sort: type[Exchange], plan: list[tuple[str, int, str]]) -> Network:
+    network = Network(strategy, sort)
     for place, number in (("a", 1), ("a", 2), ("c", 3), ("d", 4)):
         allowed = Allowed([parse("n > 1 or s = 'z'"), parse("word", "keywords")]) if number == 4 else None
         network.join(place, number, Permissions("somebody", publish=allowed))
@@ -220,7 +220,7 @@ bursts = st.lists(
 @settings(max_examples=25)
 @given(plan=steps, published=bursts, kept=st.booleans())
 def test_batches_do_what_is_done_one_by_one(strategy: str, plan: Any, published: Any, kept: bool) -> None:
-    fast, slow = (prepared(strategy, splitter, plan) for splitter in (FastSplitter, Splitter))
+    fast, slow = (prepared(strategy, sort, plan) for sort in (Exchange, OneByOne))
     number = 0
     for publisher, contents in published:
         data = b""
@@ -233,12 +233,12 @@ def test_batches_do_what_is_done_one_by_one(strategy: str, plan: Any, published:
         assert fast.heard() == slow.heard()
 
 
-@pytest.mark.parametrize("splitter", [FastSplitter, Splitter])
-def test_special_values_are_delivered_to_whom_they_match(splitter: type[Splitter]) -> None:
+@pytest.mark.parametrize("sort", [Exchange, OneByOne])
+def test_special_values_are_delivered_to_whom_they_match(sort: type[Exchange]) -> None:
     """One by one or in batches, at the broker of the publisher and at others."""
     filters = [filter for filter in special_values.filters() if filter.conjunctions]
     events = special_values.events()
-    network = prepared("covering", splitter, [("advertise", 1, "true")])
+    network = prepared("covering", sort, [("advertise", 1, "true")])
     for subscriber in (2, 3):
         for sid, filter in enumerate(filters, 1):
             network.say(subscriber, request(SubscribeRequest, sid, filter.encode()))
@@ -258,7 +258,7 @@ def test_special_values_are_delivered_to_whom_they_match(splitter: type[Splitter
 @pytest.mark.parametrize("strategy", ["covering", "trees"])
 def test_events_that_come_again_are_known(strategy: str) -> None:
     plan = [("advertise", 1, "n is not null"), ("subscribe", 3, "n > 3"), ("subscribe", 4, "s = 'x'")]
-    networks = [prepared(strategy, splitter, plan) for splitter in (FastSplitter, Splitter)]
+    networks = [prepared(strategy, sort, plan) for sort in (Exchange, OneByOne)]
     for network in networks:
         for exchange in network.exchanges.values():
             exchange.router.remember_events()
@@ -273,7 +273,7 @@ def test_events_that_come_again_are_known(strategy: str) -> None:
 def test_much_is_handled_in_batches_and_something_is_delivered(strategy: str) -> None:
     plan = [("advertise", 1, "n is not null"), ("subscribe", 3, "n > 3"), ("subscribe", 4, "s = 'x'")]
     plan += [("subscribe", 2, "n > 1 and n < 5"), ("subscribe", 2, "s <> 'x'")]
-    fast, slow = (prepared(strategy, splitter, plan) for splitter in (FastSplitter, Splitter))
+    fast, slow = (prepared(strategy, sort, plan) for sort in (Exchange, OneByOne))
     data = b"".join(event({"n": n % 9, "s": "xyz"[n % 3]}, 1, n, b"payload") for n in range(1000))
     for network in (fast, slow):
         network.say(1, data)
@@ -281,11 +281,11 @@ def test_much_is_handled_in_batches_and_something_is_delivered(strategy: str) ->
     for number in (2, 3, 4):
         wire = fast.clients[number][2]
         assert sum(wire.counts) > 300
-        assert max(wire.counts) == flow_module.MOST_IN_CHUNK
+        assert max(wire.counts) == MOST_IN_CHUNK
 
 
 def test_an_event_for_more_subscriptions_than_a_frame_can_name() -> None:
-    networks = [prepared("covering", splitter, []) for splitter in (FastSplitter, Splitter)]
+    networks = [prepared("covering", sort, []) for sort in (Exchange, OneByOne)]
     filter = parse("n > 3").encode()
     subscribing = b"".join(request(SubscribeRequest, sid, filter) for sid in range(1, 66_001))
     for network in networks:
@@ -311,8 +311,8 @@ def test_what_comes_before_a_bad_event_is_delivered(bad: bytes) -> None:
     plan = [("advertise", 1, "n > 1"), ("subscribe", 3, "n > 3"), ("subscribe", 2, "n > 3")]
     data = b"".join(event({"n": 5}, 1, n) for n in range(8)) + framed(bad) + event({"n": 6}, 1, 10)
     heard = []
-    for splitter in (FastSplitter, Splitter):
-        network = prepared("covering", splitter, plan)
+    for sort in (Exchange, OneByOne):
+        network = prepared("covering", sort, plan)
         with pytest.raises(ProtocolError):
             network.say(1, data)
         heard.append(network.heard())
@@ -347,8 +347,8 @@ def test_an_event_that_is_none_is_refused_alone(family: int, content: bytes, sai
     bad = encode_event(content, b"", family=family, publisher=1, number=9, flags=flags)
     data = b"".join(event({"n": 5}, 1, n) for n in range(8)) + framed(bad) + event({"n": 6}, 1, 10)
     heard = []
-    for splitter in (FastSplitter, Splitter):
-        network = prepared("covering", splitter, plan)
+    for sort in (Exchange, OneByOne):
+        network = prepared("covering", sort, plan)
         network.clients[1][2].take()
         network.say(1, data)
         (reply,) = [decode_reply(one[1:]) for one in network.feed(network.clients[1][2].take())]
@@ -363,11 +363,9 @@ def test_an_event_that_is_none_is_refused_alone(family: int, content: bytes, sai
 
 
 @pytest.mark.parametrize("flags", [0, KEPT])
-@pytest.mark.parametrize("splitter", [FastSplitter, Splitter])
-def test_an_event_of_a_neighbour_that_nobody_can_read_ends_there(
-    splitter: type[Splitter], flags: int
-) -> None:
-    network = prepared("covering", splitter, [("advertise", 1, "n > 1"), ("subscribe", 3, "n > 3")])
+@pytest.mark.parametrize("sort", [Exchange, OneByOne])
+def test_an_event_of_a_neighbour_that_nobody_can_read_ends_there(sort: type[Exchange], flags: int) -> None:
+    network = prepared("covering", sort, [("advertise", 1, "n > 1"), ("subscribe", 3, "n > 3")])
     bad = framed(encode_event(b"<n", b"", family=XPATH, publisher=1, number=9, flags=flags))
     # What another version of a broker has taken is carried on.
     other = framed(encode_event(pack({"n": 6, "m": []}), b"", family=ATTRIBUTES, publisher=1, number=11))
@@ -381,7 +379,7 @@ def test_an_event_of_a_neighbour_that_nobody_can_read_ends_there(
 
 
 def test_a_flush_of_one_broker_needs_no_other() -> None:
-    network = prepared("covering", Splitter, [("subscribe", 3, "n > 3")])
+    network = prepared("covering", Exchange, [("subscribe", 3, "n > 3")])
     broker, client, wire = network.clients[1]
     wire.take()
     answers = []
@@ -401,10 +399,10 @@ def test_a_strategy_that_answers_many_events_answers_each_of_them() -> None:
         kind = registered(name).make
         assert isinstance(kind, type)
         assert issubclass(kind, Strategy)
-        if kind.forward is Strategy.forward and kind.next_hops_packed is not Strategy.next_hops_packed:
+        if kind.forward is Strategy.forward and kind.next_hop_index is not Strategy.next_hop_index:
             plain += 1
-            order = [one for one in kind.__mro__ if {"next_hops", "next_hops_packed"} & set(vars(one))]
-            assert {"next_hops", "next_hops_packed"} <= set(vars(order[0])), name
+            order = [one for one in kind.__mro__ if {"next_hops", "next_hop_index"} & set(vars(one))]
+            assert {"next_hops", "next_hop_index"} <= set(vars(order[0])), name
     assert plain >= 5
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.oracles.one_by_one import OneByOne
 from tests.property.test_flow import CONTENTS, Network, event, prepared
 
+from covey.broker.exchange import Exchange
 from covey.errors import ProtocolError
-from covey.protocol.batches import FastSplitter
-from covey.protocol.frames import Splitter, frame
+from covey.protocol.frames import frame
 
 PLAN = [
     ("advertise", 1, "n is not null"),
@@ -89,7 +90,7 @@ def test_garbled_events_in_batches(say: Any, published: list[Any], which: int, c
     which %= len(frames)
     frames[which] = garbled(frames[which], change, cut)
     data = b"".join(frames)
-    networks = [prepared("covering", splitter, PLAN) for splitter in (FastSplitter, Splitter)]
+    networks = [prepared("covering", sort, PLAN) for sort in (Exchange, OneByOne)]
     fast, slow = (outcome(network, say, data) for network in networks)
     assert fast == slow
 
@@ -97,6 +98,6 @@ def test_garbled_events_in_batches(say: Any, published: list[Any], which: int, c
 @given(st.lists(st.binary(max_size=60), min_size=6, max_size=12))
 def test_random_bodies_in_batches(bodies: list[bytes]) -> None:
     data = b"".join(frame(0x20, body) for body in bodies)
-    networks = [prepared("covering", splitter, PLAN) for splitter in (FastSplitter, Splitter)]
+    networks = [prepared("covering", sort, PLAN) for sort in (Exchange, OneByOne)]
     fast, slow = (outcome(network, by_neighbour, data) for network in networks)
     assert fast == slow

@@ -10,7 +10,7 @@ import pytest
 
 from covey.broker import inbox as module
 from covey.broker.inbox import Inbox
-from covey.protocol.stream import Stream
+from covey.protocol.connection import Connection
 
 
 class Link:
@@ -32,18 +32,21 @@ class Box:
 
     def __init__(self, congested_at: int = 1_000, calm_at: int = 10) -> None:
         self.handled: list[tuple[str, bytes]] = []
+        self.together: list[int] = []  # how many links were handled at once
         self.congestion: list[bool] = []
         self.inbox = Inbox(self.handle, self.congestion.append, congested_at, calm_at)
         self.on_frame: Any = None
 
-    def handle(self, link: Stream, frames: Sequence[bytes]) -> None:
-        for one in frames:
-            self.handled.append((cast(Any, link).name, one))
-            if self.on_frame is not None:
-                self.on_frame(link, one)
+    def handle(self, taken: Sequence[tuple[Connection, Sequence[bytes]]]) -> None:
+        self.together.append(len(taken))
+        for link, frames in taken:
+            for one in frames:
+                self.handled.append((cast(Any, link).name, one))
+                if self.on_frame is not None:
+                    self.on_frame(link, one)
 
     def put(self, link: Link, *frames: bytes) -> None:
-        self.inbox.put(cast(Stream, link), frames)
+        self.inbox.put(cast(Connection, link), frames)
 
 
 async def rest() -> None:
@@ -66,6 +69,7 @@ def test_links_take_turns_and_keep_their_order() -> None:
         assert [name for name, _ in box.handled][:6] == ["a", "a", "b", "a", "a", "b"]
         assert box.inbox.count == 0
         assert box.inbox.longest == 12
+        assert box.together == [2, 2, 1, 1, 1]
 
     asyncio.run(main())
 
@@ -73,7 +77,7 @@ def test_links_take_turns_and_keep_their_order() -> None:
 def test_a_blocked_link_waits_and_others_do_not() -> None:
     async def main() -> None:
         box, a, b = Box(), Link("a"), Link("b")
-        blocked = cast(Stream, a)
+        blocked = cast(Connection, a)
         box.on_frame = lambda link, one: box.inbox.block(link) if one == b"stop" else None
         box.put(a, b"1")
         box.put(a, b"stop")
@@ -131,9 +135,9 @@ def test_what_a_link_that_is_gone_had_sent_is_handled_at_once_or_forgotten() -> 
         box, a, b = Box(), Link("a"), Link("b")
         box.put(a, b"1")
         box.put(b, b"2")
-        box.inbox.finish(cast(Stream, a))
+        box.inbox.finish(cast(Connection, a))
         assert box.handled == [("a", b"1")]
-        box.inbox.forget(cast(Stream, b))
+        box.inbox.forget(cast(Connection, b))
         assert box.inbox.count == 0
         await rest()
         assert box.handled == [("a", b"1")]

@@ -1,299 +1,831 @@
-"""Labels: for each local subscription, by its handle in the router's index, which client it is of and its number there.
+"""FastPath: the one way of events through a broker, for what all links have sent in a turn of the loop.
 
-A handle says nothing to a client, and a key is a text: to look one up costs more than to match and copy an event. So
-what was looked up once is kept by handle, as numbers, until the handle gets another key.
+    reads of all links → relay (compiled: check, match, lay out) → one chunk of frames a receiver
+                         ↑↓ stops, in the order of each link, where Python is needed
 
+`matching.relay` does the work. This module keeps what it needs up to date (`Tables` of each epoch's router, `_Source`
+of each link), sends what it has laid out, and answers where it stops:
 
-Flow: consecutive events of one link through the router at once, and out in one chunk a link.
+    values that no compiled code can judge    are judged, and remembered (`IndexView.learn`)
+    subscriptions that it has not met yet     get a label: their client's slot, and their number there (`Labels`)
+    a frame that is not for it                control frames go to the `Desk`; an event goes its own lane: it is decoded
+                                              and given to the router alone (`_event`)
 
-What it does is what `Exchange` does with each event by itself, faster. Events that cannot be handled so go there, in
-their turn: those that are not attributes in their one form, that have notes, that are KEPT or sampled, that their
-client may not publish, and all events where the strategy is not a plain one.
-
-    frames of a link → envelopes, contents checked → Router.handle_batch → chunks, a copy of each event a link
+Its own lane has an event that is no packed event of attributes in its one form, has notes, is confirmed (KEPT), is
+sampled, may not be published by its client, or that a strategy wants to see which does more than follow tables.
 
 A subscription that is not simply a connected client's (a durable one, whose deliveries are stored) has no slot: its
-deliveries are handed out one by one, `elsewhere`.
+deliveries are handed to the desk one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import pairwise
-from typing import Final, Protocol
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from ctypes import string_at
+from struct import Struct
+from typing import Any, Final, Protocol
 
 import numpy as np
 
-from covey.broker.peers import Neighbour, Outlet
-from covey.broker.permissions import Allowed
+from covey.broker.epochs import Epochs
+from covey.broker.peers import Client, Neighbour
 from covey.broker.sampling import Sampler
-from covey.broker.sessions import Session
+from covey.core.content import check_content
 from covey.core.filter import Filter
-from covey.matching.attributes.checking import are_packed
-from covey.matching.attributes.packed import PackedEvents
+from covey.errors import CoveyError, EventError, ProtocolError
+from covey.matching import relay as kernel
+from covey.matching.attributes.packed import Bytes
+from covey.matching.attributes.view import MISSING_COLUMNS, IndexView
 from covey.matching.index import Index
-from covey.matching.jit import Ints, Longs
-from covey.protocol.batches import (
-    Bytes,
-    Frames,
-    Mask,
-    copy_deliveries,
-    copy_onward,
-    envelopes_of,
-    names_in,
-    sort_deliveries,
-)
-from covey.protocol.events import FLOODED, KEPT, envelope_of, name_of
-from covey.routing.batch import EventBatch, Onward
-from covey.routing.messages import Key, Link
+from covey.matching.jit import Longs
+from covey.matching.relay import MOST_IN_CHUNK, Status, relay
+from covey.protocol.batches import Frames
+from covey.protocol.events import ENVELOPE, KEPT, Envelope, envelope_of, family_of, publish_of
+from covey.protocol.frames import LENGTH, Kind
+from covey.protocol.outbox import Verdict
+from covey.routing.messages import Key, Link, Publish
+from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
 from covey.routing.table import Place
 
-Label = tuple[int, int]  # the client's slot, and the number of its subscription
+__all__ = ["MOST_IN_CHUNK", "Desk", "FastPath", "Read"]
 
-NOBODY: Final = (0, 0)
+ANY_LENGTH: Final = (1 << 32) - 1
 
+_ROW: Final = Struct(f"={kernel.READ_COLUMNS}q")
+_CHUNK: Final = Struct(f"={kernel.CHUNK_COLUMNS}q")
+_EPOCH: Final = Struct("<H")
+_LONG: Final = 8  # bytes
 
-class Labels:
-    """Two numbers for each handle of an index; `label_of` says those of a place when they are first asked for."""
+_FIRST_ENTRIES: Final = 1 << 12
+_FIRST_OUT: Final = 1 << 18
+_FIRST_READS: Final = 64
 
-    def __init__(self, index: Index, label_of: Callable[[Place], Label]) -> None:
-        self._index = index
-        self._label_of = label_of
-        self._stamps: Longs = np.zeros(0, np.int64)
-        self._slots: Ints = np.zeros(0, np.int32)
-        self._sids: Longs = np.zeros(0, np.int64)
-
-    def of(self, handles: Ints) -> tuple[Ints, Longs]:
-        """Return the slots and numbers of handles."""
-        stamps = self._index.stamps()
-        if len(stamps) > len(self._stamps):
-            more = len(stamps) - len(self._stamps)
-            self._stamps = np.concatenate([self._stamps, np.full(more, -1, np.int64)])
-            self._slots = np.concatenate([self._slots, np.zeros(more, np.int32)])
-            self._sids = np.concatenate([self._sids, np.zeros(more, np.int64)])
-        stale = self._stamps[handles] != stamps[handles]
-        if np.count_nonzero(stale):
-            some = np.unique(handles[stale])
-            labels = [self._label_of(place) for place in self._index.keys_of(some).tolist()]
-            self._slots[some] = [slot for slot, _ in labels]
-            self._sids[some] = [sid for _, sid in labels]
-            self._stamps[some] = stamps[some]
-        return self._slots[handles], self._sids[handles]
+Peer = Client | Neighbour
 
 
-FEW: Final = 4  # events that are handled sooner one by one
-MOST_IN_CHUNK: Final = 256  # events; what is dropped from a full link is dropped by chunks
+class Read:
+    """What one link has sent: bytes from `at` to `end`, which may end in a part of a frame.
+
+    `address` is where `data` begins. Once it is handled, `at` is where the first frame begins that was not complete.
+    """
+
+    __slots__ = ("address", "at", "data", "end", "limit", "link", "peer")
+
+    def __init__(
+        self,
+        link: Link,
+        peer: Peer,
+        data: bytes | bytearray | memoryview,
+        address: int,
+        at: int,
+        end: int,
+        limit: int = ANY_LENGTH,
+    ) -> None:
+        self.link, self.peer = link, peer
+        self.data, self.address = data, address
+        self.at, self.end = at, end
+        self.limit = limit  # of a frame's length
+
+    @classmethod
+    def of(cls, peer: Peer, frames: Sequence[bytes]) -> Read:
+        """Return the read of complete frames of a client or neighbour."""
+        some = Frames.of(frames)
+        return cls(peer.link, peer, some.data, some.address, some.at, some.end)
+
+    def frame(self, at: int) -> bytes:
+        """Return the complete frame whose length is at a place."""
+        first = at + LENGTH.size
+        return bytes(self.data[first : first + LENGTH.unpack_from(self.data, at)[0]])
 
 
-class OneByOne(Protocol):
-    """Who handles what does not go in batches."""
+class Desk(Protocol):
+    """Who handles what is not the fast path's: the rest of the broker."""
 
+    counters: Counter[str]
+    clients: dict[Link, Client]
     sampler: Sampler | None
+    time_s: float  # of day, for samples
 
-    def event(self, frame: bytes, source: Link, client: Session | None) -> None:
-        """Handle one EVENT frame."""
+    @property
+    def neighbours(self) -> Mapping[Link, Neighbour]:
+        """The brokers to which there is a connection."""
+
+    @property
+    def attached(self) -> Mapping[Link, None]:
+        """The neighbours whose links are on the overlay's tree."""
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether what clients say has to wait."""
+
+    @property
+    def is_keeping(self) -> bool:
+        """Whether confirmed events are kept here."""
+
+    def is_used(self, neighbour: Neighbour, epoch: int) -> bool:
+        """Return whether routers of that epoch talk over the link to a neighbour."""
+
+    def hold(self, read: Read) -> None:
+        """Let a read of a client wait."""
+
+    def begin(self, link: Link | None) -> None:
+        """What follows is done for frames of that link; None: no longer."""
+
+    def control(self, read: Read, frame: bytes) -> None:
+        """Handle a frame that carries no event; CoveyError if its link is to end."""
+
+    def failed(self, read: Read, error: CoveyError) -> None:
+        """A link has said what it may not: nothing more of it is handled."""
+
+    def full(self, link: Link, sources: Sequence[Link]) -> None:
+        """A receiver has taken more than it should: those who have filled it are to wait."""
+
+    def unreadable(self, envelope: Envelope, read: Read, error: EventError) -> None:
+        """An event is none."""
+
+    def confirmed(self, frame: bytes, envelope: Envelope, publish: Publish, read: Read) -> bool:
+        """Take a confirmed event; False if it goes on like any other."""
+
+    def carry_out(
+        self, outputs: Sequence[Output], epoch: int, one: bytes = b"", envelope: Envelope | None = None
+    ) -> None:
+        """Carry out what the router of an epoch says of one event."""
 
     def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
         """Deliver an event to subscriptions that have no slot."""
 
 
-class Flow:
-    """The way of events through one router; see the module's text."""
+class Slots:
+    """Numbers for those who receive: clients from `client_up` to `client_down`, neighbours while they are linked."""
 
-    def __init__(
-        self,
-        router: Router,
-        clients: Mapping[Link, Session],
-        neighbours: Mapping[Link, Neighbour],
-        one_by_one: OneByOne,
-        epoch: int = 0,
-    ) -> None:
-        self.router = router
-        self._clients, self._neighbours = clients, neighbours
-        self._one_by_one = one_by_one
-        self._epoch = epoch
-        self._slots: dict[Link, int] = {}
-        self._in_slot: list[Session | None] = [None]  # slot 0 is nobody's
+    def __init__(self) -> None:
+        self.peers: list[Peer | None] = [None]  # slot 0 is nobody's
+        self._of_link: dict[Link, int] = {}
         self._free: list[int] = []
-        self._labels = Labels(router.local, self._label_of)
+
+    def of(self, link: Link) -> int:
+        """Return the slot of a link, 0 if it has none."""
+        return self._of_link.get(link, 0)
+
+    def add(self, peer: Peer) -> int:
+        """Give whoever is at a link a slot, the same as long as the link has one; return it."""
+        slot = self._of_link.get(peer.link)
+        if slot is None:
+            if self._free:
+                slot = self._free.pop()
+            else:
+                slot = len(self.peers)
+                self.peers.append(None)
+            self._of_link[peer.link] = slot
+        self.peers[slot] = peer
+        return slot
+
+    def remove(self, link: Link) -> None:
+        """Take a slot back, to which nothing may refer any more."""
+        slot = self._of_link.pop(link)
+        self.peers[slot] = None
+        self._free.append(slot)
+
+    def neighbours(self) -> list[Link]:
+        """Return the links of neighbours that have a slot."""
+        return [peer.link for peer in self.peers if isinstance(peer, Neighbour)]
+
+
+class Labels:
+    """For each handle of the local index: of which client the subscription is, by its slot, and its number there.
+
+    A handle says nothing to a client, and a key is a text: to look one up costs more than to match and copy an event.
+    So what was looked up once is kept by handle until the handle gets another key, which its stamp tells.
+    """
+
+    def __init__(self) -> None:
+        self.rows: Longs = np.zeros((0, kernel.LABEL_COLUMNS), np.int64)
+
+    def make_room(self, count: int) -> None:
+        """Make room for handles below `count`."""
+        if count > len(self.rows):
+            rows: Longs = np.full((count, kernel.LABEL_COLUMNS), -1, np.int64)
+            rows[: len(self.rows)] = self.rows
+            self.rows = rows
+
+    def learn(self, handles: Longs, index: Index, clients: Mapping[Link, Client], slots: Slots) -> None:
+        """Look up what handles stand for."""
+        places: list[Place] = index.keys_of(handles.astype(np.int32)).tolist()
+        for handle, (link, key) in zip(handles.tolist(), places, strict=True):
+            client = clients.get(link)
+            sid = None if client is None else client.sid_of(key)
+            self.rows[handle, kernel.LABEL_SLOT] = 0 if sid is None else slots.of(link)
+            self.rows[handle, kernel.LABEL_SID] = sid or 0
+        self.rows[handles, kernel.LABEL_STAMP] = index.stamps()[handles]
+
+
+class Tables:
+    """The router of one epoch as the kernel sees it."""
+
+    def __init__(self, router: Router, epoch: int) -> None:
+        self.router, self.epoch = router, epoch
+        self.labels = Labels()
+        self.row: Longs = np.zeros(kernel.ROUTER_LENGTH, np.int64)
+        self.row[kernel.ROUTER_EPOCH] = epoch
+        self.address = int(self.row.ctypes.data)
+        self.counts = self.row.data
+        self._kept: list[Longs] = []
+        self.most_links = 0
+
+    def refresh(self, slots: Slots, used: Mapping[Link, Neighbour], views: dict[int, IndexView]) -> None:
+        """Follow the router to its present state."""
+        local, row = self.router.local, self.row
+        row[kernel.ROUTER_LOCAL] = kernel.NOTHING
+        if len(local):
+            row[kernel.ROUTER_LOCAL] = address_of_view(local, views)
+            stamps = local.stamps()
+            self.labels.make_room(len(stamps))
+            row[kernel.ROUTER_STAMPS] = stamps.ctypes.data
+            row[kernel.ROUTER_LABELS] = self.labels.rows.ctypes.data
+        seen = self.router.seen
+        row[kernel.ROUTER_SEEN] = 0 if seen is None else seen.names.address
+        self._kept = []
+        self.most_links = 0
+        telling = {id(part) for part in self.router.telling}
+        trees = [
+            (number, int(id(part) in telling), *self._hops(part.strategy.next_hop_index(), links, views))
+            for number, part in self.router.trees.items()
+            for links in [{link: slots.of(link) for link in part.neighbours() if link in used}]
+        ]
+        rows = self._keep(np.array(trees, np.int64).reshape(-1))
+        row[kernel.ROUTER_TREES] = rows.ctypes.data
+        row[kernel.ROUTER_TREE_COUNT] = len(trees)
+
+    def _hops(
+        self, index: Index | None, links: Mapping[Link, int], views: dict[int, IndexView]
+    ) -> tuple[int, int, int, int]:
+        slots = self._keep(np.array(list(links.values()), np.int64))
+        if index is None:
+            return kernel.EVERYTHING, 0, slots.ctypes.data, len(links)
+        if not len(index):
+            return kernel.NOTHING, 0, slots.ctypes.data, len(links)
+        numbered: Sequence[Any] = index.numbered_links()
+        of_numbers = self._keep(np.array([links.get(link, 0) for link in numbered], np.int64))
+        self.most_links = max(self.most_links, len(numbered))
+        return address_of_view(index, views), of_numbers.ctypes.data, slots.ctypes.data, len(links)
+
+    def _keep(self, array: Longs) -> Longs:
+        self._kept.append(array)
+        return array
+
+    def count(self) -> None:
+        """Add what the kernel has counted to the router's counters."""
+        for place, name in _COUNTED:
+            if self.counts[place]:
+                self.router.counters[name] += self.counts[place]
+                self.counts[place] = 0
+
+
+_COUNTED: Final = (
+    (kernel.ROUTER_UNADVERTISED, "unadvertised_events"),
+    (kernel.ROUTER_DUPLICATES, "duplicates_suppressed"),
+)
+
+
+def address_of_view(index: Index, views: dict[int, IndexView]) -> int:
+    """Return where kernels find an index, up to date; it is noted among the views."""
+    view = index.view()
+    views[view.address] = view
+    return view.address
+
+
+class _Source:
+    """A link in one epoch as the kernel sees it."""
+
+    __slots__ = ("_kept", "address", "epoch", "is_lane", "peer", "permissions", "row", "state")
+
+    def __init__(self, peer: Peer, epoch: int) -> None:
+        self.peer, self.epoch = peer, epoch
+        self.permissions = peer.permissions if isinstance(peer, Client) else None
+        self.row: Longs = np.zeros(kernel.SOURCE_LENGTH, np.int64)
+        self.address = int(self.row.ctypes.data)
+        self.state: object = None  # of the broker, for which it holds
+        self.is_lane = True
+        self._kept: Longs | None = None
+
+    def holds(self, peer: Peer, state: object) -> bool:
+        """Return whether it says what is true of whoever is at the link, in a state of the broker."""
+        if self.state is not state or self.peer is not peer:
+            return False
+        return not isinstance(peer, Client) or self.permissions is peer.permissions
+
+    def set_trees(self, allowed: Sequence[int]) -> None:
+        """Note which trees a neighbour may send on, in the order of the router's."""
+        self._kept = np.array(allowed, np.int64)
+        self.row[kernel.SOURCE_TREES] = self._kept.ctypes.data
+
+
+class _Rooms:
+    """The arrays that the kernel works in."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.events: Longs = np.empty((kernel.MOST_EVENTS, kernel.EVENT_COLUMNS), np.int64)
+        self.missed: Longs = np.empty((kernel.MOST_MISSED, MISSING_COLUMNS), np.int64)
+        self.scratch: Longs = np.empty(kernel.SCRATCH_LONGS, np.int64)
+        self.floats = np.empty(kernel.SCRATCH_FLOATS, np.float64)
+        self.seen = np.zeros(128, np.int32)
+        self.slots: Longs = np.zeros((64, kernel.SLOT_COLUMNS), np.int64)
+        self._make_entries(_FIRST_ENTRIES)
+        self._make_out(_FIRST_OUT)
+
+    def _make_entries(self, count: int) -> None:
+        self.entry_room = count
+        self.entries: Longs = np.empty((count, kernel.ENTRY_COLUMNS), np.int64)
+        self.sorted: Longs = np.empty((count, kernel.SORTED_COLUMNS), np.int64)
+        self.touched: Longs = np.empty(count, np.int64)
+        self.chunks: Longs = np.empty((count, kernel.CHUNK_COLUMNS), np.int64)
+        self.chunk_bytes = self.chunks.reshape(-1).data.cast("B")
+
+    def _make_out(self, size: int) -> None:
+        self.out: Bytes = np.empty(size, np.uint8)
+        self.out_bytes = self.out.data
+
+    def fit(self, slots: int, links: int) -> None:
+        """Make room for so many slots, and for links of neighbours."""
+        if slots > len(self.slots):
+            self.slots = np.zeros((2 * slots, kernel.SLOT_COLUMNS), np.int64)
+            self.version += 1
+        if links + 1 > len(self.seen):
+            self.seen = np.zeros(2 * links, np.int32)
+            self.version += 1
+
+    def grow(self, entries: int, out: int) -> None:
+        """Make room for one event that needs so much."""
+        if entries > self.entry_room:
+            self._make_entries(entries + entries // 4)
+        if out > len(self.out):
+            self._make_out(out + out // 4)
+        self.version += 1
+
+    def note(self, turn: Longs) -> None:
+        """Write where everything is."""
+        for place, array in (
+            (kernel.TURN_EVENTS, self.events),
+            (kernel.TURN_ENTRIES, self.entries),
+            (kernel.TURN_SORTED, self.sorted),
+            (kernel.TURN_SLOTS, self.slots),
+            (kernel.TURN_TOUCHED, self.touched),
+            (kernel.TURN_CHUNKS, self.chunks),
+            (kernel.TURN_OUT, self.out),
+            (kernel.TURN_SCRATCH, self.scratch),
+            (kernel.TURN_FLOATS, self.floats),
+            (kernel.TURN_SEEN, self.seen),
+            (kernel.TURN_MISSED, self.missed),
+        ):
+            turn[place] = array.ctypes.data
+        turn[kernel.TURN_ENTRY_ROOM] = self.entry_room
+        turn[kernel.TURN_OUT_ROOM] = len(self.out)
+
+
+class _Turn:
+    """The arguments of the kernel for one turn: a turn within a turn has its own."""
+
+    def __init__(self) -> None:
+        self.array: Longs = np.zeros(kernel.TURN_LENGTH, np.int64)
+        self.fields = self.array.data
+        self.rooms = -1  # the version of the rooms that it knows
+        self.reads: Sequence[Read] = ()
+        self.sources: list[_Source | None] = []
+        self._make_rows(_FIRST_READS)
+
+    def _make_rows(self, count: int) -> None:
+        self.rows: Longs = np.zeros((count, kernel.READ_COLUMNS), np.int64)
+        self.cells = self.rows.reshape(-1).data
+        self.row_bytes = self.cells.cast("B")
+        self.array[kernel.TURN_READS] = self.rows.ctypes.data
+
+    def begin(self, reads: Sequence[Read]) -> None:
+        """Take reads; their sources are still to be set."""
+        if len(reads) > len(self.rows):
+            self._make_rows(2 * len(reads))
+        self.reads = reads
+        self.sources = [None] * len(reads)
+        for number, read in enumerate(reads):
+            _ROW.pack_into(
+                self.row_bytes, number * _ROW.size, read.address, read.at, read.end, read.limit, 0, 0
+            )
+        self.fields[kernel.TURN_READ_COUNT] = len(reads)
+        self.fields[kernel.TURN_READ] = 0
+
+    def at(self, number: int) -> int:
+        """Return how far a read is handled."""
+        return self.cells[number * kernel.READ_COLUMNS + kernel.READ_AT]
+
+    def set_at(self, number: int, at: int) -> None:
+        """Note how far a read is handled."""
+        self.cells[number * kernel.READ_COLUMNS + kernel.READ_AT] = at
+
+    def end(self, number: int) -> None:
+        """Handle nothing more of a read."""
+        self.cells[number * kernel.READ_COLUMNS + kernel.READ_END] = self.at(number)
+
+    def set_source(self, number: int, source: _Source) -> None:
+        """Note whose a read is."""
+        self.sources[number] = source
+        self.cells[number * kernel.READ_COLUMNS + kernel.READ_SOURCE] = source.address
+
+    def take_count(self, number: int) -> int:
+        """Return how many events of a read the kernel has handled since this was asked."""
+        place = number * kernel.READ_COLUMNS + kernel.READ_COUNT
+        count = self.cells[place]
+        self.cells[place] = 0
+        return count
+
+
+class FastPath:
+    """The events of one broker; see the module's text."""
+
+    def __init__(self, epochs: Epochs) -> None:
+        self._epochs = epochs
+        self._slots = Slots()
+        self._rooms = _Rooms()
+        self._turns = [_Turn()]
+        self._depth = 0
+        self._state: tuple[object, ...] = ()
+        self._tables: dict[int, Tables] = {}
+        self._sources: dict[tuple[Link, int], _Source] = {}
+        self._epoch_of: dict[Link, int] = {}  # in which a neighbour has sent last
+        self._views: dict[int, IndexView] = {}
         self._guards: dict[Filter, Index] = {}
+        self._now_s = 0.0
 
     # -- clients ---------------------------------------------------------------------------------------------
 
-    def client_up(self, client: Session) -> None:
+    def client_up(self, client: Client) -> None:
         """Give a client a slot."""
-        if self._free:
-            slot = self._free.pop()
-            self._in_slot[slot] = client
-        else:
-            slot = len(self._in_slot)
-            self._in_slot.append(client)
-        self._slots[client.link] = slot
-
-    def client_leaving(self, link: Link) -> None:
-        """Deliver nothing more to a client; the router may still have subscriptions of it."""
-        self._in_slot[self._slots[link]] = None
+        self._slots.add(client)
+        self._rooms.fit(len(self._slots.peers), 0)
 
     def client_down(self, link: Link) -> None:
-        """Take the slot back; the router has none of the client's subscriptions any more."""
-        slot = self._slots.pop(link, None)  # none, if it was leaving before this way was there
-        if slot is not None:
-            self._in_slot[slot] = None
-            self._free.append(slot)
-
-    def _label_of(self, place: Place) -> Label:
-        link, key = place
-        client = self._clients.get(link)
-        sid = None if client is None else client.sid_of(key)
-        return NOBODY if sid is None else (self._slots[link], sid)
+        """Take the slot back; the routers have none of the client's subscriptions any more."""
+        self._slots.remove(link)
+        self._sources = {key: source for key, source in self._sources.items() if key[0] != link}
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def handle(self, frames: Frames, source: Link, client: Session | None, now_s: float) -> None:
-        """Handle EVENT frames of a link, in their order; ProtocolError for the first that may not be, after others."""
-        if len(frames) < FEW:
-            self._each(frames, source, client)
-            return
-        envelopes = envelopes_of(frames, -1 if client is None else client.number)
-        data = np.frombuffer(frames.data, np.uint8)
-        plain = envelopes.plain & (envelopes.flags & KEPT == 0)
-        trees = () if client is not None else np.unique(envelopes.trees[plain]).tolist()
-        if not plain.any() or not self.router.takes_batch(source, trees):
-            self._each(frames, source, client)
-            return
-        contents = PackedEvents(data, envelopes.firsts, envelopes.lasts)
-        if plain.all():
-            plain = are_packed(contents)
-        else:
-            plain[plain] = are_packed(contents.some(plain))
-        sampler = self._one_by_one.sampler
-        if sampler is not None and plain.any():
-            plain[plain] = ~sampler.takes_each(*names_in(frames.some(plain)))  # what is looked at closely
-        if client is not None and client.permissions.publish is not None:
-            plain[plain] = self._may(client.permissions.publish, contents.some(plain))
-        flooded = envelopes.flags & FLOODED != 0
-        if plain.all():
-            batch = EventBatch(contents, envelopes.trees, flooded, _Names(frames))
-            self._batch(frames, data, batch, source, now_s)
-            self._count(source, client, len(frames))
-            return
-        for start, end in _rows(plain):
-            rows = slice(start, end)
-            some = frames.some(rows)
-            if not plain[start]:
-                self._each(some, source, client)
+    def handle(self, reads: Sequence[Read], desk: Desk, now_s: float) -> None:
+        """Handle what links have sent, each in its order; what one of them may not say ends that link alone."""
+        if self._depth == len(self._turns):
+            self._turns.append(_Turn())
+        turn = self._turns[self._depth]
+        self._depth += 1
+        self._now_s = now_s
+        try:
+            turn.begin(reads)
+            self._run(turn, desk)
+        finally:
+            self._depth -= 1
+            for number, read in enumerate(reads):
+                read.at = turn.at(number)
+            turn.reads, turn.sources = (), []
+
+    def _run(self, turn: _Turn, desk: Desk) -> None:
+        self._follow(desk)
+        self._place(turn, desk)
+        while True:
+            if turn.rooms != self._rooms.version:
+                turn.rooms = self._rooms.version
+                self._rooms.note(turn.array)
+            before = turn.fields[kernel.TURN_READ]
+            status = relay(turn.array)
+            number = turn.fields[kernel.TURN_READ]
+            if turn.fields[kernel.TURN_EVENT_COUNT]:
+                self._count(turn, before, number)
+                self._send(turn, desk)
+            if status == Status.DONE:
+                return
+            if status == Status.PYTHON:
+                self._lane(turn, number, desk)
+            elif status == Status.MISSING:
+                self._learn(turn.fields[kernel.TURN_MISSED_COUNT])
+            elif status == Status.UNLABELLED:
+                self._label(turn, number, desk)
+            elif status == Status.EPOCH:
+                self._change_epoch(turn, number, desk)
+            elif status == Status.ROOM:
+                fields = turn.fields
+                self._rooms.grow(fields[kernel.TURN_NEED_ENTRIES], fields[kernel.TURN_NEED_OUT])
+            elif status == Status.BROKEN:
+                read = turn.reads[number]
+                (length,) = LENGTH.unpack_from(read.data, turn.at(number))
+                self._fail(
+                    turn,
+                    number,
+                    desk,
+                    ProtocolError(f"a frame of {length:,} bytes; from 1 to {read.limit:,} are allowed"),
+                )
+
+    def _count(self, turn: _Turn, first: int, last: int) -> None:
+        """Count what was handled of the reads from `first` to `last`."""
+        for number in range(first, min(last + 1, len(turn.reads))):
+            count = turn.take_count(number)
+            peer = turn.reads[number].peer
+            if isinstance(peer, Client):
+                peer.published += count
+            elif count:
+                source = turn.sources[number]
+                assert source is not None
+                assert isinstance(source.peer, Neighbour)
+                source.peer.received += count
+        for tables in self._tables.values():
+            tables.count()
+
+    # -- what the kernel knows -------------------------------------------------------------------------------
+
+    def _state_of(self, desk: Desk) -> tuple[object, ...]:
+        """Return what is different if anything has changed that the kernel knows."""
+        state: list[object] = [desk.is_holding, desk.sampler, self._epochs.current]
+        state += desk.neighbours.values()
+        state += desk.attached
+        for epoch, router in self._epochs.routers.items():
+            state += (epoch, router, router.version)
+        return tuple(state)
+
+    def _follow(self, desk: Desk) -> bool:
+        """Bring what the kernel knows up to date; return whether anything has changed."""
+        state = self._state_of(desk)
+        if state == self._state:
+            return False
+        self._state = state
+        for link in self._slots.neighbours():
+            if link not in desk.neighbours:
+                self._slots.remove(link)
+                self._epoch_of.pop(link, None)
+        for neighbour in desk.neighbours.values():
+            self._slots.add(neighbour)
+        routers = self._epochs.routers
+        self._tables = {
+            epoch: tables for epoch, tables in self._tables.items() if routers.get(epoch) is tables.router
+        }
+        self._views = {}
+        links = 0
+        for epoch, router in routers.items():
+            tables = self._tables.get(epoch)
+            if tables is None:
+                tables = self._tables[epoch] = Tables(router, epoch)
+            if router.is_plain:
+                used = {
+                    link: neighbour
+                    for link, neighbour in desk.neighbours.items()
+                    if desk.is_used(neighbour, epoch)
+                }
+                tables.refresh(self._slots, used, self._views)
+                links = max(links, tables.most_links)
+        self._rooms.fit(len(self._slots.peers), links)
+        return True
+
+    def _place(self, turn: _Turn, desk: Desk) -> None:
+        """Set the sources of all reads that are not handled yet; what has to wait, or is of nobody, is put aside."""
+        is_holding, clients, current = desk.is_holding, desk.clients, self._epochs.current
+        for number in range(turn.fields[kernel.TURN_READ], len(turn.reads)):
+            read = turn.reads[number]
+            if not isinstance(read.peer, Client):
+                source = self._source(read.peer, self._epoch_of.get(read.link, current), desk)
+            elif clients.get(read.link) is not read.peer:
+                turn.end(number)
                 continue
-            batch = EventBatch(contents.some(rows), envelopes.trees[rows], flooded[rows], _Names(some))
-            self._batch(some, data, batch, source, now_s)
-            self._count(source, client, len(some))
+            elif is_holding:
+                at = turn.at(number)
+                if at < read.end:
+                    desk.hold(Read(read.link, read.peer, read.data, read.address, at, read.end, read.limit))
+                turn.set_at(number, read.end)
+                continue
+            else:
+                source = self._source(read.peer, current, desk)
+            turn.set_source(number, source)
 
-    def _each(self, frames: Frames, source: Link, client: Session | None) -> None:
-        for frame in frames:
-            self._one_by_one.event(frame, source, client)
+    def _source(self, peer: Peer, epoch: int, desk: Desk) -> _Source:
+        source = self._sources.get((peer.link, epoch))
+        if source is not None and source.holds(peer, self._state):
+            return source
+        source = self._sources[peer.link, epoch] = _Source(peer, epoch)
+        source.state = self._state
+        row = source.row
+        row[kernel.SOURCE_EPOCH] = epoch
+        row[kernel.SOURCE_IS_CLIENT] = isinstance(peer, Client)
+        row[kernel.SOURCE_LANE] = 1
+        tables = self._tables.get(epoch)
+        if tables is None or not tables.router.is_plain:
+            return source
+        sampler = desk.sampler
+        if sampler is not None:
+            if sampler.below >> 64:
+                return source
+            row[kernel.SOURCE_SAMPLE], row[kernel.SOURCE_BELOW] = 1, _signed(sampler.below)
+        row[kernel.SOURCE_ROUTER] = tables.address
+        if isinstance(peer, Client):
+            self._set_client(row, peer, tables.router)
+        else:
+            if desk.neighbours.get(peer.link) is not peer or not desk.is_used(peer, epoch):
+                return source
+            row[kernel.SOURCE_SLOT] = self._slots.of(peer.link)
+            source.set_trees([peer.link in part.links_up() for part in tables.router.trees.values()])
+        row[kernel.SOURCE_LANE], source.is_lane = 0, False
+        return source
 
-    def _count(self, source: Link, client: Session | None, events: int) -> None:
+    def _set_client(self, row: Longs, client: Client, router: Router) -> None:
+        row[kernel.SOURCE_PUBLISHER] = _signed(client.number)
+        allowed = client.permissions.publish
+        if allowed is not None:
+            row[kernel.SOURCE_GUARD] = kernel.EVERYTHING  # that none of its filters lets through
+            if allowed.attributes is not None:
+                guard = self._guards.get(allowed.attributes)
+                if guard is None:
+                    guard = self._guards[allowed.attributes] = Index()
+                    guard.add(0, allowed.attributes)
+                row[kernel.SOURCE_GUARD] = address_of_view(guard, self._views)
+        part = router.telling[0]
+        row[kernel.SOURCE_ADVERTISED] = kernel.EVERYTHING
+        if part.with_advertisements:
+            index = part.advertised.index_of(client.link)
+            row[kernel.SOURCE_ADVERTISED] = (
+                kernel.NOTHING if index is None else address_of_view(index, self._views)
+            )
+
+    # -- where the kernel stops ------------------------------------------------------------------------------
+
+    def _learn(self, count: int) -> None:
+        """Judge values that the kernel has met."""
+        by_view: dict[int, list[tuple[int, bytes]]] = {}
+        for view, owner, address, size in self._rooms.missed[:count].tolist():
+            by_view.setdefault(view, []).append((owner, string_at(address, size)))
+        for view, missing in by_view.items():
+            self._views[view].learn(missing)
+
+    def _label(self, turn: _Turn, number: int, desk: Desk) -> None:
+        source = turn.sources[number]
+        assert source is not None, "its events were matched"
+        tables = self._tables[source.epoch]
+        handles = self._rooms.missed.reshape(-1)[: turn.fields[kernel.TURN_MISSED_COUNT]]
+        tables.labels.learn(handles, tables.router.local, desk.clients, self._slots)
+
+    def _change_epoch(self, turn: _Turn, number: int, desk: Desk) -> None:
+        read = turn.reads[number]
+        (epoch,) = _EPOCH.unpack_from(read.data, turn.at(number) + LENGTH.size + kernel.EPOCH_AT)
+        self._epoch_of[read.link] = epoch
+        turn.set_source(number, self._source(read.peer, epoch, desk))
+
+    def _fail(self, turn: _Turn, number: int, desk: Desk, error: CoveyError) -> None:
+        link = turn.reads[number].link
+        for other in range(number, len(turn.reads)):
+            if turn.reads[other].link == link:
+                turn.end(other)
+        desk.failed(turn.reads[number], error)
+
+    def _lane(self, turn: _Turn, number: int, desk: Desk) -> None:
+        """Handle a frame that is not for the kernel, and those behind it of which that is known."""
+        read, source = turn.reads[number], turn.sources[number]
+        assert source is not None, "what is of nobody was put aside"
+        desk.begin(read.link)
+        try:
+            is_run = True
+            while is_run:
+                at = turn.at(number)
+                frame = read.frame(at)
+                turn.set_at(number, at + LENGTH.size + len(frame))
+                if frame[0] == Kind.EVENT:
+                    self._event(frame, read, desk)
+                else:
+                    desk.control(read, frame)
+                is_run = (
+                    source.is_lane and self._state_of(desk) == self._state and self._has_event(turn, number)
+                )
+        except CoveyError as error:
+            self._fail(turn, number, desk, error)
+        finally:
+            desk.begin(None)
+        if self._follow(desk) or (
+            isinstance(read.peer, Client)
+            and (
+                desk.clients.get(read.link) is not read.peer
+                or source.permissions is not read.peer.permissions
+            )
+        ):
+            self._place(turn, desk)
+
+    def _has_event(self, turn: _Turn, number: int) -> bool:
+        """Return whether the next frame of a read is there, and is an event of its source's epoch."""
+        read, at, source = turn.reads[number], turn.at(number), turn.sources[number]
+        if read.end - at < LENGTH.size + kernel.HEAD:
+            return False
+        (length,) = LENGTH.unpack_from(read.data, at)
+        if not kernel.HEAD <= length <= min(read.limit, read.end - at - LENGTH.size):
+            return False
+        if read.data[at + LENGTH.size] != Kind.EVENT:
+            return False
+        (epoch,) = _EPOCH.unpack_from(read.data, at + LENGTH.size + kernel.EPOCH_AT)
+        return isinstance(read.peer, Client) or (source is not None and epoch == source.epoch)
+
+    def _event(self, frame: bytes, read: Read, desk: Desk) -> None:
+        """Decode one event and give it to its router; ProtocolError if its link may not send it."""
+        envelope = envelope_of(frame)
+        client = read.peer if isinstance(read.peer, Client) else None
         if client is not None:
-            client.published += events
-        elif source in self._neighbours:
-            self._neighbours[source].received += events
+            if envelope.publisher != client.number:
+                raise ProtocolError("an event has another publisher than the client that sends it")
+            client.published += 1
+        else:
+            neighbour = desk.neighbours.get(read.link)
+            is_kept = envelope.flags & KEPT and desk.is_keeping
+            if neighbour is None or not (is_kept or desk.is_used(neighbour, envelope.epoch)):
+                desk.counters["stale_frames"] += 1
+                return
+            neighbour.received += 1
+        try:
+            publish = publish_of(frame, envelope)
+            if client is not None:
+                check_content(publish.event.content)
+        except EventError as error:
+            desk.unreadable(envelope, read, error)
+            return
+        is_sampled = desk.sampler is not None and desk.sampler.takes(envelope.publisher, envelope.number)
+        if client is not None:
+            allowed = client.permissions.publish
+            if allowed is not None and not allowed.matches(publish.event):
+                client.refuse(envelope.number, f"{client.permissions.name} may not publish this event")
+                return
+            if is_sampled:
+                self._sample(frame, envelope, desk)
+        if envelope.flags & KEPT and desk.confirmed(frame, envelope, publish, read):
+            return
+        epoch = envelope.epoch if client is None else self._epochs.current
+        router = self._epochs.routers[epoch]
+        distance = router.distance_of(publish, read.link) if is_sampled else None
+        outputs = router.handle(publish, read.link, self._now_s)
+        if distance is not None:
+            self._sample_deliveries(outputs, envelope, distance, desk)
+        desk.carry_out(outputs, epoch, frame, envelope)
 
-    def _may(self, allowed: Allowed, events: PackedEvents) -> Mask:
-        """Return which events, of attributes, a permission lets through."""
-        filter = allowed.attributes
-        if filter is None:
-            return np.zeros(len(events), np.bool_)
-        guard = self._guards.get(filter)
-        if guard is None:
-            guard = self._guards[filter] = Index()
-            guard.add(0, filter)
-        return guard.matches_packed(events)
+    @staticmethod
+    def _sample(frame: bytes, envelope: Envelope, desk: Desk) -> None:
+        assert desk.sampler is not None, "it has taken the event"
+        content = frame[ENVELOPE.size : ENVELOPE.size + envelope.content_length]
+        name = (envelope.publisher, envelope.number)
+        desk.sampler.record(*name, family_of(envelope), content, desk.time_s)
 
-    def _batch(self, frames: Frames, data: Bytes, batch: EventBatch, source: Link, now_s: float) -> None:
-        handles, ends, onward = self.router.handle_batch(batch, source, now_s)
-        if len(handles):
-            self._deliver(frames, data, handles, ends)
-        for one in onward:
-            self._send(frames, data, one)
+    @staticmethod
+    def _sample_deliveries(
+        outputs: Iterable[Output], envelope: Envelope, distance: float, desk: Desk
+    ) -> None:
+        assert desk.sampler is not None, "it has taken the event"
+        for output in outputs:
+            if isinstance(output, Deliver):
+                name = (envelope.publisher, envelope.number)
+                desk.sampler.delivered(*name, output.keys, distance, desk.time_s)
 
     # -- out -------------------------------------------------------------------------------------------------
 
-    def _send(self, frames: Frames, data: Bytes, onward: Onward) -> None:
-        neighbour = self._neighbours.get(onward.link)
-        if neighbour is None:
-            return
-        which = onward.events
-        sizes = frames.ends[which] - frames.starts[which]
-        out: Bytes = np.empty(int(sizes.sum()) + 4 * len(which), np.uint8)
-        ends: Longs = np.empty(len(which), np.int64)
-        copy_onward(
-            data, frames.starts, frames.ends, which, onward.trees, onward.flooded, self._epoch, out, ends
-        )
-        neighbour.sent += len(which)
-        _put(neighbour.outlet, out, ends)
-
-    def _deliver(self, frames: Frames, data: Bytes, handles: Ints, event_ends: Longs) -> None:
-        slots, sids = self._labels.of(handles)
-        count = len(self._in_slot)
-        firsts: Longs = np.empty(count + 1, np.int64)
-        sizes: Longs = np.empty(count, np.int64)
-        numbers: Longs = np.empty(count, np.int64)
-        events: Longs = np.empty(len(handles), np.int64)
-        sorted_sids: Longs = np.empty(len(handles), np.int64)
-        sort_deliveries(
-            frames.starts, frames.ends, event_ends, slots, sids, firsts, sizes, numbers, events, sorted_sids
-        )
-        for slot in np.flatnonzero(sizes).tolist():
+    def _send(self, turn: _Turn, desk: Desk) -> None:
+        """Send what the kernel has laid out."""
+        rooms = self._rooms
+        size = _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]
+        full: dict[int, Link] = {}
+        for slot, first, last, count in list(_CHUNK.iter_unpack(rooms.chunk_bytes[:size])):
             if slot == 0:
-                self._elsewhere(frames, handles, event_ends, slots)
+                self._elsewhere(turn, rooms.sorted[first:last], desk)
                 continue
-            client = self._in_slot[slot]
-            if client is None:
-                continue  # it is leaving
-            first, last = int(firsts[slot]), int(firsts[slot + 1])
-            out: Bytes = np.empty(int(sizes[slot]), np.uint8)
-            ends: Longs = np.empty(int(numbers[slot]), np.int64)
-            copy_deliveries(
-                data, frames.starts, frames.ends, events[first:last], sorted_sids[first:last], out, ends
-            )
-            client.delivered += len(ends)
-            _put(client.outlet, out, ends)
+            peer = self._slots.peers[slot]
+            assert peer is not None, "whoever has subscriptions has a slot"
+            if isinstance(peer, Client):
+                peer.delivered += count
+            else:
+                peer.sent += count
+            if peer.outlet.send_events(rooms.out_bytes[first:last].tobytes(), count) is Verdict.FULL:
+                full[slot] = peer.link
+        for slot, link in full.items():
+            entries = rooms.entries[: turn.fields[kernel.TURN_ENTRY_COUNT]]
+            events = entries[entries[:, kernel.ENTRY_SLOT] == slot, kernel.ENTRY_EVENT]
+            reads = np.unique(rooms.events[events, kernel.EVENT_READ]).tolist()
+            desk.full(link, [turn.reads[number].link for number in reads])
 
-    def _elsewhere(self, frames: Frames, handles: Ints, event_ends: Longs, slots: Ints) -> None:
-        where = np.flatnonzero(slots == 0)
-        events = np.searchsorted(event_ends, where, side="right").tolist()
+    def _elsewhere(self, turn: _Turn, entries: Longs, desk: Desk) -> None:
+        """Hand out what is for subscriptions without a slot, whose handles entries have."""
         together: dict[tuple[int, Link], list[Key]] = {}
-        for event, (link, key) in zip(
-            events, self.router.local.keys_of(handles[where]).tolist(), strict=True
-        ):
+        for event, handle in entries.tolist():
+            source = turn.sources[int(self._rooms.events[event, kernel.EVENT_READ])]
+            assert source is not None, "it was handled"
+            local = self._tables[source.epoch].router.local
+            ((link, key),) = local.keys_of(np.array([handle], np.int32)).tolist()
             together.setdefault((event, link), []).append(key)
+        frames = {
+            event: string_at(
+                int(self._rooms.events[event, kernel.EVENT_ADDRESS]),
+                int(self._rooms.events[event, kernel.EVENT_SIZE]),
+            )
+            for event, _ in together
+        }
         for (event, link), keys in together.items():
-            self._one_by_one.elsewhere(link, tuple(sorted(keys)), frames[event])
+            desk.elsewhere(link, tuple(sorted(keys)), frames[event])
 
 
-def _put(outlet: Outlet, out: Bytes, ends: Longs) -> None:
-    """Send whole frames, in chunks that are small enough to be dropped."""
-    first = 0
-    for place in range(0, len(ends), MOST_IN_CHUNK):
-        count = min(MOST_IN_CHUNK, len(ends) - place)
-        last = int(ends[place + count - 1])
-        outlet.send_events(out[first:last].tobytes(), count)
-        first = last
-
-
-def _rows(mask: Mask) -> list[tuple[int, int]]:
-    """Return where the mask says the same from beginning to end."""
-    changes = (np.flatnonzero(mask[1:] != mask[:-1]) + 1).tolist()
-    bounds = [0, *changes, len(mask)]
-    return list(pairwise(bounds))
-
-
-class _Names:
-    """The names of events, made when they are asked for."""
-
-    def __init__(self, frames: Frames) -> None:
-        self._frames = frames
-
-    def __call__(self, number: int) -> str:
-        envelope = envelope_of(self._frames[number])
-        return name_of(envelope.publisher, envelope.number)
+def _signed(number: int) -> int:
+    """Return a number of 64 bits as kernels see it."""
+    return number - (1 << 64) if number >> 63 else number

@@ -30,9 +30,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from covey.broker.config import BrokerConfig
 from covey.broker.logs import say
 from covey.broker.private_files import make_directory, opener
@@ -88,16 +85,6 @@ def mixed(publisher: int, number: int) -> int:
     return z ^ z >> 31
 
 
-def mixed_each(publishers: NDArray[np.uint64], numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return `mixed` of many names."""
-    one, two, three = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-    z = publishers * one + numbers * two  # of arrays, whose overflow is what is wanted
-    z = (z ^ z >> np.uint64(30)) * two
-    z = (z ^ z >> np.uint64(27)) * three
-    mix: NDArray[np.uint64] = z ^ z >> np.uint64(31)
-    return mix
-
-
 @dataclass
 class Rows:
     """What waits to be written of one table."""
@@ -123,11 +110,10 @@ class Sampler:
         """Return whether the event of that name is in the sample."""
         return mixed(publisher, number) < self._below
 
-    def takes_each(self, publishers: NDArray[np.uint64], numbers: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return the same for many events."""
-        if self._below > _MASK:
-            return np.ones(len(numbers), np.bool_)
-        return mixed_each(publishers, numbers) < np.uint64(self._below)
+    @property
+    def below(self) -> int:
+        """The number that `mixed` of an event's name is below if the event is in the sample."""
+        return self._below
 
     def record(self, publisher: int, number: int, family: int, content: bytes, at_s: float) -> None:
         """Note an event that a client published here."""

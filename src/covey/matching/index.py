@@ -34,6 +34,7 @@ from covey.errors import FilterError
 from covey.matching.attributes.checking import are_packed
 from covey.matching.attributes.index import AttributeIndex
 from covey.matching.attributes.packed import PackedEvents
+from covey.matching.attributes.view import IndexView
 from covey.matching.jit import Ints, Longs
 from covey.matching.keyset import Keys, KeyTable
 from covey.matching.keywords import KeywordIndex
@@ -233,6 +234,14 @@ class Index:
         if len(links) == 1:
             return links, np.zeros((1, len(events)), np.bool_)
         return links, self._attributes.link_hits(self._attributes.encode_packed(events), len(links))
+
+    def view(self) -> IndexView:
+        """Return the filters of attributes as kernels see them; it holds until the index changes."""
+        return self._attributes.view(self._links.count)
+
+    def numbered_links(self) -> Sequence[Hashable]:
+        """Return the link of each number that kernels know it by; None for a number that is not in use."""
+        return self._links.all()
 
     # -- filters ---------------------------------------------------------------------------------------------
 

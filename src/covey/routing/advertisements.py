@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from covey.core.filter import Filter
-from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
 from covey.routing.messages import Key, Link
 
@@ -34,9 +30,7 @@ class Advertisements:
     def __init__(self) -> None:
         self._by_link: dict[Link, dict[Key, Advertisement]] = {}
         self._indexes: dict[Link, Index] = {}  # of the links that have had more than a few
-        self._packed: dict[
-            Link, Index
-        ] = {}  # of those that have few, and were asked about packed events since
+        self._asked: dict[Link, Index] = {}  # of those that have few, and whose index was asked for since
         self._links_of: dict[Key, tuple[Link, ...]] = {}  # one, except while links form a passing cycle
 
     def add(self, link: Link, key: Key, filter: Filter, publisher: str) -> bool:
@@ -45,7 +39,7 @@ class Advertisements:
         if key in known:
             return False
         known[key] = Advertisement(filter, publisher)
-        self._packed.pop(link, None)
+        self._asked.pop(link, None)
         self._links_of[key] = (*self._links_of.get(key, ()), link)
         index = self._indexes.get(link)
         if index is not None:
@@ -61,7 +55,7 @@ class Advertisements:
         removed = known.pop(key, None)
         if removed is None:
             return None
-        self._packed.pop(link, None)
+        self._asked.pop(link, None)
         links = tuple(other for other in self._links_of.pop(key) if other != link)
         if links:
             self._links_of[key] = links
@@ -105,13 +99,13 @@ class Advertisements:
             return bool(index.match(event))
         return any(ad.filter.matches(event) for ad in self.of_link(link).values())
 
-    def match_packed(self, link: Link, events: PackedEvents) -> NDArray[np.bool_]:
-        """Return for each packed event whether it is within an advertisement from the link."""
+    def index_of(self, link: Link) -> Index | None:
+        """Return an index of the advertisements from the link; None if there are none."""
         known = self.of_link(link)
         if not known:
-            return np.zeros(len(events), np.bool_)
-        index = self._indexes.get(link) or self._packed.get(link)
+            return None
+        index = self._indexes.get(link) or self._asked.get(link)
         if index is None:
-            index = self._packed[link] = Index()
+            index = self._asked[link] = Index()
             index.add_batch(list(known), [ad.filter for ad in known.values()])
-        return index.matches_packed(events)
+        return index

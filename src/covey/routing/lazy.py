@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from covey.core.filter import Filter
 from covey.matching.attributes.packed import PackedEvents
+from covey.matching.attributes.view import IndexView
 from covey.matching.index import Index
 from covey.matching.jit import Ints, Longs
 from covey.matching.keyset import Keys
@@ -120,6 +121,16 @@ class LazyIndex(Index):
         """Return links, and for each of them and each packed event whether it must go there."""
         self._take_in()
         return super().links_packed(events)
+
+    def view(self) -> IndexView:
+        """Return the filters of attributes as kernels see them; it holds until the index changes."""
+        self._take_in()
+        return super().view()
+
+    def numbered_links(self) -> Sequence[Hashable]:
+        """Return the link of each number that kernels know it by; None for a number that is not in use."""
+        self._take_in()
+        return super().numbered_links()
 
     def covers(self, filter: Filter) -> bool:
         """Return whether some filter here covers the given one; quicker than `covering`."""

@@ -20,16 +20,14 @@ tree of its group. An event may arrive over several trees: clients get it when i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
 from covey.matching.index import Index
-from covey.routing.batch import BatchOutputs, EventBatch, carried_ways, first_times, only, own_ways
 from covey.routing.digest import Fact
 from covey.routing.lazy import LazyIndex
 from covey.routing.messages import (
@@ -75,6 +73,7 @@ class Router:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.broker = broker
+        self.version = 0  # another one after anything but an event: tables may have changed
         self.counters: Counter[str] = Counter()
         self._registered = registered(strategy)
         self._registered.check(options or ())
@@ -106,6 +105,7 @@ class Router:
         """From now on remember events, so that one that comes again, over a passing cycle, is not taken twice."""
         if self._seen is None:
             self._seen = Seen(SEEN_EVENTS)
+            self.version += 1
 
     def load(
         self,
@@ -122,6 +122,7 @@ class Router:
         """
         if tree not in self._trees:
             raise ProtocolError(f"broker {self.broker} has no tree {tree}")
+        self.version += 1
         self._trees[tree].load(link, advertisements, subscriptions)
 
     def handle(self, message: Message, source: Link, now_s: float = 0.0) -> list[Output]:
@@ -129,6 +130,8 @@ class Router:
         handler = _HANDLERS.get(type(message))
         if handler is None:
             raise ProtocolError(f"broker {self.broker} does not understand {type(message).__name__:.40}")
+        if type(message) is not Publish:
+            self.version += 1
         for part in self._trees.values():
             part.now_s = now_s
         handler(self, message, source)
@@ -136,34 +139,15 @@ class Router:
         self._outputs.clear()
         return outputs
 
-    def takes_batch(self, source: Link, trees: Iterable[Tree]) -> bool:
-        """Return whether `handle_batch` takes events of the source that have these trees on them."""
-        if not all(part.strategy.is_plain for part in self._trees.values()):
-            return False
-        return source in self._clients or all(
-            tree in self._trees and source in self._trees[tree].links_up() for tree in trees
-        )
+    @property
+    def is_plain(self) -> bool:
+        """Whether events only follow the tables, so that compiled code may handle them in place of this router."""
+        return all(part.strategy.is_plain for part in self._trees.values())
 
-    def handle_batch(self, batch: EventBatch, source: Link, now_s: float = 0.0) -> BatchOutputs:
-        """Take many events of one source, as `handle` would one by one; only where `takes_batch` says so."""
-        for part in self._trees.values():
-            part.now_s = now_s
-        handles, ends = self._local.match_packed(batch.events)
-        if source in self._clients:
-            if self._seen is not None:
-                first_times(batch, self._seen)
-            return BatchOutputs(handles, ends, own_ways(batch, source, self._telling, self.counters))
-        if self._seen is not None:
-            new = first_times(batch, self._seen)
-            if not new.all():
-                self.counters["duplicates_suppressed"] += int(len(new) - new.sum())
-                handles, ends = only(handles, ends, new)
-                if len(self._trees) == 1:
-                    onward = carried_ways(batch.some(new), source, self._trees)
-                    numbers = np.flatnonzero(new)
-                    onward = [one._replace(events=numbers[one.events]) for one in onward]
-                    return BatchOutputs(handles, ends, onward)
-        return BatchOutputs(handles, ends, carried_ways(batch, source, self._trees))
+    @property
+    def seen(self) -> Seen | None:
+        """The events that are not to be taken twice; None while none can come twice."""
+        return self._seen
 
     # -- links -----------------------------------------------------------------------------------------------
 

@@ -20,12 +20,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from covey.core.filter import Filter
 from covey.errors import ConfigError, ProtocolError
-from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Publish, Tree
@@ -131,18 +127,18 @@ class Strategy(ABC):
     def next_hops(self, event: object) -> Iterable[Link]:
         """Return the neighbours behind which, as far as is known here, the event is wanted."""
 
-    def next_hops_packed(self, events: PackedEvents) -> tuple[Sequence[Link | None], NDArray[np.bool_]]:
-        """Return links, and for each of them and each packed event whether it is among the event's `next_hops`."""
+    def next_hop_index(self) -> Index | None:
+        """Return the index whose links are the `next_hops` of any event; None if those are all neighbours."""
         raise NotImplementedError(f"{self.name} answers for one event at a time")
 
     @property
     def is_plain(self) -> bool:
-        """Whether many events may be asked about at once: they go on as they came, and nothing is learnt from them."""
+        """Whether compiled code may ask where events go: they go on as they came, and nothing is learnt from them."""
         kind = type(self)
         return (
             kind.forward is Strategy.forward
             and kind.address is Strategy.address
-            and kind.next_hops_packed is not Strategy.next_hops_packed
+            and kind.next_hop_index is not Strategy.next_hop_index
         )
 
     def address(self, publish: Publish, local: Sequence[Place]) -> Publish:

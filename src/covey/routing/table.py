@@ -6,14 +6,10 @@ to the router, because several trees share its clients; the table asks it and ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from covey.core.filter import Filter
-from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
 from covey.routing.lazy import LazyIndex
 from covey.routing.messages import Key, Link
@@ -176,11 +172,10 @@ class Table:
         """Return the neighbours to which the event must go, or the brokers behind them, as the entries were added."""
         return self._remote.links(event) if len(self._remote) else set()  # type: ignore[return-value]
 
-    def links_packed(self, events: PackedEvents) -> tuple[Sequence[Link | None], NDArray[np.bool_]]:
-        """Return links, and for each of them and each packed event whether it is among the event's `links`."""
-        if not len(self._remote):
-            return (), np.zeros((0, len(events)), np.bool_)
-        return self._remote.links_packed(events)  # type: ignore[return-value]
+    @property
+    def remote(self) -> Index:
+        """The index of what neighbours asked for; an entry's link is what `links` answers with."""
+        return self._remote
 
     def matching(self, event: object) -> list[Place]:
         """Return the places of the remote entries that match the event."""

@@ -23,12 +23,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
-from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
 from covey.routing import digest
 from covey.routing.advertisements import Advertisements
@@ -269,11 +265,10 @@ class TreePart:
         """Return whether the neighbour is up and has let us know what it wants."""
         return link in self._synchronised
 
-    def are_advertised(self, link: Link, events: PackedEvents) -> NDArray[np.bool_]:
-        """Return the same for each of many packed events."""
-        if not self._with_advertisements:
-            return np.ones(len(events), np.bool_)
-        return self.advertised.match_packed(link, events)
+    @property
+    def with_advertisements(self) -> bool:
+        """Whether producers announce what they may publish; without it everything counts as announced."""
+        return self._with_advertisements
 
     def links_up(self) -> list[Link]:
         """Return the neighbours to which a link is up, open or not yet."""

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from covey.core.filter import Filter
-from covey.matching.attributes.packed import PackedEvents
+from covey.matching.index import Index
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message
 from covey.routing.strategy import Strategy, register, unexpected
@@ -59,10 +56,9 @@ class Flooding(Strategy):
         """Return everyone."""
         return self.site.neighbours()
 
-    def next_hops_packed(self, events: PackedEvents) -> tuple[Sequence[Link | None], NDArray[np.bool_]]:
-        """Return everyone for everything."""
-        links = self.site.neighbours()
-        return links, np.ones((len(links), len(events)), np.bool_)
+    def next_hop_index(self) -> Index | None:
+        """Return none: everything goes to everyone."""
+        return None
 
     def heard(self, link: Link) -> list[Fact]:
         """Return nothing."""

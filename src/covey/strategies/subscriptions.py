@@ -21,12 +21,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
-from covey.matching.attributes.packed import PackedEvents
+from covey.matching.index import Index
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Pack, Subscribe, Unsubscribe
 from covey.routing.strategy import Site, Strategy, unexpected
@@ -196,9 +193,9 @@ class SubscriptionStrategy(Strategy):
         """Return the neighbours that have a matching entry."""
         return self.table.links(event)
 
-    def next_hops_packed(self, events: PackedEvents) -> tuple[Sequence[Link | None], NDArray[np.bool_]]:
-        """Return the neighbours, and for each of them which events match an entry of it."""
-        return self.table.links_packed(events)
+    def next_hop_index(self) -> Index | None:
+        """Return the index of the neighbours' entries."""
+        return self.table.remote
 
     # -- what is known ---------------------------------------------------------------------------------------
 

@@ -14,8 +14,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.matching.attributes.packed import OTHER, TEXT, WRONG, Bytes, PackedEvents, map_at, point_at
-from covey.matching.jit import Longs, bytes_at, kernel, longs_at, part
+from covey.matching.attributes.packed import (
+    OTHER,
+    TEXT,
+    WRONG,
+    Bytes,
+    PackedEvents,
+    hash_of,
+    map_at,
+    point_at,
+)
+from covey.matching.jit import Floats, Longs, bytes_at, called, floats_at, kernel, longs_at, part
 
 MOST_NAMES: Final = 64  # they are compared with each other
 
@@ -56,56 +65,83 @@ def _is_utf8(data: Bytes, first: int, last: int) -> bool:
     return True
 
 
+# Columns of the table of an event's attributes, as `read_attributes` writes it.
+NAME_FIRST, NAME_LAST, VALUE_FIRST, VALUE_LAST, END, KIND, HASH, ATTRIBUTE_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 7
+
+
 @part
-def _is_known(data: Bytes, names: Longs, count: int, first: int, last: int) -> bool:
-    """Return whether a name is among those before it."""
+def _is_known(data: Bytes, attributes: Longs, count: int) -> bool:
+    """Return whether the name of an attribute is among those before it."""
+    mine = ATTRIBUTE_COLUMNS * count
+    first, size = attributes[mine + NAME_FIRST], attributes[mine + NAME_LAST] - attributes[mine + NAME_FIRST]
     for k in range(count):
-        begin = names[2 * k]
-        if names[2 * k + 1] - begin == last - first:
-            same = True
-            for place in range(last - first):
-                if data[begin + place] != data[first + place]:
-                    same = False
-                    break
-            if same:
-                return True
+        other = ATTRIBUTE_COLUMNS * k
+        begin = attributes[other + NAME_FIRST]
+        if (
+            attributes[other + HASH] != attributes[mine + HASH]
+            or attributes[other + NAME_LAST] - begin != size
+        ):
+            continue
+        same = True
+        for place in range(size):
+            if data[begin + place] != data[first + place]:
+                same = False
+                break
+        if same:
+            return True
     return False
 
 
-@part
-def _is_packed(data: Bytes, first: int, end: int, names: Longs) -> bool:
+@called
+def read_attributes(data: Bytes, first: int, end: int, attributes: Longs, numbers: Floats) -> int:
+    """Write where the attributes of a packed event are, and their numbers; return how many there are.
+
+    -1 if the bytes are no packed event in its one form. There is room for MOST_NAMES attributes. The hash of a name is
+    `hash_of` for the owner 0.
+    """
     count, at = map_at(data, first, end)
     if count < 0 or count > MOST_NAMES:
-        return False
+        return -1
     for k in range(count):
         begin = at
-        kind, _, name_first, name_last, value_first, value_last, at = point_at(data, at, end)
+        kind, number, name_first, name_last, value_first, value_last, at = point_at(data, at, end)
         if kind == WRONG or kind == OTHER or begin == at or not _is_utf8(data, name_first, name_last):
-            return False
+            return -1
         if kind == TEXT and not _is_utf8(data, value_first, value_last):
-            return False
+            return -1
         # The head of a value follows its name; extensions are integers of many digits, or none at all.
         head = data[name_last]
         if 0xC7 <= head <= 0xC9 or 0xD4 <= head <= 0xD8:
-            return False
-        if _is_known(data, names, k, name_first, name_last):
-            return False
-        names[2 * k] = name_first
-        names[2 * k + 1] = name_last
-    return at == end
+            return -1
+        row = ATTRIBUTE_COLUMNS * k
+        attributes[row + NAME_FIRST] = name_first
+        attributes[row + NAME_LAST] = name_last
+        attributes[row + VALUE_FIRST] = value_first
+        attributes[row + VALUE_LAST] = value_last
+        attributes[row + END] = at
+        attributes[row + KIND] = kind
+        attributes[row + HASH] = hash_of(data, name_first, name_last, 0)
+        numbers[k] = number
+        if _is_known(data, attributes, k):
+            return -1
+    return count if at == end else -1
 
 
 @kernel
-def check_events(data: Bytes, firsts: Longs, lasts: Longs, names: Longs, passed: NDArray[np.bool_]) -> None:
-    """Write for each event whether it is in its one form. `names` has room for two numbers a name."""
-    bytes_, known = bytes_at(data.ctypes.data), longs_at(names.ctypes.data)
+def check_events(
+    data: Bytes, firsts: Longs, lasts: Longs, attributes: Longs, numbers: Floats, passed: NDArray[np.bool_]
+) -> None:
+    """Write for each event whether it is in its one form. `attributes` and `numbers` are room for those of one."""
+    bytes_, rows = bytes_at(data.ctypes.data), longs_at(attributes.ctypes.data)
+    values = floats_at(numbers.ctypes.data)
     for event in range(len(firsts)):
-        passed[event] = _is_packed(bytes_, firsts[event], lasts[event], known)
+        passed[event] = read_attributes(bytes_, firsts[event], lasts[event], rows, values) >= 0
 
 
 def are_packed(events: PackedEvents) -> NDArray[np.bool_]:
     """Return for each event whether its bytes are a packed event in its one form; see the module's text."""
     passed = np.zeros(len(events), np.bool_)
-    names: Longs = np.zeros(2 * MOST_NAMES, np.int64)
-    check_events(events.data, events.firsts, events.lasts, names, passed)
+    attributes: Longs = np.zeros(ATTRIBUTE_COLUMNS * MOST_NAMES, np.int64)
+    numbers: Floats = np.zeros(MOST_NAMES)
+    check_events(events.data, events.firsts, events.lasts, attributes, numbers, passed)
     return passed

@@ -158,6 +158,31 @@ def _hit_simple(
     return hit
 
 
+@part
+def all_links(links: int) -> int:
+    """Return the mask of all `links` links."""
+    everything = (1 << min(links, SHARED_BIT)) - 1
+    return everything | SHARED if links > SHARED_BIT else everything
+
+
+@part
+def links_hit(
+    m: Memory, w: Intervals, start: int, end: int, links: int, seen: Ints, cells: Ints, found: Ints
+) -> int:
+    """Return the mask of the links, of which there are `links`, that one event must go to.
+
+    With links from SHARED_BIT up, `seen` has room for links + 1 zeros; `found` is room for the answers of a query.
+    """
+    everything = all_links(links)
+    hit = _hit_simple(m, w, start, end, everything, seen, links)
+    if hit != everything:
+        for k in range(satisfied(m, w, start, end, cells, found, 0, 2**62)):
+            hit = _hit_row(m, found[k], hit, seen, links)
+            if hit == everything:
+                break
+    return hit
+
+
 @kernel
 def links_batch(
     addresses: Longs, starts: Longs, names: Ints, points: Floats, links: int, seen: Ints, masks: Longs
@@ -169,17 +194,7 @@ def links_batch(
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(points.ctypes.data), floats_at(points.ctypes.data))
     cells, found = ints_at(addresses[ARRAYS + 3]), ints_at(addresses[ARRAYS + 4])
-    everything = (1 << min(links, SHARED_BIT)) - 1
-    if links > SHARED_BIT:
-        everything |= SHARED
     width = links + 1 if links > SHARED_BIT else 0
     for number in range(len(starts) - 1):
         row = ints_at(seen.ctypes.data + 4 * width * number)
-        start, end = starts[number], starts[number + 1]
-        hit = _hit_simple(m, w, start, end, everything, row, links)
-        if hit != everything:
-            for k in range(satisfied(m, w, start, end, cells, found, 0, 2**62)):
-                hit = _hit_row(m, found[k], hit, row, links)
-                if hit == everything:
-                    break
-        masks[number] = hit
+        masks[number] = links_hit(m, w, starts[number], starts[number + 1], links, row, cells, found)

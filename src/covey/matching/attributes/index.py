@@ -25,6 +25,7 @@ from covey.matching.attributes.packed import PackedEvents
 from covey.matching.attributes.splitting import MOST_ROWS, Sides, pieces_needed, pieces_of
 from covey.matching.attributes.store import Store
 from covey.matching.attributes.unpacking import Unpacker
+from covey.matching.attributes.view import IndexView
 from covey.matching.jit import Ints, Longs
 
 MOST_PIECES: Final = 256  # into which a filter that is asked about is split
@@ -49,6 +50,8 @@ class AttributeIndex:
         self._views: tuple[memoryview, memoryview, memoryview]
         self._count = 0
         self._unpacker: Unpacker | None = None
+        self._view: IndexView | None = None
+        self.changes = 0  # how often filters were added or removed
 
     def __len__(self) -> int:
         return self._count
@@ -56,7 +59,7 @@ class AttributeIndex:
     def __getstate__(self) -> dict[str, object]:
         """Return all but what is made again when it is needed: views of the store's arrays, and the unpacker."""
         state = {name: value for name, value in vars(self).items() if name != "_views"}
-        return state | {"_packed": None, "_unpacker": None}
+        return state | {"_packed": None, "_unpacker": None, "_view": None}
 
     # -- changes ---------------------------------------------------------------------------------------------
 
@@ -68,6 +71,7 @@ class AttributeIndex:
         """Add many filters; handles must be distinct and not in use."""
         if not handles:
             return
+        self.changes += 1
         self.store.make_handles(max(handles) + 1)
         ids: list[int] = []
         starts = [0]
@@ -123,6 +127,7 @@ class AttributeIndex:
 
     def remove_batch(self, handles: Sequence[int]) -> None:
         """Remove many filters."""
+        self.changes += 1
         ids: list[int] = []
         for handle in handles:
             if handle in self._never:
@@ -182,6 +187,10 @@ class AttributeIndex:
 
     def encode_packed(self, events: PackedEvents) -> Batch:
         """Return packed events in that form; a view, valid until the next call. EventError if one is none."""
+        return self._followed().encode_packed(events)
+
+    def _followed(self) -> Unpacker:
+        """Return the index's own unpacker as the channels are now."""
         journal = self.channels.journal
         if self._unpacker is None or journal is None:
             self._unpacker = Unpacker(self)
@@ -189,7 +198,15 @@ class AttributeIndex:
         elif journal:
             self._unpacker.follow(journal)
             journal.clear()
-        return self._unpacker.encode_packed(events)
+        return self._unpacker
+
+    def view(self, links: int) -> IndexView:
+        """Return the index as kernels see it, which has `links` links; it holds until a filter is added or removed."""
+        unpacker = self._followed()
+        if self._view is None:
+            self._view = IndexView(unpacker)
+        self._view.refresh(self.changes, self.store, unpacker, links)
+        return self._view
 
     def match_encoded(self, batch: Batch) -> tuple[Ints, Longs]:
         """Return the handles matching each event of a batch in one array, and where those of each event end."""

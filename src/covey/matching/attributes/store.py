@@ -428,7 +428,7 @@ class Store:
 
     def links_one(self, count: int, links: int) -> int:
         """Return the mask of links, fewer than SHARED_BIT, for one event: the first `count` of `names` and `lows`."""
-        self._make_out()
+        self.make_out()
         self._one_start[1] = count
         links_batch(self.addresses, self._one_start, self.names, self.lows, links, _NONE_SEEN, self._one_mask)
         return int(self._one_mask[0])
@@ -436,7 +436,7 @@ class Store:
     def link_masks(self, starts: Longs, names: Ints, points: Floats, links: int, seen: Ints) -> Longs:
         """Return the links below SHARED_BIT that each event must go to, as masks; the others are marked in `seen`."""
         masks = np.zeros(len(starts) - 1, dtype=np.int64)
-        self._make_out()
+        self.make_out()
         if len(masks):
             self.make_intervals(int((starts[1:] - starts[:-1]).max()))
         links_batch(self.addresses, starts, names, points, links, seen, masks)
@@ -456,10 +456,10 @@ class Store:
 
         The answer is a view, valid until the next query.
         """
-        self._make_out()
+        self.make_out()
         return self.out[: query(self.addresses, count, limit)]
 
-    def _make_out(self) -> None:
+    def make_out(self) -> None:
         """Make room for the answer of one query."""
         if len(self.out) < self.meta[ROWS] + BLOCK:
             self.out = np.empty(self.rows * 5 // 4 + 64, dtype=np.int32)

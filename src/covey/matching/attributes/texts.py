@@ -131,6 +131,23 @@ class Texts:
         self._count += 1
         put_texts(*self.arrays, number, self._count)
 
+    def add_batch(self, items: Sequence[tuple[int, bytes, int]]) -> None:
+        """Add many texts that their owners do not have, none of which was removed before."""
+        assert not self._holes, "numbers would change"
+        count, old = self._count, self._count
+        begin, sizes = int(self.starts[count]), [len(text) for _, text, _ in items]
+        self._count += len(items)
+        self.owners = np.concatenate([self.owners[:count], np.array([i[0] for i in items], np.int32)])
+        self.values = np.concatenate([self.values[:count], np.array([i[2] for i in items], np.int32)])
+        ends = begin + np.cumsum(np.array(sizes, np.int64))
+        self.starts = np.concatenate([self.starts[: count + 1], ends])
+        text = np.frombuffer(b"".join(i[1] for i in items) + b"\0", np.uint8)
+        self.texts = np.concatenate([self.texts[:begin], text])
+        if 2 * self._count > len(self.table):
+            self.table = np.full(1 << max(4, (4 * self._count).bit_length()), FREE, np.int32)
+            old = 0
+        put_texts(*self.arrays, old, self._count)
+
     def remove(self, owner: int, text: bytes) -> None:
         """Remove a text that the owner has."""
         number = find_one(np.frombuffer(text, np.uint8), owner, *self.arrays)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from covey.matching.attributes.index import AttributeIndex
 
 # Columns of the table of attributes.
-_NUMBER, _SYMBOL, _ABSENCE, _PRESENCE, _ATOMS, _COLUMNS = 0, 1, 2, 3, 4, 5
+NUMBER, SYMBOL, _ABSENCE, _PRESENCE, ATOMS, COLUMNS = 0, 1, 2, 3, 4, 5
 # Columns of the list of values that are left to Python: where they stand in the batch, whose they are, their bytes.
 _PLACE, _OWNER, _FIRST, _LAST, _ODD_COLUMNS = 0, 1, 2, 3, 4
 
@@ -52,7 +52,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @part
-def _put(
+def put_point(
     channel: int, number: float, attributes: Ints, owner: int, channels: Ints, values: Floats, found: int
 ) -> int:
     """Write a value's point, if it has a channel, and those of its presence; return how many points there are then."""
@@ -60,12 +60,12 @@ def _put(
         channels[found] = channel
         values[found] = number
         found += 1
-    absence = attributes[_COLUMNS * owner + _ABSENCE]
+    absence = attributes[COLUMNS * owner + _ABSENCE]
     if absence != 0:
         channels[found] = absence
         values[found] = np.nan
         found += 1
-    presence = attributes[_COLUMNS * owner + _PRESENCE]
+    presence = attributes[COLUMNS * owner + _PRESENCE]
     if presence != 0:
         channels[found] = presence
         values[found] = 1.0
@@ -130,7 +130,7 @@ def unpack_events(
             if stamps[owner] == event:
                 return -1 - event
             stamps[owner] = event
-            if attributes[_COLUMNS * owner + _ATOMS] != 0 or kind == LARGE:
+            if attributes[COLUMNS * owner + ATOMS] != 0 or kind == LARGE:
                 odd[_ODD_COLUMNS * left + _PLACE] = found
                 odd[_ODD_COLUMNS * left + _OWNER] = owner
                 odd[_ODD_COLUMNS * left + _FIRST] = last
@@ -141,16 +141,16 @@ def unpack_events(
                 continue
             channel = 0
             if kind == FLOAT:
-                channel = attributes[_COLUMNS * owner + _NUMBER]
+                channel = attributes[COLUMNS * owner + NUMBER]
             elif kind == TEXT:
                 text = find(
                     bytes_, value_first, value_last, owner, mask, known[0], known[1], places, known_bytes
                 )
                 if text >= 0:
-                    channel, number = attributes[_COLUMNS * owner + _SYMBOL], float(symbols[text])
+                    channel, number = attributes[COLUMNS * owner + SYMBOL], float(symbols[text])
             elif kind == TRUTH:
-                channel = attributes[_COLUMNS * owner + _SYMBOL]
-            found = _put(channel, number, rows, owner, points, numbers, found)
+                channel = attributes[COLUMNS * owner + SYMBOL]
+            found = put_point(channel, number, rows, owner, points, numbers, found)
         if at != end:
             return -1 - event
     event_starts[len(firsts)] = found
@@ -193,7 +193,7 @@ def place_columns(
             if owner < 0:
                 continue
             sort = kinds[at]
-            if sort == LARGE or rows[_COLUMNS * owner + _ATOMS] != 0:
+            if sort == LARGE or rows[COLUMNS * owner + ATOMS] != 0:
                 odd[2 * left] = found
                 odd[2 * left + 1] = at
                 left += 1
@@ -202,14 +202,14 @@ def place_columns(
                 continue
             channel, number = 0, given[at] + 0.0  # -0.0 is 0, in blocks that were written before too
             if sort == FLOAT:
-                channel = rows[_COLUMNS * owner + _NUMBER]
+                channel = rows[COLUMNS * owner + NUMBER]
             elif sort == TEXT:
                 symbol = symbols[np.int64(number)]
                 if symbol >= 0:
-                    channel, number = rows[_COLUMNS * owner + _SYMBOL], float(symbol)
+                    channel, number = rows[COLUMNS * owner + SYMBOL], float(symbol)
             elif sort == TRUTH:
-                channel = rows[_COLUMNS * owner + _SYMBOL]
-            found = _put(channel, number, rows, owner, points, numbers, found)
+                channel = rows[COLUMNS * owner + SYMBOL]
+            found = put_point(channel, number, rows, owner, points, numbers, found)
         point = ends[event]
     event_starts[len(ends)] = found
     return left
@@ -238,6 +238,11 @@ class Unpacker:
             ]
         )
 
+    @property
+    def arrays(self) -> tuple[Ints, Texts, Texts]:
+        """The table of attributes, their names, and the texts that filters ask for; others after the next change."""
+        return self._attributes, self._names, self._texts
+
     def follow(self, journal: Journal) -> None:
         """Take over the changes of the channels since the last time."""
         for name, value, number in journal:
@@ -246,13 +251,13 @@ class Unpacker:
                 owner = self._owner_of[name] = len(self._owners)
                 self._owners.append(name)
                 self._names.add(0, name.encode(), owner)
-                if _COLUMNS * owner == len(self._attributes):
-                    room = np.zeros(_COLUMNS * max(8, owner), np.int32)
+                if COLUMNS * owner == len(self._attributes):
+                    room = np.zeros(COLUMNS * max(8, owner), np.int32)
                     self._attributes = np.concatenate([self._attributes, room])
             if value is None:
                 now = self._channels.attributes.get(name)
-                row = (0,) * _COLUMNS if now is None else _row(now)
-                self._attributes[_COLUMNS * owner : _COLUMNS * (owner + 1)] = row
+                row = (0,) * COLUMNS if now is None else _row(now)
+                self._attributes[COLUMNS * owner : COLUMNS * (owner + 1)] = row
             elif number < 0:
                 self._texts.remove(owner, value.encode())
             else:
@@ -297,9 +302,7 @@ class Unpacker:
             return batch
         rows, text = odd[: _ODD_COLUMNS * left].reshape(-1, _ODD_COLUMNS), data.data
         keys = [(owner, bytes(text[first:last])) for owner, first, last in rows[:, 1:].tolist()]
-        return self._with_odd(
-            batch, rows[:, _PLACE], keys, lambda key: self._points(key[0], unpack_value(key[1]))
-        )
+        return self._with_odd(batch, rows[:, _PLACE], keys, lambda key: self.points(*key))
 
     def _make_room(self, points: int, odd: int) -> tuple[Ints, Floats, Longs]:
         """Return room for so many points and numbers about odd ones. It is kept: new memory costs more than its use."""
@@ -380,6 +383,10 @@ class Unpacker:
         new_channels[targets] = np.array([name for names, _ in points for name in names], np.int32)[sources]
         new_values[targets] = np.array([value for _, some in points for value in some], np.float64)[sources]
         return before[starts], new_channels, new_values
+
+    def points(self, owner: int, value: bytes) -> tuple[list[int], list[float]]:
+        """Return the channels and values of a packed value of the attribute with that number."""
+        return self._points(owner, unpack_value(value))
 
     def _points(self, owner: int, value: Any) -> tuple[list[int], list[float]]:
         names: list[int] = []

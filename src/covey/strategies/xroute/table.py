@@ -16,14 +16,10 @@ are in a fixed order: that in which entries came, and then by client and key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from covey.core.filter import Filter
-from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
 from covey.routing.messages import Key, Link
 from covey.routing.table import Place
@@ -155,9 +151,10 @@ class LinkTable:
     def _found(self, numbers: Iterable[int]) -> list[Held]:
         return [self._numbered[number] for number in sorted(numbers)]
 
-    def links_packed(self, events: PackedEvents) -> tuple[Sequence[Link | None], NDArray[np.bool_]]:
-        """Return links, and for each of them and each packed event whether it is among the event's `links`."""
-        return self._remote.links_packed(events)  # type: ignore[return-value]
+    @property
+    def remote(self) -> Index:
+        """The index of what neighbours asked for, with their links."""
+        return self._remote
 
     def links(self, event: object) -> set[Link]:
         """Return the neighbours to which the event must go."""
