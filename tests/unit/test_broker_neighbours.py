@@ -44,11 +44,13 @@ from covey.broker.overlay import Overlay
 from covey.core.families import parse
 from covey.errors import ProtocolError
 from covey.protocol.control import (
+    BARE,
     Attach,
     BrokerLinks,
     Detach,
     Detached,
     Overlaid,
+    PlanState,
     States,
     decode_overlaid,
     encode_overlaid,
@@ -65,8 +67,8 @@ FORGET_AFTER_S = 100.0
 class One:
     """The neighbours of the broker a: b, and whichever are given. What routers would say is not carried out."""
 
-    def __init__(self, *configs: LinkConfig) -> None:
-        self.epochs = Epochs(lambda plan: Router("a"))
+    def __init__(self, *configs: LinkConfig, state: PlanState = BARE) -> None:
+        self.epochs = Epochs(lambda plan: Router("a"), state)
         self.links = Neighbours(self.epochs, Overlay("a", 0), FORGET_AFTER_S, Random(1))
         self.wire = Wire()
         self.sequence = 0
@@ -326,6 +328,13 @@ def test_who_is_away_too_long_is_given_up() -> None:
     assert one.is_in(Routing.NOTHING)
     assert one.links.deadline() is None
     assert one.greet(200.0)[-1] == Expect(("b",), ("b",), False), "it is back, and waited for again"
+
+
+def test_a_link_that_only_plans_use_is_given_up_too() -> None:
+    one = One(state=PlanState(0, "", 0, {0: b"plan"}))
+    assert Tell(LinkUp(), "b", 0) in one.greet()
+    assert not any(isinstance(action, Tell) for action in one.lose(1.0))
+    assert Tell(LinkDown(), "b", 0) in one.did(one.links.tick(1.0 + FORGET_AFTER_S))
 
 
 def test_when_a_neighbour_is_given_up_can_change() -> None:
