@@ -134,7 +134,7 @@ def test_pages_show_what_is_there() -> None:
             assert [row["up"] for row in links["rows"]] == [True, False, True]
             assert links["rows"][0]["sent"] == 2
             assert links["rows"][0]["entries"] == 2  # covering: price > 10 stands for price > 20
-            (client,) = (await at_b.good("/linkz", link=next(iter(b.exchange.clients))))["rows"]
+            (client,) = (await at_b.good("/linkz", link=next(iter(b.core.clients))))["rows"]
             assert (client["kind"], client["subscriptions"], client["delivered"]) == ("client", 3, 2)
 
             subs = await at_b.good("/subz")
@@ -173,7 +173,7 @@ def test_metrics_agree_with_what_happened() -> None:
                     await one.flush()
             await anext(events)
             await anext(events)
-            await eventually(lambda: not a.exchange.clients)
+            await eventually(lambda: not a.core.clients)
             at_a = read_metrics(await Pages(session, a).text("/metrics"))
             at_b = read_metrics(await Pages(session, b).text("/metrics"))
             assert at_a["covey_events_published_total"] == 4
@@ -210,7 +210,7 @@ def test_metrics_of_the_store_have_their_own_names_and_kinds(tmp_path: Path) -> 
             found = read_metrics(text)
             assert found["covey_store_events_kept_total"] == 1
             assert found["covey_store_subscriptions"] == 1
-            reported = {f"covey_store_{name}" for name in a.exchange.durable.report()}
+            reported = {f"covey_store_{name}" for name in a.core.durable.report()}
             assert reported == {name for name in found if name.startswith("covey_store_")}
             assert "# TYPE covey_store_events_kept_total counter" in text
             assert "# TYPE covey_store_used_bytes gauge" in text
@@ -227,7 +227,7 @@ def test_totals_outlive_links() -> None:
             await one.flush()
             assert a.sight.neighbour_totals()["b"]["sent"] == 1
             await b.stop()
-            await eventually(lambda: not a.exchange.neighbours)
+            await eventually(lambda: not a.core.neighbours)
             assert a.sight.neighbour_totals()["b"]["sent"] == 1
             assert a.tally.ended[-1].link == "b"
 
@@ -244,7 +244,7 @@ def test_slow_consumers_are_named() -> None:
             slow = await stack.enter_async_context(connect(url(a)))
             await subscribed(stack, slow, "a = 1")
             slow._session.link.connection.hold()  # type: ignore[union-attr]
-            (link,) = a.exchange.clients
+            (link,) = a.core.clients
             one = await stack.enter_async_context(connect(url(a)))
             for _ in range(400):
                 await one.publish({"a": 1}, b"x" * 50_000)

@@ -259,7 +259,7 @@ def test_too_much_can_end_a_subscription() -> None:
             assert not events.is_open
             assert len(errors) == 1
             await client.flush()
-            assert not a.exchange.clients[next(iter(a.exchange.clients))].keys
+            assert not a.core.clients[next(iter(a.core.clients))].keys
             await events.unsubscribe()
 
     run(main())
@@ -269,7 +269,7 @@ def test_refusals_reach_whom_they_concern() -> None:
     async def main() -> None:
         errors: list[Exception] = []
         async with broker() as a, covey.connect(url(a.port), on_error=errors.append) as client:
-            (peer,) = a.exchange.clients.values()
+            (peer,) = a.core.clients.values()
             peer.permissions = Permissions("ann", read_rules("x > 10", ""), read_rules("x > 10", ""))
             with pytest.raises(covey.RefusedError, match="ann may not subscribe"):
                 await client.subscribe("x > 5")
@@ -295,7 +295,7 @@ def test_refusals_reach_whom_they_concern() -> None:
 def test_cancelling_leaves_nothing_behind() -> None:
     async def main() -> None:
         async with broker() as a, covey.connect(url(a.port)) as client:
-            (peer,) = a.exchange.clients.values()
+            (peer,) = a.core.clients.values()
             for turns in range(6):
                 task = asyncio.ensure_future(client.subscribe("x > 1")._begin())
                 for _ in range(turns):

@@ -47,7 +47,7 @@ def test_a_broker_that_starts_again_is_found_again() -> None:
             await events.replace("x > 5")
             await one.publish({"x": 6})
             assert (await events.next(5))["x"] == 6
-            assert first.exchange.clients
+            assert first.core.clients
         await eventually(lambda: not two.is_connected)
         for x in range(5, 10):
             await one.publish({"x": x})
@@ -64,8 +64,8 @@ def test_a_broker_that_starts_again_is_found_again() -> None:
                 got.append((await events.next(5))["x"])
             assert got in ([*range(first, 10), 100] for first in range(6, 11))
             assert two.reconnects == one.reconnects == 1
-            advertised = [peer for peer in second.exchange.clients.values() if peer.advertised]
-            subscribed = [peer for peer in second.exchange.clients.values() if peer.keys]
+            advertised = [peer for peer in second.core.clients.values() if peer.advertised]
+            subscribed = [peer for peer in second.core.clients.values() if peer.keys]
             assert len(advertised) == len(subscribed) == 1
             await one.close()
             await two.close()

@@ -36,7 +36,7 @@ def test_its_commands_post_and_listen() -> None:
             here = f"127.0.0.1:{a.admin.port}"
             assert all("127.0.0.1:7401" in command for command in commands)
             listener = asyncio.create_task(shell(listening[0].replace("127.0.0.1:7401", here)))
-            await eventually(lambda: a.exchange.clients)
+            await eventually(lambda: a.core.clients)
             for command in posting:
                 code, out, err = await shell(command.replace("127.0.0.1:7401", here))
                 assert code == 0, err

@@ -20,7 +20,7 @@ BACKLOG = 3_000
 
 
 def strategy_at(broker: Broker) -> Incremental:
-    strategy = broker.exchange.router.trees[0].strategy
+    strategy = broker.core.router.trees[0].strategy
     assert isinstance(strategy, Incremental)
     return strategy
 

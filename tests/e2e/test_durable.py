@@ -47,7 +47,7 @@ async def take(events: Subscription, count: int, *, ack: bool = True) -> list[An
 
 def durable_at(net: Live, name: str) -> Durable:
     """Return what a broker keeps."""
-    durable = net.brokers[name].exchange.durable
+    durable = net.brokers[name].core.durable
     assert isinstance(durable, Durable)
     return durable
 

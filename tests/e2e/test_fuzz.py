@@ -187,8 +187,8 @@ async def besiege(who: str, attacks: int, seed: int) -> None:
             assert {"control_in_greet", "control_in_sync", "control_in_subscribe"} <= heard
             assert broker.sight.totals()["events_received"] > 0
         await eventually(lambda: len(broker.peers) == 1)
-        assert broker.exchange.router.local_size() == 1
-        assert len(broker.exchange.clients) == 1
+        assert broker.core.router.local_size() == 1
+        assert len(broker.core.clients) == 1
         async with connect(url(broker)) as another:
             await another.publish({"good": 1, "number": -1})
             assert (await anext(events))["number"] == -1

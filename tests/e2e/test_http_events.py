@@ -93,7 +93,7 @@ def test_every_mode_of_posting_reaches_subscribers_and_listeners() -> None:
             assert shown[4]["type"] == "covey.event"
             assert heard[0]["id"] == got[0].id
             assert shown[4]["id"] == heard[4]["id"]
-            assert a.exchange.router.counters.get("flooded_events", 0) <= 1  # only the native one
+            assert a.core.router.counters.get("flooded_events", 0) <= 1  # only the native one
 
     run(main())
 
@@ -190,7 +190,7 @@ def test_a_slow_listener_is_cut_off_and_others_are_not() -> None:
                     fields = await next_event(slow.content)
                 assert fields["event"] == "error"
                 assert "too slow" in json.loads(fields["data"])["detail"]
-            await eventually(lambda: len(a.exchange.clients) == 1)
+            await eventually(lambda: len(a.core.clients) == 1)
             async with session.get(events_url, params={"filter": "x >= 0"}) as listening:
                 assert await listening.content.readline() == b": subscribed\n"
                 await listening.content.readline()
@@ -198,7 +198,7 @@ def test_a_slow_listener_is_cut_off_and_others_are_not() -> None:
                 await client.publish({"x": 1})
                 assert json.loads((await next_event(listening.content))["data"])["data"] == {"x": 1}
             # A listener that goes is forgotten.
-            await eventually(lambda: len(a.exchange.clients) == 1)
+            await eventually(lambda: len(a.core.clients) == 1)
 
     run(main())
 
@@ -213,7 +213,7 @@ def test_listeners_are_told_when_the_broker_ends() -> None:
                     assert answer.status == 202
             assert (await next_event(listening.content))["event"] == "error"
             listening.close()
-            await eventually(lambda: not a.exchange.clients)
+            await eventually(lambda: not a.core.clients)
             await asyncio.sleep(0)
 
     run(main())

@@ -37,14 +37,14 @@ def some_overlay(random: Random, redundant: int) -> list[Pair]:
 def at_rest(net: Live) -> bool:
     """Return whether all links are there, and every broker routes over just those of the tree."""
     for name, broker in net.brokers.items():
-        links = broker.exchange.links
+        links = broker.core.neighbours
         if len(links.connected) < len(links.records):
             return False  # the tree may change once it is
         tree = links.overlay.tree
         near = {b if a == name else a for a, b in tree if name in (a, b)}
         if len(tree) != COUNT - 1 or net.open_links(name) != near:
             return False
-    return len({broker.exchange.links.overlay.tree for broker in net.brokers.values()}) == 1
+    return len({broker.core.neighbours.overlay.tree for broker in net.brokers.values()}) == 1
 
 
 @pytest.mark.long

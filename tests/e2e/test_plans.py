@@ -82,7 +82,7 @@ def test_a_plan_goes_in_and_out_while_events_flow(one_copy: str | None) -> None:
                         published += 1
                     await asyncio.sleep(0.002)
 
-            exchange = net.brokers["b"].exchange
+            exchange = net.brokers["b"].core
             now = partial(setattr, exchange, "now_s")
             await flow(lambda: published >= 50)
             now(asyncio.get_running_loop().time())
@@ -90,8 +90,8 @@ def test_a_plan_goes_in_and_out_while_events_flow(one_copy: str | None) -> None:
             await flow(lambda: installation.step is Step.SWITCHED)
             more = published + 50
             await flow(lambda: published >= more)
-            assert {broker.exchange.epochs.current for broker in net.brokers.values()} == {installation.epoch}
-            routers = [broker.exchange.epochs.routers[installation.epoch] for broker in net.brokers.values()]
+            assert {broker.core.epochs.current for broker in net.brokers.values()} == {installation.epoch}
+            routers = [broker.core.epochs.routers[installation.epoch] for broker in net.brokers.values()]
             assert any("a" in part.neighbours() for part in routers[3].trees.values()), "d uses its link to a"
             exchange.roll_back()
             more = published + 50
@@ -103,7 +103,7 @@ def test_a_plan_goes_in_and_out_while_events_flow(one_copy: str | None) -> None:
             if one_copy is None:
                 assert (got["b"], got["c"], got["d"]) == (everything, everything, everything[::2])
             assert [sorted(some) for some in got.values()] == [everything, everything, everything[::2]]
-            assert {broker.exchange.epochs.current for broker in net.brokers.values()} == {0}
+            assert {broker.core.epochs.current for broker in net.brokers.values()} == {0}
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -117,16 +117,16 @@ def test_a_broker_that_was_away_learns_the_plan_and_keeps_it(tmp_path: Path) -> 
         for name in "abcd":
             (tmp_path / name).mkdir()
         async with square(per_broker=dirs) as net:
-            installation = net.brokers["a"].exchange.install(plan().encode())
+            installation = net.brokers["a"].core.install(plan().encode())
             await eventually(lambda: installation.step is Step.SWITCHED)
             await net.stop("c")
             (tmp_path / "c" / "plans.bin").unlink()
             await net.start("c")
-            await eventually(lambda: net.brokers["c"].exchange.epochs.current == installation.epoch)
+            await eventually(lambda: net.brokers["c"].core.epochs.current == installation.epoch)
             await net.stop("d")
             net.configs["d"] = replace(net.configs["d"], links=())  # from its disk, not from neighbours
             await net.start("d")
-            assert net.brokers["d"].exchange.epochs.current == installation.epoch
+            assert net.brokers["d"].core.epochs.current == installation.epoch
 
     run(main())
 
@@ -146,9 +146,9 @@ def test_a_plan_is_installed_by_command(tmp_path: Path, capsys: pytest.CaptureFi
             assert second is not None
             url, other = (f"http://127.0.0.1:{one.port}" for one in (first, second))
             assert await covey("install", url, str(file), "--token", "let me", "--json") == 0
-            assert {one.exchange.epochs.current for one in net.brokers.values()} == {1}
+            assert {one.core.epochs.current for one in net.brokers.values()} == {1}
             assert await covey("install", url, "--roll-back", "--token", "let me") == 0
-            await eventually(lambda: {one.exchange.epochs.current for one in net.brokers.values()} == {0})
+            await eventually(lambda: {one.core.epochs.current for one in net.brokers.values()} == {0})
             capsys.readouterr()
             for words, said in (
                 (("install", url, str(file), "--token", "wrong"), "want a token"),
@@ -167,7 +167,7 @@ def test_a_plan_is_installed_by_command(tmp_path: Path, capsys: pytest.CaptureFi
 def sent(net: Live) -> Counter[tuple[str, str]]:
     """Return how many events each link has carried."""
     neighbours = (
-        (name, one) for name, broker in net.brokers.items() for one in broker.exchange.neighbours.values()
+        (name, one) for name, broker in net.brokers.items() for one in broker.core.neighbours.values()
     )
     return Counter({(name, one.link): one.sent for name, one in neighbours})
 
@@ -190,9 +190,9 @@ def test_explain_follows_the_trees_of_a_plan(
                 events[name] = await stack.enter_async_context(client.subscribe(filter))
                 await client.flush()
             keys = {name: first_key(net, name) for name in "bcd"}
-            installation = net.brokers["a"].exchange.install(plan(one_copy).encode())
+            installation = net.brokers["a"].core.install(plan(one_copy).encode())
             await eventually(lambda: installation.step is Step.SWITCHED)
-            (source,) = net.brokers["a"].exchange.clients
+            (source,) = net.brokers["a"].core.clients
             for n, homes in ((7, "bcd"), (9, "bc"), (3, ""), (-1, "c")):  # the last one is not advertised
                 before = sent(net)
                 await publisher.publish({"n": n})
@@ -222,7 +222,7 @@ def test_explain_follows_the_trees_of_a_plan(
 
 def first_key(net: Live, name: str) -> str:
     """Return the key of the one subscription of the one client at a broker."""
-    ((key,),) = (client.keys.values() for client in net.brokers[name].exchange.clients.values())
+    ((key,),) = (client.keys.values() for client in net.brokers[name].core.clients.values())
     return key
 
 

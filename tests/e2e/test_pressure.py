@@ -91,7 +91,7 @@ def test_a_slow_consumer_slows_nobody(policy: str) -> None:
             broker = net.brokers["a"]
             [(name, _)] = broker.pressure.slow.items()
             assert name.startswith("client ~")
-            assert broker.exchange.counters["slow_consumers"] >= 1
+            assert broker.core.counters["slow_consumers"] >= 1
             go_on(slow)
             got = await take_for(some_events, 0.7)
             if policy == "disconnect":
@@ -181,7 +181,7 @@ def test_a_full_link_that_takes_nothing_ends_after_a_while() -> None:
             await flood(publisher)
             await publisher.flush()
             assert time.monotonic() - began_s > 0.4
-            assert net.brokers["a"].exchange.counters["stalled_links"] == 1
+            assert net.brokers["a"].core.counters["stalled_links"] == 1
 
     run(main())
 
@@ -198,7 +198,7 @@ def test_congestion_reaches_the_router_and_passes() -> None:
         ):
             await publisher.advertise("x >= 0")
             broker = net.brokers["a"]
-            exchange = broker.exchange
+            exchange = broker.core
             part = exchange.router.trees[0]
             tell = broker.inbox._on_congestion
 

@@ -63,7 +63,7 @@ def test_a_client_sends_nothing_that_brokers_could_not_read() -> None:
             assert [event["x"] for event in got] == [1] * len(NO_EVENTS) + [3]
             assert got[-1].data == b"y"
             assert client.reconnects == 0
-            (peer,) = a.exchange.clients.values()
+            (peer,) = a.core.clients.values()
             assert peer.refused == 0
 
     run(main())
@@ -126,7 +126,7 @@ def test_of_many_confirmed_events_the_others_are_confirmed(tmp_path: Path) -> No
             covey.connect(url(a.port)) as client,
             client.subscribe("x > 0") as events,
         ):
-            (peer,) = a.exchange.clients.values()
+            (peer,) = a.core.clients.values()
             peer.permissions = Permissions("ann", None, read_rules("x > 10", ""))
             with pytest.raises(
                 covey.RefusedError, match="2 of 5 events are refused, the first one: ann may not"
@@ -137,8 +137,8 @@ def test_of_many_confirmed_events_the_others_are_confirmed(tmp_path: Path) -> No
             await client.publish_many([{"x": 21}], confirm=True)
             with pytest.raises(covey.EventError, match="'x'"):
                 await client.publish_many([{"x": 22}, {"x": []}, {"x": 23}], confirm=True)
-            assert isinstance(a.exchange.durable, Durable)
-            assert a.exchange.durable.kept == 5  # what came before the last mistake is confirmed, too
+            assert isinstance(a.core.durable, Durable)
+            assert a.core.durable.kept == 5  # what came before the last mistake is confirmed, too
             # A batch is done when the last event was added, not whenever those so far are confirmed.
             batch = Batch()
             client._outgoing.put({"x": 14}, b"", batch)
@@ -201,13 +201,13 @@ def test_over_http_an_attribute_is_named_and_a_batch_is_counted(monkeypatch: pyt
             assert status == 403
             assert "2 of 4 events are refused, the first one, event 2: ann may not publish" in detail
             # While the network switches to another plan nothing is handled, and nothing is answered.
-            plans, is_held = type(a.exchange.plans), [True]
+            plans, is_held = type(a.core.plans), [True]
             monkeypatch.setattr(plans, "is_holding", property(lambda self: is_held[0]))
             posting = asyncio.ensure_future(posted(other))
-            await eventually(lambda: a.exchange._held)
+            await eventually(lambda: a.core._held)
             assert not posting.done()
             is_held[0] = False
-            a.exchange.release()
+            a.core.release()
             assert (await posting)[0] == 403
 
     run(main())

@@ -19,7 +19,6 @@ from tests.e2e.helpers.running import eventually, run
 
 from covey.broker.config import AdminConfig, BrokerConfig
 from covey.broker.credentials import check_password, hash_password, hash_token
-from covey.broker.lifecycle import reconfigure
 from covey.broker.logs import LogfmtFormatter
 from covey.broker.security import read_security
 from covey.broker.server import Broker
@@ -41,7 +40,7 @@ def guarded(*users: dict[str, Any], folder: Path | None = None, **more: Any) -> 
 def cut(broker: Broker, *users: dict[str, Any], **more: Any) -> None:
     """Let a broker read other users."""
     new = replace(broker.config, security=guarded(*users, **more).security)
-    assert reconfigure(broker, new) == []
+    assert broker.reconfigure(new) == []
 
 
 def as_ann(broker: Broker, **options: Any) -> Client:
@@ -101,11 +100,11 @@ def test_durable_subscriptions_of_clients_that_are_away(
                 await check(broker)
 
     async def check(broker: Broker) -> None:
-        assert broker.exchange.router.local_size() == len(left), "at once, and before the disk has it"
+        assert broker.core.router.local_size() == len(left), "at once, and before the disk has it"
         await eventually(lambda: queues(broker) == left)
         async with as_bob(broker) as bob:
             await bob.publish({"price": 2}, confirm=True)
-        waiting = broker.exchange.durable.report()["queued_events"]
+        waiting = broker.core.durable.report()["queued_events"]
         assert waiting == len(left) + ("ann/low" in left)
         lines = [LogfmtFormatter().format(one) for one in caplog.records]
         removed = [line for line in lines if "durable subscription removed" in line]
@@ -141,10 +140,10 @@ def test_subscriptions_of_connected_clients(tmp_path: Path, is_durable: bool) ->
             ann.subscribe("price > 20", durable="high" if is_durable else "") as high,
         ):
             cut(broker, ANN | {"subscribe": "price > 0"})
-            assert broker.exchange.router.local_size() == 1
+            assert broker.core.router.local_size() == 1
             with pytest.raises(RefusedError, match="ann may not subscribe"):
                 await low.next(timeout_s=10)
-            await eventually(lambda: ann.is_connected and broker.exchange.router.local_size() == 1)
+            await eventually(lambda: ann.is_connected and broker.core.router.local_size() == 1)
             await bob.publish({"price": 1})
             await bob.publish({"price": 30})
             assert (await high.next(timeout_s=10))["price"] == 30
@@ -161,13 +160,13 @@ def test_a_client_that_has_nothing_that_is_cut_stays_connected() -> None:
             as_ann(broker) as ann,
             ann.subscribe("price > 20") as high,
         ):
-            (client,) = (one for one in broker.exchange.clients.values() if one.permissions.name == "ann")
+            (client,) = (one for one in broker.core.clients.values() if one.permissions.name == "ann")
             cut(broker, ANN | {"subscribe": "price > 0", "publish": "price > 10"})
             await ann.publish({"price": 5})
             await ann.publish({"price": 25})
             assert (await events.next(timeout_s=10))["price"] == 25
             assert (await high.next(timeout_s=10))["price"] == 25
-            assert client.link in broker.exchange.clients
+            assert client.link in broker.core.clients
             with pytest.raises(RefusedError, match="ann may not subscribe"):
                 async with ann.subscribe("price < 0"):
                     pass
@@ -179,10 +178,10 @@ def test_an_advertisement_that_is_cut() -> None:
     async def work() -> None:
         async with Broker(guarded(ANN)) as broker, as_ann(broker, longest_pause_s=0.05) as ann:
             await ann.advertise("price > 0")
-            (client,) = broker.exchange.clients.values()
+            (client,) = broker.core.clients.values()
             cut(broker, ANN | {"publish": "price > 10"})
-            assert not broker.exchange.router.advertised_by(client.link)
-            await eventually(lambda: client.link not in broker.exchange.clients)
+            assert not broker.core.router.advertised_by(client.link)
+            await eventually(lambda: client.link not in broker.core.clients)
 
     run(work())
 
@@ -200,7 +199,7 @@ def test_credentials_that_are_not_valid_any_longer(now: list[dict[str, Any]]) ->
             bob.subscribe("price > 0") as others,
         ):
             cut(broker, *now)
-            assert broker.exchange.router.local_size() == 1
+            assert broker.core.router.local_size() == 1
             with pytest.raises(CoveyError, match="credentials are not those of anybody"):
                 await events.next(timeout_s=10)
             await bob.publish({"price": 1})

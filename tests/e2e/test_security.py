@@ -113,8 +113,8 @@ async def never_linked(a: BrokerConfig, b_security: SecurityConfig) -> list[Brok
         await asyncio.sleep(0.7)  # some attempts
         assert not is_linked(one, "b")
         assert not is_linked(two, "a")
-        assert not one.exchange.neighbours
-        assert not two.exchange.neighbours
+        assert not one.core.neighbours
+        assert not two.core.neighbours
         return [one, two]
 
 
@@ -281,7 +281,7 @@ def test_credentials(caplog: pytest.LogCaptureFixture) -> None:
                 await refusal(a, token="correct horse"),
             ]
             assert a.security.refused == 6
-            assert not a.exchange.clients
+            assert not a.core.clients
             return refused
 
     with caplog.at_level(logging.DEBUG):
@@ -348,7 +348,7 @@ def test_nobody_poses_as_a_neighbour_to_get_around_permissions() -> None:
     async def work() -> None:
         async with Broker(listening(read_security(GUARDED))) as a, Broker(dialling("b", a)):
             await asyncio.sleep(0.5)
-            assert not a.exchange.neighbours
+            assert not a.core.neighbours
             assert a.security.refused > 0
 
     run(work())
@@ -373,7 +373,7 @@ def test_permissions_to_subscribe() -> None:
             for text, language in (("price BETWEEN 11 AND 12", "attributes"), ("/a[@c]//d", "xpath")):
                 async with client.subscribe(text, language):
                     pass
-            assert a.exchange.router.local_size() == 0
+            assert a.core.router.local_size() == 0
 
     run(work())
 
@@ -399,7 +399,7 @@ def test_permissions_to_publish() -> None:
             await ann.flush()
             assert (await anext(events)).content == {"price": 1}
             assert (await anext(words)).content == {"taxi", "rain"}
-            (client,) = (one for one in a.exchange.clients.values() if one.permissions.name == "ann")
+            (client,) = (one for one in a.core.clients.values() if one.permissions.name == "ann")
             assert client.refused == 4
             with pytest.raises(CoveyError, match="may not publish all that it advertises"):
                 await ann.advertise("price > -1")

@@ -135,8 +135,8 @@ def test_explain_hop_by_hop(capsys: Capture) -> None:
             await one.advertise("price > 0 AND price < 100")
             await stack.enter_async_context(two.subscribe("price > 10"))
             await two.flush()
-            (publisher,) = a.exchange.clients
-            (key,) = next(iter(c.exchange.clients.values())).keys.values()
+            (publisher,) = a.core.clients
+            (key,) = next(iter(c.core.clients.values())).keys.values()
 
             report = await explained(capsys, brokers, {"price": 20}, key)
             assert report["arrives"]
@@ -163,7 +163,7 @@ def test_explain_hop_by_hop(capsys: Capture) -> None:
             # Outside the advertisement: flooded.
             async with connect(url(a)) as other:
                 await other.flush()
-                link = next(link for link in a.exchange.clients if link != publisher)
+                link = next(link for link in a.core.clients if link != publisher)
                 report = await explained(capsys, brokers, {"price": 20}, key, "--publisher", link)
                 assert report["arrives"]
                 assert report["hops"][0]["advertised"] is False
@@ -175,7 +175,7 @@ def test_explain_hop_by_hop(capsys: Capture) -> None:
 
             # The way is cut between a and b.
             await b.stop()
-            await eventually(lambda: not a.exchange.neighbours)
+            await eventually(lambda: not a.core.neighbours)
             report = await explained(capsys, brokers, {"price": 20}, key, at=at)
             assert report["reason"].startswith("it stops at a: towards b, the link is down")
             assert len(report["unreachable"]) == 1
@@ -187,7 +187,7 @@ def test_explain_that_nobody_asked_for_it(capsys: Capture) -> None:
     async def work() -> None:
         async with chain() as brokers, connect(url(brokers[2])) as two, two.subscribe("price > 10"):
             await two.flush()
-            (key,) = next(iter(brokers[2].exchange.clients.values())).keys.values()
+            (key,) = next(iter(brokers[2].core.clients.values())).keys.values()
             report = await explained(capsys, brokers, {"price": 20}, key)
             assert "it stops at a: towards b, none of its 0 entries" in report["reason"]
             assert "nobody on this side has advertised" in report["reason"]
@@ -214,8 +214,8 @@ def test_what_is_explained_is_what_happens(capsys: Capture, strategy: str) -> No
             await stack.enter_async_context(three.subscribe("price > 5"))
             for client in (one, two, three):
                 await client.flush()
-            (publisher,) = a.exchange.clients
-            (key,) = next(iter(c.exchange.clients.values())).keys.values()
+            (publisher,) = a.core.clients
+            (key,) = next(iter(c.core.clients.values())).keys.values()
             arriving = []
             for price in (1, 7, 15, 25):
                 report = await explained(capsys, brokers, {"price": price}, key, "--publisher", publisher)

@@ -206,7 +206,7 @@ def test_neighbours_agree_whoever_dials(dials: Versions, monkeypatch: pytest.Mon
             broker(name="b", links=(LinkConfig("a", "127.0.0.1", a.port),)) as b,
         ):
             monkeypatch.setattr("covey.broker.greetings.OURS", dials)
-            await eventually(lambda: bool(a.exchange.neighbours and b.exchange.neighbours))
+            await eventually(lambda: bool(a.core.neighbours and b.core.neighbours))
             assert {stream.version for one in (a, b) for stream in one.peers} == {dials.newest}
 
     run(main())

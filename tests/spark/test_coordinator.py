@@ -134,18 +134,18 @@ class Scene:
     def is_whole(self) -> bool:
         """Whether all links are there, and what brokers must know of each other is known in all epochs."""
         return all(
-            len(broker.exchange.neighbours) == 2
-            and all(map(broker.exchange.epochs.is_ready, broker.exchange.epochs.routers))
+            len(broker.core.neighbours) == 2
+            and all(map(broker.core.epochs.is_ready, broker.core.epochs.routers))
             for broker in self.net.brokers.values()
         )
 
     def is_planned(self) -> bool:
         """Whether events set out on a plan's trees, at any broker."""
-        every = (broker.exchange.epochs for broker in self.net.brokers.values())
+        every = (broker.core.epochs for broker in self.net.brokers.values())
         return any(epochs.is_planned(epochs.current) for epochs in every)
 
     def epochs(self) -> set[int]:
-        return {broker.exchange.epochs.current for broker in self.net.brokers.values()}
+        return {broker.core.epochs.current for broker in self.net.brokers.values()}
 
     def urls(self) -> tuple[str, ...]:
         ports = [broker.admin.port for broker in self.net.brokers.values() if broker.admin is not None]

@@ -142,7 +142,7 @@ def test_repeated_deliveries_are_recognised(tmp_path: Path) -> None:
         start = one.beginning()
         assert one.latest(start, None) == start
         publish(broker, range(20))
-        exchange = broker.broker.exchange
+        exchange = broker.broker.core
         until(lambda: sum(client.delivered for client in exchange.clients.values()) > 70)
         middle = one.latest(start, None)
         assert numbers(one.between(start, middle)) == list(range(20))
@@ -237,7 +237,7 @@ def test_a_store_that_begins_anew_while_a_stream_runs(tmp_path: Path) -> None:
             end, _ = read(one, start, 20, most=1)  # so that its offset does not remember the first
             one.latest(end, None)  # acknowledged
         with running(data_dir=tmp_path / "two", port=port) as broker:
-            until(lambda: broker.broker.exchange.durable.subscriptions.all())  # type: ignore[union-attr]
+            until(lambda: broker.broker.core.durable.subscriptions.all())  # type: ignore[union-attr]
             publish(broker, range(100, 104))
             with pytest.raises(ConfigError, match="the store of the broker 'paris' has begun anew"):
                 ask_on(one, end)

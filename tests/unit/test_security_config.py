@@ -10,7 +10,6 @@ import trustme
 from tests.e2e.helpers.pairs import url
 from tests.e2e.helpers.running import run
 
-from covey.broker import lifecycle
 from covey.broker.config import AdminConfig, BrokerConfig, read_config
 from covey.broker.credentials import hash_password, hash_token
 from covey.broker.security import SecurityConfig, read_security
@@ -102,7 +101,7 @@ def test_a_running_broker_takes_other_credentials(tmp_path: Path) -> None:
             connect(url(broker), token="one") as old,
         ):
             new = replace(broker.config, security=guarded("two"))
-            assert lifecycle.reconfigure(broker, new) == []
+            assert broker.reconfigure(new) == []
             with pytest.raises(CoveyError, match="not those of anybody"):
                 await old.flush()
             async with connect(url(broker), token="two"):
@@ -112,7 +111,7 @@ def test_a_running_broker_takes_other_credentials(tmp_path: Path) -> None:
                     pass
             tls = read_config(written(tmp_path)).security
             with pytest.raises(ConfigError, match="tls cannot begin or end"):
-                lifecycle.reconfigure(broker, replace(broker.config, security=tls))
+                broker.reconfigure(replace(broker.config, security=tls))
             async with connect(url(broker), token="two"):
                 pass
 

@@ -3,12 +3,12 @@
     effects = core.step(input, now)      the only way in, and the only way out
     core.deadline()                      when it wants a Tick, in monotonic seconds; None: it waits for nothing
 
-Inputs and effects are the values of `effects`; time is an argument, and randomness is given to the constructor. The same
-inputs give the same effects. A live broker (`server`) and the simulator (`sim.brokers`) drive the same machine.
+Inputs and effects are the values of `effects`; time is an argument, and randomness is given to the constructor. The
+same inputs give the same effects. A live broker (`server`) and the simulator (`sim.brokers`) drive the same machine.
 
 The core owns the connections and the parts, and passes between them what each must know: `sessions` (clients),
-`neighbours` (links, the overlay's tree), `plans` (epochs, installation), `durable` (confirmed events), `fastpath` (events
-of a turn). A part knows neither the core nor its siblings: its methods take values and yield actions (`actions`), which
+`neighbours` (links, the overlay's tree), `plans` (epochs, installation), `durable` (confirmed events), `fastpath`
+(events of a turn). A part knows neither the core nor its siblings: its methods take values and yield actions (`actions`), which
 `perform` carries out one by one, each with all that follows from it.
 
 What has come from connections is handled in turns of bounded work (`scheduling`), all connections of a turn together.
@@ -60,7 +60,7 @@ from covey.broker.tally import Ended, Tally
 from covey.core.filter import Filter
 from covey.errors import AccessError, ConfigError, CoveyError, EventError, ProtocolError
 from covey.extras import require
-from covey.protocol.batches import MOST_SIDS, FastSplitter
+from covey.protocol.batches import MOST_SIDS, FastSplitter, Frames
 from covey.protocol.connection import Closing, Connection, Signals
 from covey.protocol.control import (
     Goodbye,
@@ -315,7 +315,7 @@ class BrokerCore:
             frames = connection.receive(given.data, self.now.monotonic_s)
             if frames and peer.who is None:
                 frames = self._greet(peer, frames)
-            if frames and self.scheduler.put(peer.number, frames):
+            if frames and self.scheduler.put(peer.number, Frames.of(frames)):
                 connection.hold(FULL, self.now.monotonic_s)
         except CoveyError as error:
             connection.end(str(error), retry=not isinstance(error, ProtocolError))
@@ -431,7 +431,7 @@ class BrokerCore:
         if peer.connection.is_open:
             self._client_comes(peer, permissions, said.name)
             behind, peer.behind = peer.behind, []
-            if behind and self.scheduler.put(peer.number, behind):
+            if behind and self.scheduler.put(peer.number, Frames.of(behind)):
                 peer.connection.hold(FULL, now_s)
         peer.connection.go_on(PASSWORD, now_s)
 

@@ -12,15 +12,16 @@ import logging
 import signal
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from covey.broker import lifecycle
 from covey.broker.config import BrokerConfig
 from covey.broker.garbage import Garbage
 from covey.broker.server import Broker
 from covey.errors import CoveyError
 
 log = logging.getLogger("covey.broker")
+
+POLL_S: Final = 0.01
 
 Report = Callable[[str], None]
 Reread = Callable[[], BrokerConfig]
@@ -46,7 +47,7 @@ class Daemon:
         self._reread = reread
         self._ending = asyncio.Event()
         self._spread_s = 0.0
-        self._draining: asyncio.Task[None] | None = None
+        self._is_draining = False
 
     async def run(self) -> None:
         """Run until a signal ends it; `report` hears "listening PORT", "ready", "linked", "draining" and "ended"."""
@@ -62,28 +63,27 @@ class Daemon:
         await self._ending.wait()
         becoming_ready.cancel()
         self._report("draining")
-        self._draining = loop.create_task(
-            lifecycle.drain(self.broker, self.broker.config.drain_s, self._spread_s)
-        )
-        await asyncio.gather(self._draining, becoming_ready, return_exceptions=True)
+        self._is_draining = True
+        await self.broker.drain(self.broker.config.drain_s, self._spread_s)
+        await asyncio.gather(becoming_ready, return_exceptions=True)
         await self.broker.stop()
         garbage.close()
         self._report("ended")
 
     async def _become_ready(self) -> None:
-        await lifecycle.wait_ready(self.broker)
+        while not self.broker.is_ready:
+            await asyncio.sleep(POLL_S)
         self.broker.say(logging.INFO, "ready")
         self._report("ready")
-        links = self.broker.exchange.links
-        while not all(map(links.is_open, links.records)):
-            await asyncio.sleep(lifecycle.POLL_S)
+        neighbours = self.broker.core.neighbours
+        while not all(map(neighbours.is_open, neighbours.records)):
+            await asyncio.sleep(POLL_S)
         self._report("linked")
 
     def end(self) -> None:
         """Drain and end; at once, if it is draining already."""
-        if self._draining is not None:
-            self._draining.cancel()
-            lifecycle.abort(self.broker)
+        if self._is_draining:
+            self.broker.abort()
         self._ending.set()
 
     def be_lame(self) -> None:
@@ -96,7 +96,7 @@ class Daemon:
         try:
             if self._reread is None:
                 raise CoveyError("there is no file to read it from")
-            refused = lifecycle.reconfigure(self.broker, self._reread())
+            refused = self.broker.reconfigure(self._reread())
         except CoveyError as error:
             self.broker.say(logging.ERROR, "settings refused", reason=error)
             self._report(f"refused {error}")

@@ -6,11 +6,12 @@ given it and never uses again.
 
 The shell's duties:
 
-    1. What one connection says reaches the core in its order. A later effect on a connection never overtakes an earlier.
+    1. What one connection says reaches the core in its order. A later effect on a connection never overtakes an
+       earlier one.
     2. A connection that was Opened is Closed once, whoever ended it, and nothing is said of it after that.
     3. While `deadline` is not None, the core gets a Tick at that time, or as soon after it as can be.
-    4. A Commit is answered by Committed once it would survive a loss of power, a Verify by Verified, a Dial by Opened or
-       DialFailed; each exactly once.
+    4. A Commit is answered by Committed once it would survive a loss of power, a Fetch by Read, a Verify by Verified,
+       a Dial by Opened or DialFailed, a WriteSamples by SamplesWritten; each exactly once.
 """
 
 from __future__ import annotations

@@ -29,8 +29,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from covey.broker.epochs import Epochs
-from covey.broker.peers import Client, Neighbour
+from covey.broker.neighbours import Neighbour
 from covey.broker.sampling import Sampler
+from covey.broker.sessions import Session
 from covey.core.content import check_content
 from covey.core.filter import Filter
 from covey.errors import CoveyError, EventError, ProtocolError
@@ -62,7 +63,7 @@ _FIRST_ENTRIES: Final = 1 << 12
 _FIRST_OUT: Final = 1 << 18
 _FIRST_READS: Final = 64
 
-Peer = Client | Neighbour
+Peer = Session | Neighbour
 
 
 class Read:
@@ -104,16 +105,22 @@ class Desk(Protocol):
     """Who handles what is not the fast path's: the rest of the broker."""
 
     counters: Counter[str]
-    clients: dict[Link, Client]
     sampler: Sampler | None
-    time_s: float  # of day, for samples
 
     @property
-    def neighbours(self) -> Mapping[Link, Neighbour]:
+    def time_s(self) -> float:
+        """The time of day, for samples."""
+
+    @property
+    def clients(self) -> Mapping[Link, Session]:
+        """The clients that are connected."""
+
+    @property
+    def linked(self) -> Mapping[Link, Neighbour]:
         """The brokers to which there is a connection."""
 
     @property
-    def attached(self) -> Mapping[Link, None]:
+    def attached(self) -> Mapping[Link, Neighbour]:
         """The neighbours whose links are on the overlay's tree."""
 
     @property
@@ -145,8 +152,11 @@ class Desk(Protocol):
     def unreadable(self, envelope: Envelope, read: Read, error: EventError) -> None:
         """An event is none."""
 
-    def confirmed(self, frame: bytes, envelope: Envelope, publish: Publish, read: Read) -> bool:
-        """Take a confirmed event; False if it goes on like any other."""
+    def confirmed(self, frame: bytes, envelope: Envelope, publish: Publish, read: Read) -> None:
+        """Take a confirmed event."""
+
+    def waits(self, link: Link, epoch: int, frame: bytes) -> bool:
+        """Put a neighbour's frame aside if the router of its epoch is not ready for it; return whether that is so."""
 
     def carry_out(
         self, outputs: Sequence[Output], epoch: int, one: bytes = b"", envelope: Envelope | None = None
@@ -210,7 +220,7 @@ class Labels:
             rows[: len(self.rows)] = self.rows
             self.rows = rows
 
-    def learn(self, handles: Longs, index: Index, clients: Mapping[Link, Client], slots: Slots) -> None:
+    def learn(self, handles: Longs, index: Index, clients: Mapping[Link, Session], slots: Slots) -> None:
         """Look up what handles stand for."""
         places: list[Place] = index.keys_of(handles.astype(np.int32)).tolist()
         for handle, (link, key) in zip(handles.tolist(), places, strict=True):
@@ -303,7 +313,7 @@ class _Source:
 
     def __init__(self, peer: Peer, epoch: int) -> None:
         self.peer, self.epoch = peer, epoch
-        self.permissions = peer.permissions if isinstance(peer, Client) else None
+        self.permissions = peer.permissions if isinstance(peer, Session) else None
         self.row: Longs = np.zeros(kernel.SOURCE_LENGTH, np.int64)
         self.address = int(self.row.ctypes.data)
         self.state: object = None  # of the broker, for which it holds
@@ -314,7 +324,7 @@ class _Source:
         """Return whether it says what is true of whoever is at the link, in a state of the broker."""
         if self.state is not state or self.peer is not peer:
             return False
-        return not isinstance(peer, Client) or self.permissions is peer.permissions
+        return not isinstance(peer, Session) or self.permissions is peer.permissions
 
     def set_trees(self, allowed: Sequence[int]) -> None:
         """Note which trees a neighbour may send on, in the order of the router's."""
@@ -459,7 +469,7 @@ class FastPath:
 
     # -- clients ---------------------------------------------------------------------------------------------
 
-    def client_up(self, client: Client) -> None:
+    def client_up(self, client: Session) -> None:
         """Give a client a slot."""
         self._slots.add(client)
         self._rooms.fit(len(self._slots.peers), 0)
@@ -528,7 +538,7 @@ class FastPath:
         for number in range(first, min(last + 1, len(turn.reads))):
             count = turn.take_count(number)
             peer = turn.reads[number].peer
-            if isinstance(peer, Client):
+            if isinstance(peer, Session):
                 peer.published += count
             elif count:
                 source = turn.sources[number]
@@ -542,8 +552,8 @@ class FastPath:
 
     def _state_of(self, desk: Desk) -> tuple[object, ...]:
         """Return what is different if anything has changed that the kernel knows."""
-        state: list[object] = [desk.is_holding, desk.sampler, self._epochs.current]
-        state += desk.neighbours.values()
+        state: list[object] = [desk.is_holding, desk.sampler, self._epochs.current, *self._epochs.adopting]
+        state += desk.linked.values()
         state += desk.attached
         for epoch, router in self._epochs.routers.items():
             state += (epoch, router, router.version)
@@ -556,10 +566,10 @@ class FastPath:
             return False
         self._state = state
         for link in self._slots.neighbours():
-            if link not in desk.neighbours:
+            if link not in desk.linked:
                 self._slots.remove(link)
                 self._epoch_of.pop(link, None)
-        for neighbour in desk.neighbours.values():
+        for neighbour in desk.linked.values():
             self._slots.add(neighbour)
         routers = self._epochs.routers
         self._tables = {
@@ -574,7 +584,7 @@ class FastPath:
             if router.is_plain:
                 used = {
                     link: neighbour
-                    for link, neighbour in desk.neighbours.items()
+                    for link, neighbour in desk.linked.items()
                     if desk.is_used(neighbour, epoch)
                 }
                 tables.refresh(self._slots, used, self._views)
@@ -587,7 +597,7 @@ class FastPath:
         is_holding, clients, current = desk.is_holding, desk.clients, self._epochs.current
         for number in range(turn.fields[kernel.TURN_READ], len(turn.reads)):
             read = turn.reads[number]
-            if not isinstance(read.peer, Client):
+            if not isinstance(read.peer, Session):
                 source = self._source(read.peer, self._epoch_of.get(read.link, current), desk)
             elif clients.get(read.link) is not read.peer:
                 turn.end(number)
@@ -610,10 +620,10 @@ class FastPath:
         source.state = self._state
         row = source.row
         row[kernel.SOURCE_EPOCH] = epoch
-        row[kernel.SOURCE_IS_CLIENT] = isinstance(peer, Client)
+        row[kernel.SOURCE_IS_CLIENT] = isinstance(peer, Session)
         row[kernel.SOURCE_LANE] = 1
         tables = self._tables.get(epoch)
-        if tables is None or not tables.router.is_plain:
+        if tables is None or not tables.router.is_plain or epoch in self._epochs.adopting:
             return source
         sampler = desk.sampler
         if sampler is not None:
@@ -621,17 +631,17 @@ class FastPath:
                 return source
             row[kernel.SOURCE_SAMPLE], row[kernel.SOURCE_BELOW] = 1, _signed(sampler.below)
         row[kernel.SOURCE_ROUTER] = tables.address
-        if isinstance(peer, Client):
+        if isinstance(peer, Session):
             self._set_client(row, peer, tables.router)
         else:
-            if desk.neighbours.get(peer.link) is not peer or not desk.is_used(peer, epoch):
+            if desk.linked.get(peer.link) is not peer or not desk.is_used(peer, epoch):
                 return source
             row[kernel.SOURCE_SLOT] = self._slots.of(peer.link)
             source.set_trees([peer.link in part.links_up() for part in tables.router.trees.values()])
         row[kernel.SOURCE_LANE], source.is_lane = 0, False
         return source
 
-    def _set_client(self, row: Longs, client: Client, router: Router) -> None:
+    def _set_client(self, row: Longs, client: Session, router: Router) -> None:
         row[kernel.SOURCE_PUBLISHER] = _signed(client.number)
         allowed = client.permissions.publish
         if allowed is not None:
@@ -703,7 +713,7 @@ class FastPath:
         finally:
             desk.begin(None)
         if self._follow(desk) or (
-            isinstance(read.peer, Client)
+            isinstance(read.peer, Session)
             and (
                 desk.clients.get(read.link) is not read.peer
                 or source.permissions is not read.peer.permissions
@@ -722,18 +732,20 @@ class FastPath:
         if read.data[at + LENGTH.size] != Kind.EVENT:
             return False
         (epoch,) = _EPOCH.unpack_from(read.data, at + LENGTH.size + kernel.EPOCH_AT)
-        return isinstance(read.peer, Client) or (source is not None and epoch == source.epoch)
+        return isinstance(read.peer, Session) or (source is not None and epoch == source.epoch)
 
     def _event(self, frame: bytes, read: Read, desk: Desk) -> None:
         """Decode one event and give it to its router; ProtocolError if its link may not send it."""
         envelope = envelope_of(frame)
-        client = read.peer if isinstance(read.peer, Client) else None
+        client = read.peer if isinstance(read.peer, Session) else None
         if client is not None:
             if envelope.publisher != client.number:
                 raise ProtocolError("an event has another publisher than the client that sends it")
             client.published += 1
         else:
-            neighbour = desk.neighbours.get(read.link)
+            if desk.waits(read.link, envelope.epoch, frame):
+                return
+            neighbour = desk.linked.get(read.link)
             is_kept = envelope.flags & KEPT and desk.is_keeping
             if neighbour is None or not (is_kept or desk.is_used(neighbour, envelope.epoch)):
                 desk.counters["stale_frames"] += 1
@@ -754,7 +766,8 @@ class FastPath:
                 return
             if is_sampled:
                 self._sample(frame, envelope, desk)
-        if envelope.flags & KEPT and desk.confirmed(frame, envelope, publish, read):
+        if envelope.flags & KEPT:
+            desk.confirmed(frame, envelope, publish, read)
             return
         epoch = envelope.epoch if client is None else self._epochs.current
         router = self._epochs.routers[epoch]
@@ -794,7 +807,7 @@ class FastPath:
                 continue
             peer = self._slots.peers[slot]
             assert peer is not None, "whoever has subscriptions has a slot"
-            if isinstance(peer, Client):
+            if isinstance(peer, Session):
                 peer.delivered += count
             else:
                 peer.sent += count

@@ -18,11 +18,11 @@ episode, and in `slow`, how often.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from covey.protocol.batches import Frames, size_of
+from covey.protocol.batches import Frames
 from covey.protocol.frames import Kind
 from covey.protocol.outbox import Verdict
 
@@ -38,25 +38,22 @@ HELD_BYTES: Final = 32 << 20
 EPISODE_S: Final = 10.0  # of one slow connection, during which it is named once
 MAX_NAMED: Final = 1_000  # of whom is counted by name
 
-Work = tuple[int, Sequence[bytes]]  # a connection, and frames of it
+Work = tuple[int, Frames]  # a connection, and frames of it
 
 
-def cost_of(frames: Sequence[bytes], size: int) -> float:
-    """Return the work of handling frames, of that many bytes together."""
-    if isinstance(frames, Frames):
-        events = int((frames.kinds == int(Kind.EVENT)).sum())
-        if events == len(frames):
-            return EVENT * events + size / EVENT_BYTES
-    else:
-        events = sum(one[0] == Kind.EVENT for one in frames)
-    return EVENT * events + CONTROL * (len(frames) - events) + (size if events < len(frames) else 0)
+def cost_of(frames: Frames) -> float:
+    """Return the work of handling frames."""
+    if frames.has_only(Kind.EVENT):
+        return EVENT * len(frames) + frames.size / EVENT_BYTES
+    control = [one for one in frames if one[0] != Kind.EVENT]
+    return EVENT * (len(frames) - len(control)) + CONTROL * len(control) + sum(map(len, control))
 
 
 @dataclass(slots=True)
 class _Waiting:
     """What one connection has sent."""
 
-    chunks: deque[tuple[Sequence[bytes], int, float]] = field(default_factory=deque)  # frames, bytes, work
+    chunks: deque[tuple[Frames, float]] = field(default_factory=deque)  # with their work
     count: int = 0
     bytes: int = 0
     credit: float = 0.0
@@ -89,15 +86,14 @@ class Scheduler:
         """Whether a turn would find something."""
         return bool(self._due)
 
-    def put(self, connection: int, frames: Sequence[bytes]) -> bool:
+    def put(self, connection: int, frames: Frames) -> bool:
         """Take frames of a connection; return whether it is not to be read from now on."""
         waiting = self._waiting.get(connection)
         if waiting is None:
             waiting = self._waiting[connection] = _Waiting()
-        size = size_of(frames)
-        waiting.chunks.append((frames, size, cost_of(frames, size)))
+        waiting.chunks.append((frames, cost_of(frames)))
         waiting.count += len(frames)
-        waiting.bytes += size
+        waiting.bytes += frames.size
         self.count += len(frames)
         self.longest = max(self.longest, self.count)
         self._make_due(connection, waiting)
@@ -141,21 +137,17 @@ class Scheduler:
             self._make_due(connection, waiting)
         return work, resumed
 
-    def _take(self, waiting: _Waiting) -> tuple[Sequence[bytes], float]:
+    def _take(self, waiting: _Waiting) -> tuple[Frames, float]:
         """Take the frames of the next chunk that a connection's credit covers, at least one."""
-        frames, size, cost = waiting.chunks.popleft()
+        frames, cost = waiting.chunks.popleft()
         count = len(frames)
         if cost > waiting.credit and count > 1:
-            some = max(1, int(count * waiting.credit / cost))
-            rest = frames[some:]
-            rest_size = size_of(rest)
-            frames = frames[:some]
-            waiting.chunks.appendleft((rest, rest_size, cost_of(rest, rest_size)))
-            size -= rest_size
-            cost = cost_of(frames, size)
+            frames, rest = frames.split(max(1, int(count * waiting.credit / cost)))
+            waiting.chunks.appendleft((rest, cost_of(rest)))
+            cost = cost_of(frames)
         self.count -= len(frames)
         waiting.count -= len(frames)
-        waiting.bytes -= size
+        waiting.bytes -= frames.size
         return frames, cost
 
     def block(self, connection: int) -> bool:
@@ -164,17 +156,6 @@ class Scheduler:
             return False
         self._blocked.add(connection)
         return True
-
-    def put_back(self, connection: int, frames: Sequence[bytes]) -> None:
-        """Take frames back that a turn gave out and that could not be handled."""
-        waiting = self._waiting.get(connection)
-        if waiting is not None:
-            size = size_of(frames)
-            waiting.chunks.appendleft((frames, size, cost_of(frames, size)))
-            waiting.count += len(frames)
-            waiting.bytes += size
-            self.count += len(frames)
-            self._make_due(connection, waiting)
 
     def unblock(self, connection: int) -> None:
         """Handle again what a connection has sent."""
@@ -190,14 +171,14 @@ class Scheduler:
         """Return whether anything of a connection is not handled yet."""
         return connection in self._waiting and bool(self._waiting[connection].chunks)
 
-    def finish(self, connection: int) -> list[Sequence[bytes]]:
+    def finish(self, connection: int) -> list[Frames]:
         """Forget a connection that is gone; return what it had sent and nobody has handled."""
         waiting = self._waiting.pop(connection, None)
         self._blocked.discard(connection)
         if waiting is None:
             return []
         self.count -= waiting.count
-        return [frames for frames, _, _ in waiting.chunks]
+        return [frames for frames, _ in waiting.chunks]
 
     def congestion(self) -> bool | None:
         """Return whether the broker is congested now, if that has changed; None if it has not."""

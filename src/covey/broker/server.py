@@ -469,6 +469,10 @@ class Broker:
             self.step(effects.Drain(within_s, spread_s))
             await self._stopped.wait()
 
+    def abort(self) -> None:
+        """End every link at once; who drains is done then."""
+        self.step(effects.Abort())
+
     async def stop(self, within_s: float = STOP_S) -> None:
         """Drain, and give back everything."""
         await self.drain(within_s)

@@ -6,30 +6,36 @@ clients and a neighbour, every family of filters, events one by one and in batch
 
 from __future__ import annotations
 
+from random import Random
 from threading import Lock
 from typing import Any, Final
 
 import covey.strategies  # noqa: F401 (registers them)
-from covey.broker.epochs import Epochs
-from covey.broker.exchange import Exchange
-from covey.broker.peers import Neighbour
+from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.core import BrokerCore
+from covey.broker.effects import Instant, Opened, Received, Tick
+from covey.broker.neighbours import LONGEST_S, QUIET_S
+from covey.broker.security import Security
 from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.matching import index
-from covey.protocol.batches import FastSplitter
 from covey.protocol.control import (
+    BARE,
     AdvertiseRequest,
+    Attach,
+    BrokerLinks,
+    Hello,
+    States,
     SubscribeRequest,
     UnsubscribeRequest,
     encode,
+    encode_overlaid,
     encode_routed,
 )
-from covey.protocol.events import encode_content, encode_event, link_of
-from covey.protocol.frames import MAX_FRAME, Kind, framed
-from covey.protocol.outbox import Verdict
+from covey.protocol.events import encode_content, encode_event
+from covey.protocol.frames import OLDEST, Kind, frame
 from covey.routing.digest import Fact, digest
 from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Message, Sync
-from covey.routing.router import Router
 
 _CONTENTS: tuple[dict[str, Any], ...] = (
     {"a": 2, "b": "x", "c": True},
@@ -40,20 +46,6 @@ _CONTENTS: tuple[dict[str, Any], ...] = (
 
 _WARMING: Final = Lock()
 _is_warm = False
-
-
-class _Nowhere:
-    """A link whose other end does not exist."""
-
-    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
-        """Send nothing."""
-
-    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
-        """Send nothing."""
-        return Verdict.TAKEN
-
-    def end(self, reason: str) -> None:
-        """End nothing."""
 
 
 def warm_up() -> None:
@@ -71,35 +63,53 @@ def warm_up() -> None:
 
 def _warm_up() -> None:
     index.warm_up()
-    exchange = Exchange(Epochs(lambda plan: Router("a", "covering")))
-    neighbour = Neighbour("b", _Nowhere())
-    exchange.links.connected(neighbour)
-    exchange.links.up(neighbour)
+    now = Instant(0.0, 0.0)
+    config = BrokerConfig("a", links=(LinkConfig("b"),))
+    core = BrokerCore(
+        config, Security(config.security, config.host), BARE, incarnation=1, random=Random(1), now=now
+    )
+    core.start(now)
+    neighbour, publisher, subscriber = 1, 2, 3
+    _say(core, neighbour, [(Kind.HELLO, encode(Hello(OLDEST, "broker", "b", incarnation=2)))])
+    _attach(core, neighbour)
     wanted = [Fact(f"k{number}", parse(text)) for number, text in enumerate(("a > 1", "a > 1 and b = 'x'"))]
-    dialect = exchange.router.trees[0].dialect
+    dialect = core.router.trees[0].dialect
     said: list[Message] = [
         Greet(dialect, digest(()), digest(())),
         Sync(ADVERTISEMENTS, 1, {}),
         Sync(SUBSCRIPTIONS, 1, {0: tuple(wanted)}),
     ]
-    exchange.from_neighbour(neighbour, [bytes((Kind.ROUTE,)) + encode_routed(one) for one in said])
-    clients = [Session(link_of(number), number, _Nowhere()) for number in (1, 2)]
-    for client in clients:
-        exchange.client_up(client)
-    publisher, subscriber = clients
-    asked = [AdvertiseRequest(1, 1, parse("a > 0").encode())]
-    exchange.from_client(publisher, [bytes((Kind.REQUEST,)) + encode(one) for one in asked])
+    _say(core, neighbour, [(Kind.ROUTE, encode_routed(one)) for one in said])
+    for client in (publisher, subscriber):
+        _say(core, client, [(Kind.HELLO, encode(Hello(OLDEST, "client")))])
     filters = ["a > 1", "a in (1, 2) or b like 'x%'", "c = true and a < 9"]
-    for sid, text in enumerate(filters, 1):
-        request = SubscribeRequest(sid, sid, parse(text).encode())
-        exchange.from_client(subscriber, [bytes((Kind.REQUEST,)) + encode(request)])
-    frames = b"".join(
-        framed(encode_event(content, b"data", family=family, publisher=1, number=number))
+    asked = [SubscribeRequest(sid, sid, parse(text).encode()) for sid, text in enumerate(filters, 1)]
+    _say(core, publisher, [(Kind.REQUEST, encode(AdvertiseRequest(1, 1, parse("a > 0").encode())))])
+    _say(core, subscriber, [(Kind.REQUEST, encode(one)) for one in asked])
+    who = core.peers[publisher].who
+    assert isinstance(who, Session), "it was admitted"
+    events = [
+        (Kind.EVENT, encode_event(content, b"data", family=family, publisher=who.number, number=number)[1:])
         for number, (family, content) in enumerate(map(encode_content, 4 * _CONTENTS))
-    )
-    exchange.from_client(publisher, FastSplitter(MAX_FRAME).feed(frames))
-    exchange.from_neighbour(neighbour, FastSplitter(MAX_FRAME).feed(frames))
-    request_ = UnsubscribeRequest(9, 1)
-    exchange.from_client(subscriber, [bytes((Kind.REQUEST,)) + encode(request_)])
-    for client in clients:
-        exchange.client_down(client.link)
+    ]
+    _say(core, publisher, events)
+    _say(core, neighbour, events)
+    _say(core, subscriber, [(Kind.REQUEST, encode(UnsubscribeRequest(sid + 9, sid))) for sid in (1, 2, 3)])
+
+
+def _say(core: BrokerCore, connection: int, frames: list[tuple[Kind, bytes]]) -> None:
+    """Let somebody say something, and have it handled."""
+    now = Instant(0.0, 0.0)
+    if connection not in core.peers:
+        core.step(Opened(connection, "somewhere", "somewhere"), now)
+    core.step(Received(connection, b"".join(frame(kind, body) for kind, body in frames)), now)
+    while core.scheduler.has_work:
+        core.step(Tick(), now)
+
+
+def _attach(core: BrokerCore, connection: int) -> None:
+    """Let the neighbour route over its link, and wait until the overlay is quiet."""
+    links = {"a": (LinkConfig.priority, True)}
+    states = States((BrokerLinks("b", 1, links),))
+    _say(core, connection, [(Kind.OVERLAY, encode_overlaid(one)) for one in (states, Attach())])
+    core.step(Tick(), Instant(QUIET_S + LONGEST_S, 0.0))

@@ -84,6 +84,18 @@ class Frames(Sequence[bytes]):
         """Return whether there is a frame of that kind."""
         return bool(self._kinds >> kind & 1)
 
+    def has_only(self, kind: int) -> bool:
+        """Return whether there are no frames but of that kind."""
+        return self._kinds == 1 << kind
+
+    def split(self, count: int) -> tuple[Frames, Frames]:
+        """Return the first frames, so many, and the others."""
+        at = self.at
+        for _ in range(count):
+            at += LENGTH.size + LENGTH.unpack_from(self.data, at)[0]
+        first = Frames(self.data, self.address, self.at, at, count, self._kinds)
+        return first, Frames(self.data, self.address, at, self.end, self._count - count, self._kinds)
+
     @overload
     def __getitem__(self, index: int) -> bytes: ...
     @overload

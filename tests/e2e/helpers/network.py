@@ -117,7 +117,7 @@ class Live:
     def open_links(self, name: str) -> set[str]:
         """Return the neighbours with which a broker's router exchanges subscriptions."""
         broker = self.brokers[name]
-        return set(broker.exchange.router.trees[0].neighbours()) & set(broker.exchange.attached)
+        return set(broker.core.router.trees[0].neighbours()) & set(broker.core.attached)
 
     async def linked(self, links: Iterable[Pair] | None = None, limit_s: float = 30.0) -> None:
         """Return once all these links are open at both ends."""
@@ -139,6 +139,6 @@ class Live:
     def tables(self) -> dict[str, list[tuple[str, str]]]:
         """Return what each broker knows from its neighbours, as link and filter, sorted."""
         return {
-            name: sorted((link, str(filter)) for link, filter in broker.exchange.router.remote_entries())
+            name: sorted((link, str(filter)) for link, filter in broker.core.router.remote_entries())
             for name, broker in self.brokers.items()
         }
