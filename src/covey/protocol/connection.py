@@ -299,8 +299,9 @@ class Connection:
         self.closing = Closing.NOTHING
 
     def _close(self, how: Closing) -> None:
-        self.closing = max(self.closing, how)
-        self._touch()
+        if how > self.closing:
+            self.closing = how
+            self._touch()
 
     # -- time ------------------------------------------------------------------------------------------------
 
