@@ -227,8 +227,12 @@ class Exchange:
         waiting, self._held = self._held, deque()
         while waiting:
             client, frames = waiting.popleft()
-            if client.link in self.clients:
+            if client.link not in self.clients:
+                continue
+            try:
                 self.from_client(client, frames)
+            except CoveyError as error:  # which is this client's, whoever has let us go on
+                self._end(client, error)
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -370,8 +374,12 @@ class Exchange:
         try:
             self.from_neighbour(neighbour, [action.frame])
         except CoveyError as error:
-            say(log, logging.WARNING, "link ended", broker=self.broker, link=action.link, reason=error)
-            neighbour.outlet.end(str(error))
+            self._end(neighbour, error)
+
+    def _end(self, peer: Session | Neighbour, error: CoveyError) -> None:
+        """End the link of a peer that has said what it may not, in a frame that had to wait."""
+        say(log, logging.WARNING, "link ended", broker=self.broker, link=peer.link, reason=error)
+        peer.outlet.end(str(error))
 
     def _keep_plans(self, action: KeepPlans) -> None:
         self._keep(action.state)

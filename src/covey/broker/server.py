@@ -201,8 +201,11 @@ class Broker:
         """Do a slice of long work, and let the event loop breathe."""
         self._is_working = False
         self.tell_time()
-        if self.exchange.work():
-            self._work_soon()
+        try:
+            self.exchange.work()
+        finally:  # a slice that fails is a bug, and must not keep the others from being done
+            if self.exchange.has_work:
+                self._work_soon()
         if self.exchange.durable is not None:
             self.exchange.durable.flush()
 
