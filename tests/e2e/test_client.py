@@ -345,3 +345,23 @@ def test_a_client_and_a_subscription_are_used_once() -> None:
                 await client.subscribe("x > 1")
 
     run(main())
+
+
+def test_a_client_with_many_subscriptions_leaves_while_events_flow() -> None:
+    """What it asked for is withdrawn in slices: others are served between them, and nothing of it is left."""
+
+    async def main() -> None:
+        async with broker() as a, covey.connect(url(a.port)) as one, one.subscribe("x >= 0") as events:
+            async with covey.connect(url(a.port)) as leaving:
+                await asyncio.gather(*(leaving.subscribe(f"x > {n}") for n in range(300)))
+                assert a.exchange.router.local_size() == 301
+            await eventually(lambda: len(a.exchange.clients) == 1)
+            left: list[int] = []
+            while a.exchange.has_work:
+                await one.publish({"x": len(left)})
+                assert (await events.next(5))["x"] == len(left)
+                left.append(a.exchange.router.local_size())
+            assert a.exchange.router.local_size() == 1
+            assert left == sorted(left, reverse=True)
+
+    run(main())

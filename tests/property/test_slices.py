@@ -16,6 +16,7 @@ from covey.broker.exchange import Exchange
 from covey.broker.plans import Step
 from covey.core.families import parse
 from covey.protocol.control import ReplaceRequest
+from covey.protocol.frames import Kind
 from covey.routing.messages import Advertise, Subscribe
 from covey.routing.router import Router
 
@@ -202,6 +203,23 @@ def test_a_broker_whose_current_epoch_is_not_ready_holds_its_clients() -> None:
     number = publisher.publish({"x": 50})
     mesh.settle()
     assert sorted(subscriber.delivered) == [(sid, publisher.number, number) for sid in range(1, 21)]
+
+
+def test_what_a_held_client_may_not_say_ends_its_own_link_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh = Mesh([("a", "b")], [("a", "b")], "covering", 1)
+    exchange, bad, good = mesh.exchanges["a"], mesh.client("a"), mesh.client("a")
+    ended: list[str] = []
+    monkeypatch.setattr(bad.outlet, "end", ended.append)
+    sid, is_held = good.subscribe(parse("x > 0")), [True]
+    monkeypatch.setattr(type(exchange.plans), "is_holding", property(lambda self: is_held[0]))
+    exchange.from_client(bad.client, [bytes((Kind.WELCOME,))])
+    number = good.publish({"x": 1})
+    assert not good.delivered
+    is_held[0] = False
+    exchange.release()
+    mesh.settle()
+    assert ended == [f"a client does not send frames of the kind {Kind.WELCOME:d}"]
+    assert good.delivered == [(sid, good.number, number)]
 
 
 def test_a_client_that_has_left_gets_nothing_though_routers_still_know_it() -> None:

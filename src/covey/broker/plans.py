@@ -94,9 +94,8 @@ class Input(Enum):
     INSTALL = "somebody wants to install another plan here"
 
 
-# What each input does in each step: a move, or why there is none. `Refused` is an error for whoever asks.
 class Refused(str):
-    """Why an input is refused in a step."""
+    """Why an input is refused in a step: an error for whoever asks."""
 
     __slots__ = ()
 
@@ -106,6 +105,7 @@ _OVER: Final = "ignored: the installation has ended"
 _FIRST: Final = Refused("a plan is being installed")
 _TAKEN_BACK: Final = Refused("the plan is taken back already")
 
+# What each input does in each step: a move, or why there is none. A move by INSTALL is that of the next installation.
 MOVES: Final[dict[tuple[Step, Input], Step | str]] = {
     (Step.WAITING, Input.READY): Step.PROBING,
     (Step.WAITING, Input.ECHOED): "ignored: nothing was asked yet",
@@ -204,8 +204,7 @@ class Installation:
         """Make the step that an input leads to; return whether there is one. PlanError if the input is refused."""
         move = MOVES[self.step, given]
         if isinstance(move, Refused):
-            more = self.step.value if given is Input.INSTALL else self.reason
-            raise PlanError(f"{move}: {more}" if more else move)
+            raise PlanError(f"{move}: {self.reason}" if self.reason else move)
         if isinstance(move, Step):
             self.step = move
             return True

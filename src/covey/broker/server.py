@@ -493,6 +493,7 @@ def _now() -> Instant:
     return Instant(time.monotonic(), time.time())
 
 
+<<<<<<< HEAD
 _CARRY_OUT: Final[dict[type, Callable[[Broker, Any], None]]] = {
     effects.Write: Broker._write,
     effects.Hold: Broker._hold,
@@ -508,3 +509,149 @@ _CARRY_OUT: Final[dict[type, Callable[[Broker, Any], None]]] = {
     effects.Stop: Broker._stop,
     effects.Log: Broker._log_event,
 }
+=======
+    def _keep_plans(self, state: PlanState) -> None:
+        if not self.config.data_dir:
+            return
+        try:
+            keep_state(Path(self.config.data_dir), state)
+        except OSError as error:
+            self.say(logging.ERROR, "plans not kept", reason=error.strerror or error)
+
+    def _work_soon(self) -> None:
+        if not self._is_working:
+            self._is_working = True
+            self._loop.call_soon(self._work)
+
+    def _work(self) -> None:
+        """Do a slice of long work, and let the event loop breathe."""
+        self._is_working = False
+        self.tell_time()
+        try:
+            self.exchange.work()
+        finally:  # a slice that fails is a bug, and must not keep the others from being done
+            if self.exchange.has_work:
+                self._work_soon()
+        if self.exchange.durable is not None:
+            self.exchange.durable.flush()
+
+    def _later(self, after_s: float, call: Callable[[], None]) -> None:
+        def run() -> None:
+            self.tell_time()
+            call()
+
+        self._loop.call_later(after_s, run)
+
+    def say(self, level: int, event: str, /, **fields: object) -> None:
+        """Log an event of this broker's life."""
+        say(log, level, event, broker=self.config.name, **fields)
+
+    # -- connections -----------------------------------------------------------------------------------------
+
+    def _accept(self) -> Connection:
+        return self._connection(self.config.lease_s)
+
+    def _connection(self, lease_s: float) -> Connection:
+        connection = Connection(self, self.config.client_bounds, lease_s, FastSplitter)
+        connection.on_pressure = self.pressure.pressed
+        return connection
+
+    def dial(self, link: LinkConfig) -> None:
+        """Begin to dial a neighbour, if it has an address."""
+        if link.host:
+            self.diallers[link.name] = Dialler(
+                self.config.name,
+                link,
+                lambda link: self._connection(self.config.lease_s),
+                self.greetings.dialled,
+                lambda: self.connection_of(link.name) is None,
+                lambda: None if self.security.contexts is None else self.security.contexts.dial,
+            )
+
+    def connection_of(self, name: str) -> Connection | None:
+        """Return the connection to a neighbour, if it is there."""
+        return self.greetings.connection_of(name)
+
+    def name_of(self, connection: Connection) -> str:
+        """Return how people are told of a peer."""
+        peer = self.peers.get(connection)
+        if isinstance(peer, Neighbour):
+            return f"broker {peer.link}"
+        return f"client {peer.link} at {connection.peer}" if peer is not None else connection.peer
+
+    # -- what connections report -----------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        """Somebody has dialled, or answers."""
+        self.peers[connection] = None
+        self.tally.connections += 1
+        if len(self.peers) > self.config.max_connections:
+            connection.end("the broker has no room for more connections")
+        elif self.is_draining:
+            connection.end("the broker is going away")
+
+    def received(self, connection: Connection, frames: Sequence[bytes]) -> None:
+        """Greet whoever is new; queue what others say."""
+        if self.peers.get(connection) is None:
+            self.greetings.received(connection, frames)
+        elif frames:
+            self.inbox.put(connection, frames)
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """Tell the exchange that somebody is gone."""
+        self.inbox.finish(connection)
+        self.pressure.gone(connection)
+        peer = self.peers.pop(connection, None)
+        link = self.greetings.closed(connection)
+        if link is not None and link.name in self.diallers:
+            self.diallers[link.name].closed()
+        self.tell_time()
+        self.tally.gone(peer, connection, reason, self._loop.time())
+        if isinstance(peer, Session):
+            self.say(logging.DEBUG, "client gone", link=peer.link, peer=connection.peer, reason=reason)
+            self.exchange.client_down(peer.link)
+        elif isinstance(peer, Neighbour) and self.connection_of(peer.link) is connection:
+            level = logging.INFO if self.is_draining or peer.is_leaving else logging.WARNING
+            self.say(level, "link down", link=peer.link, peer=connection.peer, reason=reason)
+            self.greetings.neighbour_down(peer.link)
+
+    def drained(self, connection: Connection) -> None:
+        """A link that was full has room again."""
+        self.pressure.drained(connection)
+
+    def _handle(self, connection: Connection, frames: Sequence[bytes]) -> None:
+        peer = self.peers.get(connection)
+        self.tell_time()
+        self.pressure.source = connection
+        try:
+            if frames and frames[-1][0] == Kind.GOODBYE:
+                frames = self._goodbye(connection, frames)
+            if isinstance(peer, Session):
+                self.exchange.from_client(peer, frames)
+            elif isinstance(peer, Neighbour):
+                self._from_neighbour(peer, frames)
+            if self.exchange.durable is not None:
+                self.exchange.durable.flush()
+        except CoveyError as error:
+            self.say(logging.WARNING, "link ended", peer=connection.peer, reason=error)
+            connection.end(str(error), retry=False)
+        finally:
+            self.pressure.source = None
+
+    def _from_neighbour(self, peer: Neighbour, frames: Sequence[bytes]) -> None:
+        begin = 0
+        for at in places_of(frames, Kind.OVERLAY):
+            self.exchange.from_neighbour(peer, frames[begin:at])
+            self.links.received(peer.link, memoryview(frames[at])[1:])
+            begin = at + 1
+        self.exchange.from_neighbour(peer, frames[begin:] if begin else frames)
+
+    def _goodbye(self, connection: Connection, frames: Sequence[bytes]) -> Sequence[bytes]:
+        said = decode_life(memoryview(frames[-1])[1:])
+        if isinstance(said, Goodbye):
+            connection.finish(said.reason, heard_all=True)  # it still listens to what we have for it
+            peer = self.peers.get(connection)
+            if isinstance(peer, Neighbour):
+                peer.is_leaving = True
+        return frames[:-1]
+>>>>>>> plans
