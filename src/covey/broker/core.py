@@ -922,7 +922,10 @@ class BrokerCore:
         self.neighbours.dial_ended(given.neighbour, self.now.monotonic_s)
 
     def _install(self, given: effects.Install) -> None:
-        self.perform(self.plans.install(given.plan, self.now.monotonic_s))
+        now_s = self.now.monotonic_s
+        self.perform(
+            self.plans.install(given.plan, now_s, patience_s=given.patience_s, grace_s=given.grace_s)
+        )
 
     def _roll_back(self, given: effects.RollBack) -> None:
         self.perform(self.plans.roll_back(self.now.monotonic_s))
