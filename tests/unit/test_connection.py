@@ -227,6 +227,13 @@ def test_a_process_that_slept_blames_nobody() -> None:
     assert one.to_send(1_000.0) == [PING]
     assert 1_000 + LEASE_S * SILENCE < silence_of(one) < 1_000 + LEASE_S
 
+    leaving = connection(State.DRAINING)
+    leaving.to_send(1.0)
+    leaving.on_timeout(1_000.0)
+    assert closing_of(leaving) is Closing.SHUT_WRITE
+    leaving.on_timeout(1_000.0 + LAST_WORDS_S)
+    assert closing_of(leaving) is Closing.ABORT
+
     greeting = connection(State.GREETING)
     greeting.on_timeout(1_000.0)
     assert state_of(greeting) is State.GREETING
