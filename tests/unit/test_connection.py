@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from covey.errors import ProtocolError
@@ -130,6 +132,27 @@ def test_the_table_is_whole() -> None:
     assert {(state, given) for state in TABLE for given in TABLE[state]} == {
         (state, given) for state in State for given in Input
     }
+
+
+def drawn() -> str:
+    """Return the table as ARCHITECTURE.md shows it."""
+
+    def cell(state: State, given: Input) -> str:
+        outcome = TABLE[state][given]
+        if isinstance(outcome, State):
+            return "stays" if outcome is state else f"→ {outcome.name}"
+        return "ignored" if isinstance(outcome, Ignored) else "error"
+
+    rows = [
+        ["input", *(state.name for state in State)],
+        ["---"] * (1 + len(State)),
+        *([given.name, *(cell(state, given) for state in State)] for given in Input),
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def test_the_table_is_the_one_of_the_architecture() -> None:
+    assert drawn() in (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text()
 
 
 # -- in ------------------------------------------------------------------------------------------------------
