@@ -18,7 +18,7 @@ import inspect
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from covey.client.link import GoneError, Link, Receiver, dial
 from covey.client.options import Address, Hook, Options
@@ -27,6 +27,13 @@ from covey.errors import CoveyError, LinkError, RefusedError, TimedOutError
 from covey.protocol.control import Request
 
 log = logging.getLogger("covey.client")
+
+FIRST_PAUSE_S: Final = 0.05
+STEADY_S: Final = 2.0  # a link that held so long was a good one: pauses begin anew
+MOST_TO_END_S: Final = 10.0  # that a broker has to read what was published before the end
+
+# Makes a request from its number; called again for every link that it is asked on.
+MakeRequest: TypeAlias = Callable[[int], Request]
 
 
 class Hooks:
@@ -80,10 +87,6 @@ class Hooks:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-
-
-FIRST_PAUSE_S: Final = 0.05
-STEADY_S: Final = 2.0  # a link that held so long was a good one: pauses begin anew
 
 
 class Dialler:
@@ -145,13 +148,6 @@ class Dialler:
             return [broken]
         after = self._addresses.index(broken) + 1
         return [*self._addresses[after:], *self._addresses[:after]]
-
-
-MOST_TO_END_S: Final = 10.0  # that a broker has to read what was published before the end
-
-MakeRequest = Callable[
-    [int], Request
-]  # from the request's number; called again for every link it is asked on
 
 
 class Restored(Protocol):
