@@ -248,8 +248,8 @@ class Connection:
         if not self._move(Input.END):
             return
         self.reason = reason
-        if tell and self.closing is Closing.NOTHING:  # otherwise its sending side is shut
-            self._last_words = self.outbox.take(LAST_BYTES)
+        if tell:
+            self._last_words = self.outbox.take(LAST_BYTES)  # nothing, once the sending side is shut
             if not has_said_goodbye:
                 self._last_words.append(frame(Kind.GOODBYE, encode(Goodbye(reason, retry))))
         self._close(Closing.CLOSE)
