@@ -179,6 +179,11 @@ class Feed:
         return self._transmit is not None
 
     @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to be tried again."""
+        return not (self._under_way or self._is_behind or self._failed)
+
+    @property
     def under_way(self) -> int:
         """How many events were sent and are not confirmed."""
         return len(self._under_way)
@@ -743,8 +748,9 @@ class DurableSubscriptions:
     def tick(self, now_s: float) -> Actions:
         """Deliver again what was not acknowledged in time."""
         for one in self.all():
-            yield from one.feed.redeliver(now_s - self.limits.again_after_s)
-            yield from one.feed.tick()
+            if not one.feed.is_idle:
+                yield from one.feed.redeliver(now_s - self.limits.again_after_s)
+                yield from one.feed.tick()
 
     def expire(self, wall_s: float) -> Actions:
         """Drop what is too old, or too much."""

@@ -350,7 +350,7 @@ def _rows_of(operation: Operation) -> int:
             return len(positions)
         case Trim(_, events):
             return events
-        case Expire() | ReleaseUpTo():
+        case ReleaseUpTo():
             return AT_ONCE  # it is not known before; alone it is tried in any case
     return 1
 
