@@ -130,7 +130,7 @@ class Exchange:
             elif one[0] == Kind.PLAN:
                 self.plans.received(neighbour, memoryview(one)[1:])
             elif one[0] == Kind.TAKEN or one[0] == Kind.WHOLE:
-                self.perform(self.durable.said(neighbour.link, one))
+                self.perform(self.durable.said(neighbour.link, one, self.now_s))
             else:
                 raise ProtocolError(f"a neighbour broker does not send frames of the kind {one[0]}")
 
@@ -147,7 +147,7 @@ class Exchange:
             elif one[0] == Kind.REQUEST:
                 self.requests.handle(client, decode_request(memoryview(one)[1:]))
             elif one[0] == Kind.ACKNOWLEDGE:
-                self.perform(self.durable.acknowledge(client.link, one[1:]))
+                self.perform(self.durable.acknowledge(client.link, one[1:], self.now_s))
             else:
                 raise ProtocolError(f"a client does not send frames of the kind {one[0]}")
 

@@ -321,11 +321,18 @@ def _recovered(connection: sqlite3.Connection, room: Room, window: int, warning:
 
 
 def _read(connection: sqlite3.Connection, fetch: Fetch) -> Read:
+    rows: list[Row | Damaged] = []
+    left = fetch.size
     try:
-        rows = connection.execute(_NEXT, fetch[1:]).fetchall()
+        with contextlib.closing(connection.execute(_NEXT, fetch[1:4])) as cursor:
+            for row in cursor:
+                rows.append(one := _checked(*row))
+                left -= 0 if isinstance(one, Damaged) else len(one.frame)
+                if left <= 0:
+                    break
     except sqlite3.Error as error:
         return Read(fetch.ticket, fetch.owner, error=StoreError(f"the store cannot be read: {error}"))
-    return Read(fetch.ticket, fetch.owner, tuple(_checked(*row) for row in rows))
+    return Read(fetch.ticket, fetch.owner, tuple(rows), left > 0 and len(rows) < fetch.limit)
 
 
 def _checked(position: int, frame: object, checksum: object) -> Row | Damaged:
