@@ -15,6 +15,7 @@ from covey.broker.exchange import Exchange
 from covey.broker.peers import Client, Neighbour
 from covey.core.families import parse
 from covey.matching import index
+from covey.matching.relay import MOST_WRITTEN
 from covey.protocol.batches import FastSplitter
 from covey.protocol.control import (
     AdvertiseRequest,
@@ -97,7 +98,12 @@ def _warm_up() -> None:
         for number, (family, content) in enumerate(map(encode_content, 4 * _CONTENTS))
     )
     exchange.from_client(publisher, FastSplitter(MAX_FRAME).feed(frames))
+    exchange.router.remember_events()
     exchange.from_neighbour(neighbour, FastSplitter(MAX_FRAME).feed(frames))
+    large = encode_event(
+        encode_content(_CONTENTS[0])[1], bytes(MOST_WRITTEN), family=0, publisher=1, number=99
+    )
+    exchange.from_client(publisher, [large])
     request_ = UnsubscribeRequest(9, 1)
     exchange.from_client(subscriber, [bytes((Kind.REQUEST,)) + encode(request_)])
     for client in clients:
