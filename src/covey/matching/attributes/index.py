@@ -193,7 +193,7 @@ class AttributeIndex:
         """Return the index's own unpacker as the channels are now."""
         journal = self.channels.journal
         if self._unpacker is None or journal is None:
-            self._unpacker = Unpacker(self)
+            self._unpacker = Unpacker(self.channels)
             self.channels.journal = []
         elif journal:
             self._unpacker.follow(journal)
