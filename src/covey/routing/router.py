@@ -6,7 +6,8 @@ The driver's duties, whatever it is (a simulator, a daemon):
    LinkUp before a link's first message, LinkDown after its last, Congestion when the input queue grows long or is short
    again.
 2. Carry out all outputs in their order before the next input. A link delivers in order what was sent, or goes down.
-3. On a ProtocolError cut the link that the message came from; LinkDown withdraws whatever it had said before.
+3. On a ProtocolError cut the link that the message came from; LinkDown withdraws whatever it had said before. A
+   client's many subscriptions may be withdrawn in slices before that (`withdraw`).
 
     for output in router.handle(message, source, now_s):
         match output:
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -31,7 +33,6 @@ from covey.errors import ProtocolError
 from covey.matching.index import Index
 from covey.routing.batch import BatchOutputs, EventBatch, carried_ways, first_times, only, own_ways
 from covey.routing.digest import Fact
-from covey.routing.lazy import LazyIndex
 from covey.routing.messages import (
     CONTROL,
     Advertise,
@@ -79,7 +80,7 @@ class Router:
         self._registered = registered(strategy)
         self._registered.check(options or ())
         self._plan = plan
-        self._local = LazyIndex()
+        self._local = Index()
         self._clients: dict[Link, dict[Key, Filter]] = {}
         self._trees = {
             tree: TreePart(
@@ -132,9 +133,34 @@ class Router:
         for part in self._trees.values():
             part.now_s = now_s
         handler(self, message, source)
+        return self._taken()
+
+    def _taken(self) -> list[Output]:
+        """Return the outputs so far, which are the caller's then."""
         outputs = list(self._outputs)
         self._outputs.clear()
         return outputs
+
+    def withdraw(self, link: Link, most: int, now_s: float = 0.0) -> list[Output]:
+        """Withdraw up to `most` of a client's subscriptions, and return what is to be done, as `handle` does.
+
+        A client with very many of them takes long to leave. A driver that has other work to do calls this between its
+        other inputs until `subscription_count` is 0, and only then says LinkDown; the router is as consistent after
+        each call as after any Unsubscribe. What is left is still delivered to until then. The newest are withdrawn
+        first: neighbours then hear no more of it than they heard when the client subscribed.
+        """
+        subscriptions = self._clients.get(link)
+        if subscriptions is None:
+            raise ProtocolError(f"broker {self.broker}: {link} is no client here")
+        for part in self._trees.values():
+            part.now_s = now_s
+        for key in list(islice(reversed(subscriptions), most)):
+            self._unsubscribe(link, key)
+        return self._taken()
+
+    def subscription_count(self, link: Link) -> int:
+        """Return how many subscriptions a client has here."""
+        return len(self._clients.get(link, ()))
 
     def takes_batch(self, source: Link, trees: Iterable[Tree]) -> bool:
         """Return whether `handle_batch` takes events of the source that have these trees on them."""

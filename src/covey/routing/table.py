@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from covey.core.filter import Filter
 from covey.matching.attributes.packed import PackedEvents
 from covey.matching.index import Index
-from covey.routing.lazy import LazyIndex
 from covey.routing.messages import Key, Link
 
 
@@ -35,7 +34,7 @@ class Table:
 
     def __init__(self, local: Index) -> None:
         self._local = local
-        self._remote = LazyIndex()
+        self._remote = Index()
         self._clients: set[Link] = set()  # whose entries are in the router's index
         self._local_size = 0
         self._by_link: dict[Link, dict[Key, Filter]] = {}

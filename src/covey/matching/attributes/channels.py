@@ -22,6 +22,7 @@ import numpy as np
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint, compare, null
 from covey.core.attributes.values import BOOLEAN, NUMBER, STRING, classify
+from covey.core.attributes.wire import Form, constraint_of
 from covey.core.event import flatten
 from covey.matching.attributes.atoms import Atoms
 from covey.matching.jit import Floats, Ints, Longs
@@ -32,6 +33,7 @@ _NUMBER: Final = "number"
 _SYMBOL: Final = "symbol"
 _ABSENCE: Final = "absence"
 _INFINITY: Final = math.inf
+_nextafter: Final = math.nextafter
 _NAN: Final = math.nan
 _NULL: Final = null()
 _FALSE, _TRUE, _FIRST_SYMBOL = 0, 1, 2
@@ -125,6 +127,39 @@ class Channels:
             channel = self._new(attribute, constraint)
             attribute.atoms.add(constraint, channel)
         return channel, 1.0, 1.0
+
+    def add_form(self, form: Form, names: list[int], lows: list[float], highs: list[float]) -> None:
+        """Add the intervals of a conjunction to the lists, straight from its wire form, as `interval_of` makes them."""
+        get = self.attributes.get
+        for k in range(0, len(form), 2):
+            name, side = form[k], form[k + 1]
+            attribute: Attribute | None = get(name)
+            kind = type(side)
+            channel = 0
+            low = high = 0.0
+            if attribute is None:
+                pass
+            elif kind is int or kind is float:
+                if -EXACT < side < EXACT:
+                    channel, low, high = attribute.number, side, side
+            elif kind is str:
+                number = attribute.symbols.get(side)
+                if number is not None:
+                    channel, low, high = attribute.symbol, number, number
+            elif kind is list and len(side) == 3:
+                low, high, sides = side
+                low, high = -_INFINITY if low is None else low, _INFINITY if high is None else high
+                if (low == -_INFINITY or abs(low) < EXACT) and (high == _INFINITY or abs(high) < EXACT):
+                    low = _nextafter(low, _INFINITY) if sides & 1 else low
+                    high = high if sides & 2 else _nextafter(high, -_INFINITY)
+                    if low <= high:
+                        channel = attribute.number
+            if not channel:
+                # A new attribute, text or kind of constraint, or one that has to be looked at closely.
+                channel, low, high = self.interval_of(name, constraint_of(side))
+            names.append(channel)
+            lows.append(low)
+            highs.append(high)
 
     def _new(self, attribute: Attribute, role: Any) -> int:
         if self._free:
