@@ -91,6 +91,7 @@ class Router:
                 advertisements=advertisements,
                 plan=plan,
                 local=self._local,
+                clients=self._clients if list(plan.telling) == [tree] else {},
                 counters=self.counters,
             )
             for tree in plan.trees
@@ -212,6 +213,8 @@ class Router:
                 for key in list(part.advertised.of_link(source)):
                     part.unadvertise(source, key)
             del self._clients[source]
+            for part in self._trees.values():
+                part.clients.pop(source, None)
             self._probes.link_down(source, self._outputs.append)
             return
         for part in self._trees.values():
@@ -241,10 +244,13 @@ class Router:
                 raise ProtocolError(
                     f"broker {self.broker}: {source} has a subscription {message.key} already"
                 )
-            tree = self._plan.group(self.broker, message.filter)
-            self._local.add((source, message.key), message.filter)
-            subscriptions[message.key] = message.filter
-            self._trees[tree].strategy.subscribe(source, message.key, message.filter)
+            part = self._trees[self._plan.group(self.broker, message.filter)]
+            filter = message.filter.compact()
+            self._local.add((source, message.key), filter)
+            subscriptions[message.key] = filter
+            if part.clients is not self._clients:
+                part.clients.setdefault(source, {})[message.key] = filter
+            part.strategy.subscribe(source, message.key, message.filter)
         elif isinstance(message, Unsubscribe):
             if message.key not in subscriptions:
                 raise ProtocolError(f"broker {self.broker}: {source} has no subscription {message.key:.60}")
@@ -254,9 +260,11 @@ class Router:
 
     def _unsubscribe(self, source: Link, key: Key) -> None:
         filter = self._clients[source].pop(key)
-        tree = self._plan.group(self.broker, filter)  # as it was then: a plan never changes
+        part = self._trees[self._plan.group(self.broker, filter)]  # as it was then: a plan never changes
         self._local.remove((source, key))
-        self._trees[tree].strategy.unsubscribe(source, key, filter)
+        if part.clients is not self._clients:
+            del part.clients[source][key]
+        part.strategy.unsubscribe(source, key, filter)
 
     def _advertise(self, message: Advertise, source: Link) -> None:
         if source not in self._clients:

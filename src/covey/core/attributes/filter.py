@@ -7,13 +7,14 @@ equal normal forms are equal; so are their texts, wire forms and hashes.
     f.matches({"symbol": "IBM", "price": 12})
 
 A filter has its normal form in one or both of two shapes: as conjunctions, and as its wire form (wire.py). One that was
-decoded has the bytes alone until somebody asks for its conjunctions: they take some ten times the room, and a broker
-with very many subscriptions needs those of few.
+decoded has the bytes alone until somebody asks for its conjunctions, which take some ten times the room. `compact`
+gives a filter for keeping, which never holds its conjunctions: a broker may have very many and asks for those of few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from covey.core.attributes import boxes, builder, simplify, wire
@@ -39,15 +40,6 @@ class AttributeFilter(Filter):
         """Make the filter that matches what any of the conjunctions matches."""
         _set_conjunctions(self, simplify.simplify(conjunctions))
         _set_wire(self, None)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the conjunctions of a filter that so far has its wire form alone."""
-        # Called for a slot that is empty, and for what no filter has.
-        if name != "conjunctions" or self.wire is None:
-            raise AttributeError(f"a filter has no attribute {name!r}")
-        found = wire.conjunctions_of(self.wire)
-        _set_conjunctions(self, found)
-        return found
 
     @classmethod
     def of(cls, name: str, constraint: Constraint) -> AttributeFilter:
@@ -116,10 +108,6 @@ class AttributeFilter(Filter):
             _set_wire(self, encoded)
         return encoded
 
-    def compact(self) -> AttributeFilter:
-        """Return an equal filter that has its wire form alone; itself if that is not known."""
-        return self if self.wire is None else _of_wire(self.wire)
-
     def __str__(self) -> str:
         from covey.core.attributes.text import to_text
 
@@ -163,9 +151,45 @@ def trusted(conjunctions: tuple[Conjunction, ...]) -> AttributeFilter:
     return result
 
 
-def _of_wire(data: bytes) -> AttributeFilter:
+class _Decoded(AttributeFilter):
+    """A filter made from its wire form; its conjunctions are made when they are first asked for."""
+
+    __slots__ = ()
+    wire: bytes
+
+    def __getattr__(self, name: str) -> Any:
+        # Python asks for what it has not found: a slot that is empty, or what no filter has.
+        if name != "conjunctions":
+            raise AttributeError(f"a filter has no attribute {name!r}")
+        return self._conjunctions()
+
+    def _conjunctions(self) -> tuple[Conjunction, ...]:
+        found = wire.conjunctions_of(self.wire)
+        _set_conjunctions(self, found)
+        return found
+
+    def compact(self) -> AttributeFilter:
+        return _of_wire(self.wire, _Compact)
+
+
+class _Compact(_Decoded):
+    """A filter that has its wire form alone; of all of these together the last few conjunctions are remembered."""
+
+    __slots__ = ()
+
+    def _conjunctions(self) -> tuple[Conjunction, ...]:
+        return _last_conjunctions(self.wire)
+
+    def compact(self) -> AttributeFilter:
+        return self
+
+
+_last_conjunctions = lru_cache(maxsize=1 << 12)(wire.conjunctions_of)
+
+
+def _of_wire(data: bytes, kind: type[_Decoded] = _Decoded) -> AttributeFilter:
     """Return the filter with this wire form, which must have been checked."""
-    result = object.__new__(AttributeFilter)
+    result = object.__new__(kind)
     _set_wire(result, data)
     return result
 

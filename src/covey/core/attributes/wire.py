@@ -126,9 +126,9 @@ def _check_conjunction(form: Form) -> None:
             raise FilterError("a conjunction's wire form has a bad name or names out of order")
         before = name
         kind = type(side)
-        if kind is int or kind is float:
-            _number(side)
-        elif kind is list and len(side) == 3:
+        if kind is int and INTEGER_MIN <= side <= INTEGER_MAX:
+            continue
+        if kind is list and len(side) == 3:
             _interval_cuts(*side)
         else:
             _constraint(side)

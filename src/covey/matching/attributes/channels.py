@@ -35,6 +35,7 @@ _ABSENCE: Final = "absence"
 _INFINITY: Final = math.inf
 _nextafter: Final = math.nextafter
 _NAN: Final = math.nan
+_NOTHING: Final = (1.0, 0.0)
 _NULL: Final = null()
 _FALSE, _TRUE, _FIRST_SYMBOL = 0, 1, 2
 
@@ -130,28 +131,22 @@ class Channels:
 
     def add_form(self, form: Form, names: list[int], lows: list[float], highs: list[float]) -> None:
         """Add the intervals of a conjunction to the lists, straight from its wire form, as `interval_of` makes them."""
-        get = self.attributes.get
-        for k in range(0, len(form), 2):
-            name, side = form[k], form[k + 1]
-            attribute: Attribute | None = get(name)
-            kind = type(side)
-            channel = 0
-            low = high = 0.0
-            if attribute is None:
-                pass
-            elif kind is int or kind is float:
-                if -EXACT < side < EXACT:
-                    channel, low, high = attribute.number, side, side
-            elif kind is str:
-                number = attribute.symbols.get(side)
-                if number is not None:
-                    channel, low, high = attribute.symbol, number, number
-            elif kind is list and len(side) == 3:
-                low, high, sides = side
-                low, high = -_INFINITY if low is None else low, _INFINITY if high is None else high
-                if (low == -_INFINITY or abs(low) < EXACT) and (high == _INFINITY or abs(high) < EXACT):
-                    low = _nextafter(low, _INFINITY) if sides & 1 else low
-                    high = high if sides & 2 else _nextafter(high, -_INFINITY)
+        attributes = self.attributes
+        sides = iter(form)
+        for name, side in zip(sides, sides, strict=True):
+            attribute = attributes.get(name)
+            channel, low, high = 0, 0.0, 0.0
+            if attribute is not None:
+                kind = type(side)
+                if kind is int or kind is float:
+                    if -EXACT < side < EXACT:
+                        channel, low, high = attribute.number, side, side
+                elif kind is str:
+                    number = attribute.symbols.get(side)
+                    if number is not None:
+                        channel, low, high = attribute.symbol, number, number
+                elif kind is list and len(side) == 3:
+                    low, high = _closed(*side)
                     if low <= high:
                         channel = attribute.number
             if not channel:
@@ -442,6 +437,21 @@ def number_interval(constraint: Constraint) -> tuple[float, float] | None:
         return None
     first, last = closed_low(low, low_side), closed_high(high, high_side)
     return (first, last) if first <= last else None
+
+
+def _closed(low: float | None, high: float | None, sides: int) -> tuple[float, float]:
+    """Return the closed interval of float64 that says the same as an interval's wire form; an empty one if none."""
+    if low is None:
+        low = -_INFINITY
+    elif not -EXACT < low < EXACT:
+        return _NOTHING
+    elif sides & 1:
+        low = _nextafter(low, _INFINITY)
+    if high is None:
+        return low, _INFINITY
+    if not -EXACT < high < EXACT:
+        return _NOTHING
+    return low, high if sides & 2 else _nextafter(high, -_INFINITY)
 
 
 def closed_low(value: float, side: int) -> float:
