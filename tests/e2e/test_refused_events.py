@@ -32,7 +32,7 @@ from covey.core.packing import pack
 from covey.protocol.control import FlushRequest, Reply, encode
 from covey.protocol.events import ATTRIBUTES, KEYWORDS, XPATH
 from covey.protocol.frames import Kind
-from covey.protocol.stream import Stream
+from covey.client.stream import Stream
 
 NO_EVENTS: list[tuple[Any, str]] = [
     ({"tags": ["a"]}, "'tags'"),

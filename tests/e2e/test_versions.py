@@ -24,7 +24,7 @@ from covey.protocol.control import (
     versions_of,
 )
 from covey.protocol.frames import Kind, Splitter, frame
-from covey.protocol.stream import Stream
+from covey.client.stream import Stream
 
 # Frames as the first peers of version 1 wrote them, which knew no field `newest`.
 OLD_CLIENT = "240000000198a568656c6c6f01a6636c69656e74a6746573746572a0a3616e6ea673656372657400"

@@ -12,7 +12,7 @@ import uvloop
 from covey.protocol.control import Goodbye, encode
 from covey.protocol.frames import Kind, Splitter, frame
 from covey.protocol.outbox import Bounds
-from covey.protocol.stream import Stream
+from covey.client.stream import Stream
 
 
 class Ended(asyncio.Transport):

@@ -32,7 +32,7 @@ from covey.protocol.control import (
 )
 from covey.protocol.frames import Kind
 from covey.protocol.outbox import BLOCK, Bounds
-from covey.protocol.stream import Stream
+from covey.client.stream import Stream
 
 # What may wait in the connection before a publisher is held back.
 BOUNDS: Final = Bounds(200_000, 4 << 20, BLOCK)

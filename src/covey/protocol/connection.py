@@ -1,7 +1,7 @@
 """Connection: one byte stream that carries frames both ways, as a state machine, for brokers and clients alike.
 
 It does no I/O, has no clock and calls nobody: bytes and time go in; frames, bytes to write and the next time-out come
-out. Whoever owns the stream (`protocol.stream`, a broker's shell or a simulation) has these duties, in this order:
+out. Whoever owns the stream (`client.stream`, a broker's shell or a simulation) has these duties, in this order:
 
     1. give it what has come (`receive`, `receive_eof`, `lost`) and what the transport says (`pause_writing`,
        `resume_writing`); a ProtocolError from `receive` is answered with `end`
