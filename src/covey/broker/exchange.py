@@ -71,10 +71,9 @@ class Exchange:
         self._held: deque[tuple[Client, Sequence[bytes]]] = deque()
         self._flows: dict[int, Flow] = {}
         self.plans = Plans(self, keep)
-        self.durable: Durable | NoDurable = (
-            NoDurable()
-        )  # another one before any link is up, where there is a store
-        self.ask_log: Callable[[Asked], None]  # who takes what it asks of the log
+        # Where there is a store, these are set before any link is up; the second takes what the first asks of the log.
+        self.durable: Durable | NoDurable = NoDurable()
+        self.ask_log: Callable[[Asked], None]
         self.sampler: Sampler | None = None
         self.time_s = 0.0  # of day, for samples
         self.wall_s = 0.0  # of day, for events on disk

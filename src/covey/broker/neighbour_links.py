@@ -178,7 +178,7 @@ class NeighbourLinks:
                 self._probing.setdefault((link, epoch), {})[echo] = self._advertised[link]
             else:
                 self._echoes.append((link, epoch, echo))
-        elif exchange.epochs.is_planned(epoch):
+        elif epoch not in exchange.epochs.routers or exchange.epochs.is_planned(epoch):
             return  # confirmed events go by the tables of the overlay's own tree
         elif isinstance(message, Advertise):
             self._advertised[link] += reached

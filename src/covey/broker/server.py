@@ -203,8 +203,9 @@ class Broker:
     def _open_log(self) -> None:
         """Open the log and take up what is in it; ConfigError if it cannot be used."""
         directory = Path(self.config.data_dir)
-        self._log = SqliteLog(directory / "store.db", self.config.name, self.config.max_store_bytes)
-        recovered = self._log.open()
+        store = SqliteLog(directory / "store.db", self.config.name, self.config.max_store_bytes)
+        recovered = store.open()
+        self._log = store
         if shared := shared_with_others(directory):
             log.warning("%s", shared)
         for warning in recovered.warnings:
@@ -212,7 +213,7 @@ class Broker:
         exchange = self.exchange
         exchange.durable = Durable(exchange.epochs, recovered, self.incarnation, self.config.durable)
         exchange.ask_log = self._ask_log
-        self._log.start(self._report)
+        store.start(self._report)
         exchange.perform(exchange.durable.load())
 
     def _ask_log(self, asked: Asked) -> None:
