@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 from tests.oracles.faults import Attached, Line, Node
 
+from covey.broker.durable import queues
 from covey.broker.durable.delivery import Durable, NoDurable
 from covey.broker.durable.log import Batch, Committed
 from covey.broker.durable.queues import (
@@ -116,6 +117,16 @@ class Scene:
 
 def test_the_table_has_every_pair() -> None:
     assert set(TABLE) == set(product(State, Input))
+
+
+def test_the_table_in_the_text_is_the_table() -> None:
+    lines = [line.split() for line in (queues.__doc__ or "").splitlines()]
+    (columns,) = [words for words in lines if words[:1] == [Input.ATTACH.name]]
+    for state in State:
+        (row,) = [words[1:] for words in lines if words[:1] == [state.name]]
+        for name, said in zip(columns, row, strict=True):
+            move = TABLE[state, Input[name]]
+            assert said == (move.name if isinstance(move, State) else type(move).__name__.lower())
 
 
 @pytest.mark.parametrize(("state", "given"), TABLE, ids=lambda value: value.name)

@@ -710,7 +710,7 @@ class Durable:
 
     def heard(self, message: Message, link: Link, epoch: int) -> Actions:
         """The router of an epoch has heard something from a neighbour's, and has answered."""
-        if not self._epochs.is_planned(epoch):
+        if epoch in self._epochs.routers and not self._epochs.is_planned(epoch):
             yield from self.outboxes.notice_plans()
             yield from self.outboxes.heard(message, link, epoch)
 

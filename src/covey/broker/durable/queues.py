@@ -7,7 +7,7 @@ A `Feed` sends one consumer what it has not confirmed, in order, with a window o
 neighbour broker (what is in its outbox) or a durable subscription (its queue). While the consumer is away, the feed
 only knows that something waits. When the consumer is back, everything that is not confirmed is sent again from the
 first. New events go out as they come while the consumer keeps up, without being read from the disk again. Once more
-waits than the window takes, the feed is *behind*: it reads a little ahead, and sends on as confirmations make room.
+waits than the window takes, the feed is *behind*: it reads some at a time, and sends on as confirmations make room.
 
 A durable subscription outlives its client's connection. It is known by its client's name and its own (and by the user,
 where clients must authenticate). It is an entry of the router as long as it exists, on a link of the broker's own that
@@ -16,13 +16,13 @@ positions when they are on disk, a window at a time, and stay until they are ack
 position. What is not acknowledged comes again, with the same position: when the client attaches again, and after a
 time-out. The connection that attaches last gets the events.
 
-What one connection has of a durable subscription is an `Attachment` with a state. `TABLE` has every move:
+What one connection has of a durable subscription is an `Attachment` with a state. `TABLE` has every move, with reasons:
 
-                 attach     taken over   left       forgotten   ended      acknowledged   replaced
-    DETACHED     ATTACHED   -            -          -           ENDED      counts         ProtocolError
-    ATTACHED     (error)    TAKEN_OVER   DETACHED   ENDED       ENDED      counts         counts
-    TAKEN_OVER   (error)    -            -          -           ENDED      counts         refused
-    ENDED        (error)    -            -          -           -          -              refused
+                  ATTACH      TAKE         LEAVE      FORGET   END     ACKNOWLEDGE   REPLACE
+    DETACHED      ATTACHED    ignored      ignored    ignored  ENDED   DETACHED      forbidden
+    ATTACHED      forbidden   TAKEN_OVER   DETACHED   ENDED    ENDED   ATTACHED      ATTACHED
+    TAKEN_OVER    forbidden   ignored      ignored    ignored  ENDED   TAKEN_OVER    refused
+    ENDED         forbidden   ignored      ignored    ignored  ignored ignored       refused
 
 A queue that is longer than its limits allow loses its oldest events; that is counted and logged.
 """
@@ -150,7 +150,7 @@ class Tickets:
 
 # -- feeds -------------------------------------------------------------------------------------------------------
 
-AT_ONCE: Final = 1_024  # events that are read at a time; up to one and a half times as many are read ahead
+AT_ONCE: Final = 1_024  # events that are read at a time
 
 Transmit = Callable[[int, bytes], Action]  # of a position and the event's frame: what sends it
 
@@ -163,9 +163,8 @@ class Feed:
         self._tickets = tickets
         self._most, self._most_bytes = window, window_bytes
         self._transmit: Transmit | None = None
-        self._under_way: dict[
-            int, tuple[int, float]
-        ] = {}  # by position, in order: size, and when it was sent
+        # By position, in order: the size, and when it was sent.
+        self._under_way: dict[int, tuple[int, float]] = {}
         self._under_way_bytes = 0
         self._cursor = 0  # all up to here was sent to this consumer since it came
         self._is_behind = False  # there is more on disk than was read
@@ -237,8 +236,8 @@ class Feed:
         yield from self._read_on()
 
     def _read_on(self) -> Actions:
-        is_wanted = self._transmit is not None and self._is_behind and len(self._ahead) < AT_ONCE // 2
-        if is_wanted and not self._fetching:
+        # Only when all that was read is sent: no more than one read is in memory, and a window of it is under way.
+        if self._transmit is not None and self._is_behind and not self._ahead and not self._fetching:
             fetch = self._tickets.fetch(self.owner, self._read_to, AT_ONCE, self._take)
             self._fetching = fetch.ticket
             yield fetch
