@@ -1,17 +1,27 @@
-"""The two tables of a run, as rows of text: what each work costs beside others, and how that grows."""
+"""The tables of a run, as rows of text: what each work costs beside others, how that grows, and what disturbed it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from covey.bench.comparison import Comparison, largest
+from covey.bench.comparison import Circumstances, Comparison, largest
 from covey.bench.growth import growths
 
 Lines = list[tuple[str, ...]]
 
 RATIOS: Final = ("part", "what is measured", "size", "ours", "beside", "theirs", "ratio", "equal")
 GROWTH: Final = ("part", "what grows", "with", "ours", "beside")
+DISTURBANCES: Final = (
+    "what is measured",
+    "size",
+    "system",
+    "client",
+    "cost",
+    "steal ms",
+    "server waited ms",
+    "clients waited ms",
+)
 
 _EQUAL: Final = {True: "yes", False: "NO", None: "–"}
 
@@ -45,6 +55,25 @@ def growth_lines(comparisons: Sequence[Comparison]) -> Lines:
         )
         for one in growths(comparisons)
     ]
+
+
+def disturbance_lines(comparisons: Sequence[Comparison]) -> Lines:
+    """Return a line for each system and figure at every size that has circumstances, ours before others'."""
+    groups: dict[tuple[str, str, int], dict[str, tuple[str, ...]]] = {}
+    for one in comparisons:
+        if one.ours_under is None or one.theirs_under is None or one.ours is None or one.theirs is None:
+            continue
+        what = (one.work, f"{one.size:,} {one.axis}")
+        group = groups.setdefault((one.work, one.axis, one.size), {})
+        ours, theirs = cost_text(one.ours, one.unit), cost_text(one.theirs, one.unit)
+        group.setdefault("", (*what, "ours", *_under(one.ours_under, ours)))
+        group[one.baseline] = (*what, one.baseline, *_under(one.theirs_under, theirs))
+    return [line for group in groups.values() for line in group.values()]
+
+
+def _under(circumstances: Circumstances, cost: str) -> tuple[str, ...]:
+    times_ms = (circumstances.steal_ms, circumstances.server_wait_ms, circumstances.client_wait_ms)
+    return circumstances.client, cost, *(f"{time_ms:,.0f}" for time_ms in times_ms)
 
 
 def markdown(heads: Sequence[str], lines: Lines) -> str:
