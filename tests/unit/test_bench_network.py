@@ -31,6 +31,7 @@ TINY = (
     Case("3 to 1", ("publishers",), publishers=3),
     by_subscribers(3),
     Case("3 publishers, 300 a second", ("publishers",), publishers=3, rate=300),
+    Case("2 publishers, 500 a second singly", ("publishers",), publishers=2, rate=500, singly=True),
     Case("64 KB", ("bytes",), event_bytes=1 << 16),
     by_hops(2),
 )
@@ -74,10 +75,10 @@ def test_comparisons_have_axes_of_three_sizes_to_grow_along() -> None:
         "subscribers": {1, 10, 100},
         "hops": {1, 2, 3},
     }
-    assert {(case.publishers, case.rate) for case in network.CASES if case.rate} == {
-        (1, 1_000),
-        (100, 10_000),
-        (100, 30_000),
+    assert {(case.publishers, case.rate, case.singly) for case in network.CASES if case.rate} == {
+        (1, 1_000, False),
+        (100, 10_000, False),
+        (100, 30_000, True),
     }
 
 

@@ -32,7 +32,17 @@ import numpy as np
 
 from covey.bench import usage
 from covey.bench.comparison import Circumstances, Comparison
-from covey.bench.network_load import Arrived, Counter, Load, Program, Received, Sent, publisher, subscriber
+from covey.bench.network_load import (
+    PATIENCE_S,
+    Arrived,
+    Counter,
+    Load,
+    Program,
+    Received,
+    Sent,
+    publisher,
+    subscriber,
+)
 from covey.bench.network_peers import COVEY, FORWARDER, PEERS, Peer, Served
 from covey.bench.timing import Row, rounded
 from covey.errors import CoveyError
@@ -52,6 +62,9 @@ Progress = Callable[[str], None]
 class Case:
     """What is published and who gets it; with a `rate`, events a second in all, latency is measured too.
 
+    With `singly`, a publisher has at most one event on the way: a server reads one at a time, and is given fewer a
+    second if it is not fast enough.
+
     `axes` are what this case is a size of, for costs that grow: bytes, publishers, subscribers or hops.
     """
 
@@ -61,6 +74,7 @@ class Case:
     subscribers: int = 1
     event_bytes: int = EVENT_BYTES
     rate: float = 0.0
+    singly: bool = False
     hops: int = 1
 
     def size(self, axis: str) -> int:
@@ -78,7 +92,7 @@ class Case:
         """How events are sent, in words that cases of several sizes have in common."""
         if not self.rate:
             return "as many events as go through"
-        return f"{self.rate:,.0f} events a second in all"
+        return f"{self.rate:,.0f} events a second in all{', one on the way each' if self.singly else ''}"
 
 
 ONE_TO_ONE: Final = Case("1 to 1", ("bytes", "publishers", "subscribers", "hops"))
@@ -103,7 +117,7 @@ CASES: Final = (
     by_subscribers(100),
     Case("1 publisher, 1,000 a second", ("publishers",), rate=1_000),
     Case("100 publishers, 10,000 a second", ("publishers",), publishers=100, rate=10_000),
-    Case("100 publishers, 30,000 a second", ("publishers",), publishers=100, rate=30_000),
+    Case("100 publishers, 30,000 a second singly", ("publishers",), publishers=100, rate=30_000, singly=True),
     Case("1 KB", ("bytes",), event_bytes=1 << 10),
     Case("8 KB", ("bytes",), event_bytes=1 << 13),
     Case("64 KB", ("bytes",), event_bytes=1 << 16),
@@ -166,12 +180,19 @@ def compare(
 def _case(peer: Peer, case: Case, served: Served, seconds: float) -> Row:
     """Measure one case with servers that run: once to warm up, once with figures."""
     arrived = Arrived()
-    load = Load(case.publishers, case.event_bytes, case.rate, case.subscribers)
+    load = Load(case.publishers, case.event_bytes, case.rate, case.subscribers, case.singly)
+    patience_s = seconds + 2 * PATIENCE_S
     with (
         Program(
-            subscriber, peer.connect, served.ports[1], case.subscribers, case.event_bytes, arrived
+            subscriber,
+            peer.connect,
+            served.ports[1],
+            case.subscribers,
+            case.event_bytes,
+            arrived,
+            patience_s=patience_s,
         ) as receiving,
-        Program(publisher, peer.connect, served.ports[0], load, arrived) as publishing,
+        Program(publisher, peer.connect, served.ports[0], load, arrived, patience_s=patience_s) as publishing,
     ):
         _once(publishing, receiving, case, seconds * WARM_UP)
         pids = {"server": served.pids, "publisher": (publishing.pid,), "subscriber": (receiving.pid,)}

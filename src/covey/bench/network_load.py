@@ -6,7 +6,8 @@ subscriber does not decode: the payload of every event begins with MARK and the 
 compiled loop finds the marks in whatever bytes arrive. How messages look is a client's business (`RawClient`).
 
 A saturated publisher sends as much as the server takes, with at most WINDOW_BYTES of deliveries on the way, which is
-far more than sockets hold and less than at which servers drop events. A paced one sends single events at even times.
+far more than sockets hold and less than at which servers drop events. A paced one sends single events at even times;
+`singly`, it waits besides until no connection has more than one event on the way, so that servers read one at a time.
 
 All processes share one clock. They are forked from one that has everything compiled, and are told through pipes what
 to do.
@@ -42,7 +43,8 @@ READ_BYTES: Final = 1 << 18
 WINDOW_BYTES: Final = 1 << 25
 PATIENCE_S: Final = 30.0
 SETTLE_S: Final = 0.05  # after the last event that is expected, for one too many
-FULL_S: Final = 0.0001  # before the publisher looks again whether the window is still full
+LOOK_S: Final = 0.0001  # before a publisher looks again what has arrived that paces itself by it,
+FULL_S: Final = 0.001  # and one whose window is full: to look takes CPU time that others need
 
 _fork = multiprocessing.get_context("fork")
 
@@ -184,6 +186,7 @@ class Load(NamedTuple):
     event_bytes: int
     rate: float = 0.0
     subscribers: int = 1
+    singly: bool = False
 
 
 class Sent(NamedTuple):
@@ -204,26 +207,29 @@ def publisher(pipe: Connection, connect: Connect, port: int, load: Load, arrived
     pipe.send("ready")
     while True:
         seconds = pipe.recv()
-        pipe.send(_paced(ways, load.rate, seconds) if load.rate else _saturated(ways, load, seconds, arrived))
+        publish = _paced if load.rate else _saturated
+        pipe.send(publish(ways, load, seconds, arrived))
 
 
 Ways = Sequence[tuple[socket.socket, Batch]]
 
 
-def _paced(ways: Ways, rate: float, seconds: float) -> Sent:
-    """Send single events at even times, each over the next connection."""
-    count, done = max(1, int(rate * seconds)), 0
+def _paced(ways: Ways, load: Load, seconds: float, arrived: Arrived) -> Sent:
+    """Send single events at even times, each over the next connection; what is late is sent at once."""
+    before, done = arrived(), 0
     start_ns = time.monotonic_ns()
-    while done < count:
-        due = min(count, int((time.monotonic_ns() - start_ns) * rate / 1e9) + 1)
-        while done < due:
-            way, batch = ways[done % len(ways)]
-            STAMP.pack_into(batch.data, batch.stamps[0], time.monotonic_ns())
-            way.sendall(batch.data)
-            batch.advance()
-            done += 1
-        time.sleep(max(0.0, done / rate - (time.monotonic_ns() - start_ns) / 1e9))
-    return Sent(count, start_ns, time.monotonic_ns())
+    while (since_s := (time.monotonic_ns() - start_ns) / 1e9) < seconds or not done:
+        if since_s < done / load.rate:
+            time.sleep(done / load.rate - since_s)
+            continue
+        if load.singly:
+            _wait_for(arrived, before + (done - len(ways) + 1) * load.subscribers, LOOK_S)
+        way, batch = ways[done % len(ways)]
+        STAMP.pack_into(batch.data, batch.stamps[0], time.monotonic_ns())
+        way.sendall(batch.data)
+        batch.advance()
+        done += 1
+    return Sent(done, start_ns, time.monotonic_ns())
 
 
 def _saturated(ways: Ways, load: Load, seconds: float, arrived: Arrived) -> Sent:
@@ -240,7 +246,7 @@ def _saturated(ways: Ways, load: Load, seconds: float, arrived: Arrived) -> Sent
     start_ns = time.monotonic_ns()
     end_ns = start_ns + int(seconds * 1e9)
     while rest:
-        _wait_for(arrived, before + events * load.subscribers - window)
+        _wait_for(arrived, before + events * load.subscribers - window, FULL_S)
         for number, _ in poll.poll(PATIENCE_S):
             way, batch = by_number[number]
             rest[number] = rest[number][way.send(rest[number]) :]
@@ -255,14 +261,14 @@ def _saturated(ways: Ways, load: Load, seconds: float, arrived: Arrived) -> Sent
     return Sent(events, start_ns, time.monotonic_ns())
 
 
-def _wait_for(arrived: Arrived, deliveries: int) -> None:
-    """Return once as many have arrived; CoveyError if that takes too long."""
+def _wait_for(arrived: Arrived, deliveries: int, pause_s: float) -> None:
+    """Return once as many have arrived, looking again after each pause; CoveyError if that takes too long."""
     until_s = 0.0
     while arrived() < deliveries:
         until_s = until_s or time.monotonic() + PATIENCE_S
         if time.monotonic() > until_s:
             raise CoveyError("events that were published do not arrive")
-        time.sleep(FULL_S)
+        time.sleep(pause_s)
 
 
 # -- counting ------------------------------------------------------------------------------------------------

@@ -105,8 +105,8 @@ def network(
         for value in values or ():
             if not 1 <= value <= most:
                 raise ConfigError(f"--{name} {value} is not between 1 and {most:,}")
-    if seconds is not None and not 0.05 <= seconds <= 600:
-        raise ConfigError(f"--seconds {seconds:g} is not between 0.05 and 600")
+    if seconds is not None and not 0.05 <= seconds <= 120:
+        raise ConfigError(f"--seconds {seconds:g} is not between 0.05 and 120")
     if not 0 <= filters <= 100_000:
         raise ConfigError(f"--filters {filters} is not between 0 and 100,000")
     # Loaded here, as above.
