@@ -22,7 +22,7 @@ from covey.bench.document import PICTURE, block
 from covey.bench.network import Case, by_hops, by_subscribers
 from covey.bench.network_load import HEAD_BYTES, STAMP, Arrived, Batch, Counter, payload_of
 from covey.bench.network_peers import COVEY, FORWARDER, PEERS, ForwarderClient, Peer, Served
-from covey.bench.tables import disturbance_lines
+from covey.bench.tables import DISTURBANCES, live_table
 from covey.bench.timing import Row
 from covey.errors import CoveyError
 
@@ -208,27 +208,39 @@ def test_each_figure_is_a_comparison_with_the_circumstances_of_both() -> None:
         0.5,
         True,
     )
-    assert ("servers" in cpu.work, "p50" in p50.work, "p99" in p99.work) == (True, True, True)
+    assert ("CPU time" in cpu.work, "p50" in p50.work, "p99" in p99.work) == (True, True, True)
     assert p99.theirs_under == Circumstances(
-        client="raw, as nats has it", steal_ms=10.0, server_wait_ms=4.0, client_wait_ms=3.0
+        case="1 to 3",
+        figure="p99",
+        client="raw, as nats has it",
+        steal_ms=10.0,
+        server_wait_ms=4.0,
+        client_wait_ms=3.0,
     )
     assert compared(figures("covey", server_us=nan), figures("nats")) == []  # where /proc does not tell
 
 
 def test_circumstances_are_saved_and_shown_on_the_page(tmp_path: Path) -> None:
-    found = [*compared(figures("covey", server_us=1.2), figures("nats", server_us=0.6))]
-    found += compared(figures("covey", server_us=1.2), figures("zenoh", server_us=0.7))
+    found = compared(figures("covey", server_us=1.2, p99_ms=4.0), figures("nats", server_us=0.6, p99_ms=2.0))
+    found += compared(
+        figures("covey", server_us=1.2, p99_ms=4.0), figures("zenoh", server_us=0.7, p99_ms=3.0)
+    )
     path = tmp_path / "rows.json"
     save(made(found), path)
     assert load(path).comparisons == found
-    what = found[0].work
-    assert disturbance_lines(found) == [
-        (what, "3 subscribers", "ours", "raw, as covey has it", "1.2 µs", "10", "4", "3"),
-        (what, "3 subscribers", "nats", "raw, as nats has it", "0.6 µs", "10", "4", "3"),
-        (what, "3 subscribers", "zenoh", "raw, as zenoh has it", "0.7 µs", "10", "4", "3"),
-    ]
-    assert "| zenoh | raw, as zenoh has it | 0.7 µs | 10 | 4 | 3 |" in block(load(path), PICTURE)
+    assert live_table(found) == (
+        ("case", "system", "client", "servers' CPU time, a delivery", "p50", "p99", *DISTURBANCES),
+        [
+            ("1 to 3", "ours", "raw, as covey has it", "1.2 µs", "4 ms", "4 ms", "10", "4", "3"),
+            ("1 to 3", "nats", "raw, as nats has it", "0.6 µs", "2 ms", "2 ms", "10", "4", "3"),
+            ("1 to 3", "zenoh", "raw, as zenoh has it", "0.7 µs", "3 ms", "3 ms", "10", "4", "3"),
+        ],
+    )
+    assert "| zenoh | raw, as zenoh has it | 0.7 µs | 3 ms | 3 ms | 10 | 4 | 3 |" in block(
+        load(path), PICTURE
+    )
     assert "steal" not in block(made([]), PICTURE)
+    assert live_table([])[1] == []
 
 
 # -- its parts -----------------------------------------------------------------------------------------------

@@ -23,13 +23,16 @@ FORMAT: Final = 1
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
-    """What a figure of a live server was measured with, and what the machine kept from the processes meanwhile.
+    """What a figure of a live server is of, and what the machine kept from the processes while it was measured.
 
+    case, figure                    the figures of one case have the other fields in common
     client                          what the programs at both ends were
     steal_ms                        how long the host ran others on this machine's CPUs, all CPUs together
     server_wait_ms, client_wait_ms  how long threads of these processes could run and had no CPU
     """
 
+    case: str
+    figure: str
     client: str
     steal_ms: float
     server_wait_ms: float

@@ -91,8 +91,8 @@ class Case:
     def work(self) -> str:
         """How events are sent, in words that cases of several sizes have in common."""
         if not self.rate:
-            return "as many events as go through"
-        return f"{self.rate:,.0f} events a second in all{', one on the way each' if self.singly else ''}"
+            return "saturated"
+        return f"{self.rate:,.0f} events a second{', one a read' if self.singly else ''}"
 
 
 ONE_TO_ONE: Final = Case("1 to 1", ("bytes", "publishers", "subscribers", "hops"))
@@ -249,9 +249,9 @@ def _row(
 # -- comparisons ---------------------------------------------------------------------------------------------
 
 FIGURES: Final = {
-    "server_us": ("CPU time of the servers, a delivery", "µs"),
-    "p50_ms": ("latency, p50", "ms"),
-    "p99_ms": ("latency, p99", "ms"),
+    "server_us": ("servers' CPU time, a delivery", "µs"),
+    "p50_ms": ("p50", "ms"),
+    "p99_ms": ("p99", "ms"),
 }
 
 
@@ -283,10 +283,11 @@ def compared(rows: Sequence[Row], cases: Sequence[Case]) -> list[Comparison]:
                 baseline=row["system"],
                 theirs=row[figure],
                 equal=not mine["lost"] and not row["lost"],
-                ours_under=_circumstances(mine),
-                theirs_under=_circumstances(row),
+                ours_under=_circumstances(mine, name),
+                theirs_under=_circumstances(row, name),
             )
             for axis in case.axes
+            if axis != "hops" or row["system"] == FORWARDER.name  # the others have no hops to grow along
             for figure, (name, unit) in FIGURES.items()
             if mine[figure] is not None and mine[figure] > 0 and row[figure] > 0  # NaN where it is not known
         ]
@@ -297,8 +298,10 @@ def compared(rows: Sequence[Row], cases: Sequence[Case]) -> list[Comparison]:
     return [*sorted(result, key=lambda one: one.axis), *notes]
 
 
-def _circumstances(row: Row) -> Circumstances:
+def _circumstances(row: Row, figure: str) -> Circumstances:
     return Circumstances(
+        case=row["workload"],
+        figure=figure,
         client=row["client"],
         steal_ms=row["steal_ms"],
         server_wait_ms=row["server_wait_ms"],

@@ -12,16 +12,8 @@ Lines = list[tuple[str, ...]]
 
 RATIOS: Final = ("part", "what is measured", "size", "ours", "beside", "theirs", "ratio", "equal")
 GROWTH: Final = ("part", "what grows", "with", "ours", "beside")
-DISTURBANCES: Final = (
-    "what is measured",
-    "size",
-    "system",
-    "client",
-    "cost",
-    "steal ms",
-    "server waited ms",
-    "clients waited ms",
-)
+
+DISTURBANCES: Final = ("steal, ms", "server waited, ms", "clients waited, ms")
 
 _EQUAL: Final = {True: "yes", False: "NO", None: "–"}
 
@@ -57,23 +49,35 @@ def growth_lines(comparisons: Sequence[Comparison]) -> Lines:
     ]
 
 
-def disturbance_lines(comparisons: Sequence[Comparison]) -> Lines:
-    """Return a line for each system and figure at every size that has circumstances, ours before others'."""
-    groups: dict[tuple[str, str, int], dict[str, tuple[str, ...]]] = {}
+def live_table(comparisons: Sequence[Comparison]) -> tuple[tuple[str, ...], Lines]:
+    """Return the heads and lines of a table of live servers, with what the machine did while they were measured.
+
+    There is a line for each case and system, ours before others', and a column for each figure.
+    """
+    found: dict[tuple[str, str], tuple[Circumstances, dict[str, str]]] = {}
+    figures: dict[str, None] = {}
     for one in comparisons:
-        if one.ours_under is None or one.theirs_under is None or one.ours is None or one.theirs is None:
-            continue
-        what = (one.work, f"{one.size:,} {one.axis}")
-        group = groups.setdefault((one.work, one.axis, one.size), {})
-        ours, theirs = cost_text(one.ours, one.unit), cost_text(one.theirs, one.unit)
-        group.setdefault("", (*what, "ours", *_under(one.ours_under, ours)))
-        group[one.baseline] = (*what, one.baseline, *_under(one.theirs_under, theirs))
-    return [line for group in groups.values() for line in group.values()]
-
-
-def _under(circumstances: Circumstances, cost: str) -> tuple[str, ...]:
-    times_ms = (circumstances.steal_ms, circumstances.server_wait_ms, circumstances.client_wait_ms)
-    return circumstances.client, cost, *(f"{time_ms:,.0f}" for time_ms in times_ms)
+        for system, cost, under in (
+            ("ours", one.ours, one.ours_under),
+            (one.baseline, one.theirs, one.theirs_under),
+        ):
+            if under is not None and cost is not None:
+                figures[under.figure] = None
+                found.setdefault((under.case, system), (under, {}))[1][under.figure] = cost_text(
+                    cost, one.unit
+                )
+    cases = list(dict.fromkeys(case for case, _ in found))
+    lines = [
+        (
+            case,
+            system,
+            under.client,
+            *(costs.get(figure, "–") for figure in figures),
+            *(f"{ms:,.0f}" for ms in (under.steal_ms, under.server_wait_ms, under.client_wait_ms)),
+        )
+        for (case, system), (under, costs) in sorted(found.items(), key=lambda one: cases.index(one[0][0]))
+    ]
+    return ("case", "system", "client", *figures, *DISTURBANCES), lines
 
 
 def markdown(heads: Sequence[str], lines: Lines) -> str:

@@ -226,7 +226,7 @@ def _compare(names: list[str], quick: bool, json: bool, out: Path | None, plot: 
     from covey.bench import parts
     from covey.bench.comparison import save
     from covey.bench.picture import check_picture, write_picture
-    from covey.bench.tables import DISTURBANCES, GROWTH, RATIOS, disturbance_lines, growth_lines, ratio_lines
+    from covey.bench.tables import GROWTH, RATIOS, growth_lines, live_table, ratio_lines
 
     if plot is not None:
         check_picture(plot)
@@ -241,9 +241,7 @@ def _compare(names: list[str], quick: bool, json: bool, out: Path | None, plot: 
     else:
         print_table("Beside others, at the largest size", RATIOS, ratio_lines(run.comparisons))
         print_table("Growth: the exponent of the size", GROWTH, growth_lines(run.comparisons))
-        print_table(
-            "Live servers, and what the machine did", DISTURBANCES, disturbance_lines(run.comparisons)
-        )
+        print_table("Live servers, and what the machine did", *live_table(run.comparisons))
     if run.differing:
         raise CoveyError("answers differ; the figures mean nothing")
 
