@@ -62,8 +62,8 @@ Progress = Callable[[str], None]
 class Case:
     """What is published and who gets it; with a `rate`, events a second in all, latency is measured too.
 
-    With `singly`, a publisher has at most one event on the way: a server reads one at a time, and is given fewer a
-    second if it is not fast enough.
+    With `singly`, no more events are on the way than there are publishers: a server reads one at a time, and is given
+    fewer a second if it is not fast enough.
 
     `axes` are what this case is a size of, for costs that grow: bytes, publishers, subscribers or hops.
     """

@@ -7,7 +7,7 @@ compiled loop finds the marks in whatever bytes arrive. How messages look is a c
 
 A saturated publisher sends as much as the server takes, with at most WINDOW_BYTES of deliveries on the way, which is
 far more than sockets hold and less than at which servers drop events. A paced one sends single events at even times;
-`singly`, it waits besides until no connection has more than one event on the way, so that servers read one at a time.
+`singly`, it has at most as many events on the way as it has connections, so that servers read them one at a time.
 
 All processes share one clock. They are forked from one that has everything compiled, and are told through pipes what
 to do.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import select
+import selectors
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -234,12 +234,11 @@ def _paced(ways: Ways, load: Load, seconds: float, arrived: Arrived) -> Sent:
 
 def _saturated(ways: Ways, load: Load, seconds: float, arrived: Arrived) -> Sent:
     """Send batches over all connections as these take them; each connection ends with a whole batch."""
-    poll = select.epoll()
-    rest: dict[int, memoryview] = {}
-    by_number = {way.fileno(): (way, batch) for way, batch in ways}
-    for number, (way, batch) in by_number.items():
+    selector = selectors.DefaultSelector()
+    rest: dict[int, memoryview] = {}  # of the batch that is being sent, by connection
+    for number, (way, batch) in enumerate(ways):
         way.setblocking(False)
-        poll.register(number, select.EPOLLOUT)
+        selector.register(way, selectors.EVENT_WRITE, number)
         rest[number] = memoryview(batch.data)
     window = WINDOW_BYTES // load.event_bytes
     before, events = arrived(), 0
@@ -247,17 +246,18 @@ def _saturated(ways: Ways, load: Load, seconds: float, arrived: Arrived) -> Sent
     end_ns = start_ns + int(seconds * 1e9)
     while rest:
         _wait_for(arrived, before + events * load.subscribers - window, FULL_S)
-        for number, _ in poll.poll(PATIENCE_S):
-            way, batch = by_number[number]
+        for key, _ in selector.select(PATIENCE_S):
+            number = key.data
+            way, batch = ways[number]
             rest[number] = rest[number][way.send(rest[number]) :]
             if not rest[number]:
                 events += len(batch.stamps)
                 batch.advance()
                 rest[number] = memoryview(batch.data)
                 if time.monotonic_ns() >= end_ns:
-                    poll.unregister(number)
+                    selector.unregister(way)
                     del rest[number]
-    poll.close()
+    selector.close()
     return Sent(events, start_ns, time.monotonic_ns())
 
 
@@ -341,30 +341,23 @@ def subscriber(
     """Count events whenever asked to (True: with how long each took), until as many are there as is said later."""
     clients = [connect(port) for _ in range(connections)]
     room = bytearray(READ_BYTES)
-    counters = {}
-    poll = select.epoll()
+    selector = selectors.DefaultSelector()
     for client in clients:
         client.subscribe()
         client.socket.setblocking(False)
         counter = Counter(room, client.payload_bytes(event_bytes))
-        counters[client.socket.fileno()] = (client.socket, counter)
-        poll.register(client.socket.fileno(), select.EPOLLIN)
-    poll.register(pipe.fileno(), select.EPOLLIN)
+        selector.register(client.socket, selectors.EVENT_READ, (client.socket, counter))
+    selector.register(pipe, selectors.EVENT_READ)
     pipe.send("ready")
     while True:
         timed = pipe.recv()
-        pipe.send(_counted(pipe, poll, counters, room, arrived, timed=timed))
+        pipe.send(_counted(pipe, selector, room, arrived, timed=timed))
 
 
 def _counted(
-    pipe: Connection,
-    poll: select.epoll,
-    counters: dict[int, tuple[socket.socket, Counter]],
-    room: bytearray,
-    arrived: Arrived,
-    *,
-    timed: bool,
+    pipe: Connection, selector: selectors.BaseSelector, room: bytearray, arrived: Arrived, *, timed: bool
 ) -> Received:
+    """Count until as many have come as the pipe says, or too much time has passed, and a little longer."""
     seen = last_ns = until_ns = 0
     expected: int | None = None
     delays_ns: list[int] = []
@@ -374,12 +367,12 @@ def _counted(
 
     while expected is None or time.monotonic_ns() < until_ns:
         was_whole = is_whole()
-        for number, _ in poll.poll(SETTLE_S):
-            if number == pipe.fileno():
+        for key, _ in selector.select(SETTLE_S):
+            if key.fileobj is pipe:
                 expected = pipe.recv()
                 until_ns = time.monotonic_ns() + int(PATIENCE_S * 1e9)
                 continue
-            connection, counter = counters[number]
+            connection, counter = key.data
             stamps = counter.take(connection.recv_into)
             now_ns = time.monotonic_ns()
             if timed:
