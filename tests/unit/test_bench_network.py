@@ -59,7 +59,7 @@ def test_every_server_that_is_installed_delivers_every_event() -> None:
         if row["p50_ms"] is not None:
             assert 0 < row["p50_ms"] <= row["p99_ms"] <= row["max_ms"]
         for name in ("steal_ms", "server_wait_ms", "publisher_wait_ms", "subscriber_wait_ms"):
-            assert row[name] >= 0
+            assert not row[name] < 0  # NaN where the system keeps no accounts
     assert {row["system"] for row in rows if row not in measured} == {p.name for p in PEERS if p.missing()}
 
 
