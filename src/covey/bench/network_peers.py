@@ -42,9 +42,7 @@ from covey.broker.daemon import loop_factory
 from covey.broker.forking import Family, listen
 from covey.core.packing import pack
 from covey.errors import CoveyError
-from covey.wire.events import ATTRIBUTES, encode_event
-from covey.wire.frames import VERSION, Kind, Splitter, frame, framed
-from covey.wire.messages import (
+from covey.protocol.control import (
     AdvertiseRequest,
     FlushRequest,
     Hello,
@@ -54,6 +52,8 @@ from covey.wire.messages import (
     decode_reply,
     encode,
 )
+from covey.protocol.events import ATTRIBUTES, encode_event
+from covey.protocol.frames import VERSION, Kind, Splitter, frame, framed
 
 WANTED: Final = "IBM"  # the symbol, subject, key or topic of every event
 START_S: Final = 30.0
