@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.matching.jit import Ints, Longs, bytes_at, copy_bytes, kernel, longs_at, part
+from covey.matching.jit import Ints, Longs, bytes_at, copy_bytes, kernel, longs_at, part, sort
 from covey.wire.events import ATTRIBUTES, ENVELOPE, FAMILY_SHIFT, FLOODED
 from covey.wire.frames import Kind
 from covey.wire.splitting import Frames
@@ -148,7 +148,7 @@ def sort_deliveries(
             while same < firsts[slot + 1] and events[same] == events[at]:
                 same += 1
             if same > at + 1 and (at == firsts[slot] or events[at - 1] != events[at]):
-                sorted_sids[at:same] = np.sort(sorted_sids[at:same])
+                sort(sorted_sids, at, same)
             many = _together(of_events, at, firsts[slot + 1])
             size += 8 + 4 * many + ends[events[at]] - starts[events[at]]
             count += 1

@@ -43,7 +43,7 @@ class _Results(CompileResultCacheImpl):
         self._lineno = function.__code__.co_firstlineno
 
 
-class KeptCode(FunctionCache):
+class CompileCache(FunctionCache):
     """What was compiled of one kernel, in a directory that belongs to one state of the sources."""
 
     def __init__(self, function: Callable[..., Any], directory: Path) -> None:
