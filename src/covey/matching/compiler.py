@@ -9,7 +9,7 @@ optimised three times, and nobody ever runs the first two. Here
   and not for each width and constant that it is called with. Arithmetic on int32 yields int64 in numba anyway, and
   LLVM finds the constants again where it inlines the part.
 
-What is done here decides what code a kernel has: `jit` counts this file among the sources of every kernel.
+What is done here decides what code a kernel has, so `jit` counts this file among the sources of every kernel.
 """
 
 from __future__ import annotations

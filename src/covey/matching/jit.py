@@ -25,7 +25,7 @@ from llvmlite import ir
 from numba.core.cgutils import raw_memcpy
 from numpy.typing import NDArray
 
-from covey.matching import compiler
+from covey.matching import compile_cache, compiler
 from covey.matching.compile_cache import CompileCache, is_ours
 from covey.matching.compiler import CallTypes, KernelCompiler, PartCompiler
 
@@ -49,7 +49,10 @@ def _cache_directory(package: Path) -> Path | None:
     """Return the directory for the kernels of a package as its sources are; None if there can be none."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     digest = hashlib.sha256()
-    for source in (Path(__file__), Path(compiler.__file__), *sorted(package.rglob("*.py"))):
+    for source in (
+        *map(Path, (__file__, compiler.__file__, compile_cache.__file__)),
+        *sorted(package.rglob("*.py")),
+    ):
         digest.update(source.read_bytes())
     path = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home, "covey", "kernels"), package.name)
     path /= digest.hexdigest()[:16]
