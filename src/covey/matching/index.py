@@ -341,37 +341,58 @@ def warm_up() -> None:
 
     Call it before time matters; an index does the same by itself at the first use of each kernel.
     """
+    warm_up_attributes()
+    warm_up_documents()
+
+
+def warm_up_attributes() -> None:
+    """Do so for filters of attributes only."""
     index = Index()
-    filters: list[Filter] = [
+    filters = [
         parse_attributes("a > 1 and b = 1 and c < 1"),
         parse_attributes("a between 1 and 2 and d = 'x'"),
         parse_attributes("a < 1 or b > 2"),
-        parse_xpath("/a[b]"),
-        parse_keywords("a and b or c"),
     ]
-    index.add_batch(range(len(filters)), filters, ["link"] * len(filters))
-    events: list[Any] = [{"a": 2, "b": 1, "c": 0, "d": "x"}, "<a><b/></a>", frozenset("abc")]
-    index.match_batch(events[:1])
-    index.links_batch(events)
-    data = pack(events[0])
+    event = {"a": 2, "b": 1, "c": 0, "d": "x"}
+    _ask(index, filters, [event])
+    data = pack(event)
     size = np.array([0, len(data)], np.int64)
     packed = PackedEvents(np.frombuffer(data, np.uint8), size[:1], size[1:])
     assert are_packed(packed).all(), "what is packed is a packed event"
     index.match_packed(packed)
     index.links_packed(packed)
+    # So many that every table has to grow; and those who have gone make room.
+    many = [parse_attributes(f"a = {n} and b = 't{n}' and c > {n}") for n in range(_GROWING)]
+    keys = range(len(filters), len(filters) + len(many))
+    index.add_batch(keys, many)
+    index.match_packed(packed)
+    index.remove_batch(keys)
+    index.match_packed(packed)
+    index.remove_batch(range(len(filters)))
+
+
+def warm_up_documents() -> None:
+    """Do so for filters of documents only: XPath and keywords."""
+    index = Index()
+    filters = [parse_xpath("/a[b]"), parse_keywords("a and b or c")]
+    event = "<a><b/></a>"
+    _ask(index, filters, [event, frozenset("abc")])
+    many = [parse_xpath(f"/a/b[c{n}]/d") for n in range(_GROWING)]
+    keys = range(len(filters), len(filters) + len(many))
+    index.add_batch(keys, many)
+    index.match(event)
+    index.remove_batch(keys)
+    index.remove_batch(range(len(filters)))
+
+
+def _ask(index: Index, filters: Sequence[Filter], events: Sequence[Any]) -> None:
+    """Add filters under 0, 1, … and ask all questions."""
+    index.add_batch(range(len(filters)), filters, ["link"] * len(filters))
+    index.match_batch(events)
+    index.links_batch(events)
     for event in events:
         index.match(event)
     for filter in filters:
         index.covering(filter)
         index.covered(filter)
         index.overlapping(filter)
-    # So many that every table has to grow; and those who have gone make room.
-    many: list[Filter] = [parse_attributes(f"a = {n} and b = 't{n}' and c > {n}") for n in range(_GROWING)]
-    many += [parse_xpath(f"/a/b[c{n}]/d") for n in range(_GROWING)]
-    keys = range(len(filters), len(filters) + len(many))
-    index.add_batch(keys, many)
-    index.match_packed(packed)
-    index.match(events[1])
-    index.remove_batch(keys)
-    index.match_packed(packed)
-    index.remove_batch(range(len(filters)))
