@@ -257,6 +257,18 @@ def test_links_are_handled_together_and_each_receiver_gets_one_chunk(tmp_path: P
     assert numbers(broker.wires[link_of(2)].take()) == [(one, k) for one in (1, 3, 6) for k in (1, 2)]
 
 
+def test_what_a_turn_changes_holds_for_the_reads_behind_it(tmp_path: Path) -> None:
+    content = encode_content({"n": 5})[1]
+    kept = framed(encode_event(content, b"", family=ATTRIBUTES, publisher=1, number=1, flags=KEPT))
+    subscribe = request(SubscribeRequest, 1, 1, parse("n > 0").encode())
+    brokers = [ready(tmp_path, sort) for sort in (Exchange, OneByOne)]
+    for broker in brokers:
+        broker.turn([(link_of(1), event(1, 2) + kept), (link_of(3), subscribe), (link_of(6), event(6, 1))])
+    fast, slow = (broker.heard() for broker in brokers)
+    assert fast == slow
+    assert fast["counts"][link_of(3)] == (0, 1, 0)
+
+
 def test_what_is_not_complete_waits(tmp_path: Path) -> None:
     broker = ready(tmp_path)
     data = event(1, 1) + event(1, 2)

@@ -57,8 +57,8 @@ ANY_LENGTH: Final = (1 << 32) - 1
 _ROW: Final = Struct(f"={kernel.READ_COLUMNS}q")
 _SOURCE: Final = Struct(f"={kernel.SOURCE_LENGTH}q")
 _CHUNK: Final = Struct(f"={kernel.CHUNK_COLUMNS}q")
+_EVENT: Final = int(Kind.EVENT)
 _EPOCH: Final = Struct("<H")
-_SIZE, _AT = kernel.CHUNK_SIZE, kernel.CHUNK_AT
 
 _FIRST_ENTRIES: Final = 1 << 12
 _FIRST_READS: Final = 64
@@ -495,7 +495,7 @@ class FastPath:
         self._depth = 0
         self._state: tuple[object, ...] = ()
         self._tables: dict[int, Tables] = {}
-        self._sources: dict[tuple[Link, int], _Source] = {}
+        self._sources: dict[int, dict[Link, _Source]] = {}  # by epoch
         self._epoch_of: dict[Link, int] = {}  # in which a neighbour has sent last
         self._views: dict[int, IndexView] = {}
         self._guards: dict[Filter, Index] = {}
@@ -511,7 +511,8 @@ class FastPath:
     def client_down(self, link: Link) -> None:
         """Take the slot back; the routers have none of the client's subscriptions any more."""
         self._slots.remove(link)
-        self._sources = {key: source for key, source in self._sources.items() if key[0] != link}
+        for known in self._sources.values():
+            known.pop(link, None)
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -568,18 +569,19 @@ class FastPath:
 
     def _count(self, turn: _Turn, first: int) -> None:
         """Count what was handled of the reads from `first` to the current one."""
-        for number in range(first, min(turn.fields[kernel.TURN_READ] + 1, len(turn.reads))):
+        last = min(turn.fields[kernel.TURN_READ] + 1, len(turn.reads))
+        for number in range(first, last):
             count = turn.take_count(number)
+            if not count:
+                continue
             peer = turn.reads[number].peer
             if isinstance(peer, Session):
                 peer.published += count
-            elif count:
-                source = turn.sources[number]
-                assert source is not None
-                assert isinstance(source.peer, Neighbour)
-                source.peer.received += count
+            else:
+                peer.received += count
         for tables in self._tables.values():
-            tables.count()
+            if tables.counts[kernel.ROUTER_UNADVERTISED] or tables.counts[kernel.ROUTER_DUPLICATES]:
+                tables.count()
 
     # -- what the kernel knows -------------------------------------------------------------------------------
 
@@ -599,6 +601,9 @@ class FastPath:
             return False
         self._state = state
         self._slots.keep_neighbours(desk.linked)
+        self._sources = {
+            epoch: known for epoch, known in self._sources.items() if epoch in self._epochs.routers
+        }
         routers = self._epochs.routers
         self._tables = {
             epoch: tables for epoch, tables in self._tables.items() if routers.get(epoch) is tables.router
@@ -623,15 +628,21 @@ class FastPath:
 
     def _place(self, turn: _Turn, first: int, last: int, desk: Desk) -> None:
         """Set the sources of the next reads; what has to wait, or is of nobody, is put aside."""
-        current = self._epochs.current
+        current, state, clients, is_holding = self._epochs.current, self._state, desk.clients, desk.is_holding
+        known = self._sources.setdefault(current, {})
         turn.fields[kernel.TURN_READ_COUNT] = last
         for number in range(first, last):
             peer = turn.reads[number].peer
             if not isinstance(peer, Session):
                 epoch = self._epoch_of.get(peer.link, current)
                 turn.set_source(number, self._source(peer, epoch, desk))
-            elif not self._is_put_aside(turn, number, desk):
-                turn.set_source(number, self._source(peer, current, desk))
+            elif is_holding or clients.get(peer.link) is not peer:
+                self._is_put_aside(turn, number, desk)
+            else:
+                source = known.get(peer.link)
+                if source is None or not source.holds(peer, state):
+                    source = self._source(peer, current, desk)
+                turn.set_source(number, source)
 
     def _is_put_aside(self, turn: _Turn, number: int, desk: Desk) -> bool:
         """Drop a read if its client is gone, let it wait if clients have to; return whether that is so."""
@@ -650,11 +661,12 @@ class FastPath:
         return False
 
     def _source(self, peer: Peer, epoch: int, desk: Desk) -> _Source:
-        source = self._sources.get((peer.link, epoch))
+        known = self._sources.setdefault(epoch, {})
+        source = known.get(peer.link)
         if source is not None and source.holds(peer, self._state):
             return source
         if source is None or source.peer is not peer:
-            source = self._sources[peer.link, epoch] = _Source(peer, epoch)
+            source = known[peer.link] = _Source(peer, epoch)
         source.state = self._state
         tables, sampler = self._tables.get(epoch), desk.sampler
         below = 0 if sampler is None else sampler.below
@@ -744,7 +756,7 @@ class FastPath:
                 at = turn.at(number)
                 frame = read.frame(at)
                 turn.set_at(number, at + LENGTH.size + len(frame))
-                if frame[0] == Kind.EVENT:
+                if frame[0] == _EVENT:
                     self._event(frame, read, desk)
                 else:
                     is_right = False
@@ -762,8 +774,6 @@ class FastPath:
 
     def _kind(self, turn: _Turn, number: int) -> int:
         """Return the kind of the next frame of a read, -1 if it is not there."""
-        if number >= len(turn.reads):
-            return -1
         read, at = turn.reads[number], turn.at(number)
         if turn.rest(number) <= LENGTH.size:
             return -1
@@ -774,12 +784,16 @@ class FastPath:
 
     def _is_control(self, turn: _Turn, number: int) -> bool:
         """Return whether the next frame of a read is there, and carries no event."""
-        return self._kind(turn, number) not in (-1, Kind.EVENT)
+        place = turn.at(number) + LENGTH.size
+        data = turn.reads[number].data
+        if place < len(data) and data[place] == _EVENT:
+            return False  # whether it is all there or not
+        return self._kind(turn, number) not in (-1, _EVENT)
 
     def _is_alike(self, turn: _Turn, number: int) -> bool:
         """Return whether the next frame of a read is there, and is an event of its source's epoch."""
         read, source = turn.reads[number], turn.sources[number]
-        if self._kind(turn, number) != Kind.EVENT or turn.rest(number) < LENGTH.size + kernel.HEAD:
+        if self._kind(turn, number) != _EVENT or turn.rest(number) < LENGTH.size + kernel.HEAD:
             return False
         (epoch,) = _EPOCH.unpack_from(read.data, turn.at(number) + LENGTH.size + kernel.EPOCH_AT)
         return isinstance(read.peer, Session) or (source is not None and epoch == source.epoch)
@@ -850,7 +864,10 @@ class FastPath:
         """Send what the kernel has laid out."""
         rooms = self._rooms
         full: dict[int, Link] = {}
-        for (slot, first, last, count, _, _), data in self._chunks(turn):
+        size = _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]
+        rows = list(_CHUNK.iter_unpack(rooms.chunk_bytes[:size]))
+        large = () if turn.fields[kernel.TURN_WRITTEN] else self._write(turn, rows)
+        for number, (slot, first, last, count, size, at) in enumerate(rows):
             if slot == 0:
                 self._elsewhere(turn, rooms.sorted[first:last], desk)
                 continue
@@ -860,6 +877,7 @@ class FastPath:
                 peer.delivered += count
             else:
                 peer.sent += count
+            data = large[number] if large else rooms.out_bytes[at : at + size].tobytes()
             if peer.outlet.send_events(data, count) is Verdict.FULL:
                 full[slot] = peer.link
         for slot, link in full.items():
@@ -868,17 +886,10 @@ class FastPath:
             reads = np.unique(rooms.events[events, kernel.EVENT_READ]).tolist()
             desk.full(link, [turn.reads[number].link for number in reads])
 
-    def _chunks(self, turn: _Turn) -> list[tuple[tuple[int, ...], bytes]]:
-        """Return the rows of chunks, and what is to be sent of each."""
-        rooms = self._rooms
-        size = _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]
-        rows = list(_CHUNK.iter_unpack(rooms.chunk_bytes[:size]))
-        if turn.fields[kernel.TURN_WRITTEN]:
-            out = rooms.out_bytes
-            return [(row, out[row[_AT] : row[_AT] + row[_SIZE]].tobytes()) for row in rows]
-        found = [(row, new_bytes(row[_SIZE])) for row in rows]
-        for number, (_, data) in enumerate(found):
-            rooms.chunks[number, kernel.CHUNK_AT] = address_of(data)
+    def _write(self, turn: _Turn, rows: Sequence[tuple[int, ...]]) -> Sequence[bytes]:
+        """Return chunks that were too large to be written at once, each in memory of its own."""
+        found = [new_bytes(row[kernel.CHUNK_SIZE]) for row in rows]
+        self._rooms.chunks[: len(found), kernel.CHUNK_AT] = [address_of(data) for data in found]
         write_chunks(turn.array)
         return found
 

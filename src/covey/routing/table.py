@@ -8,7 +8,7 @@ broker may have very many subscriptions and nobody to tell of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from covey.core.filter import Filter
