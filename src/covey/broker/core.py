@@ -28,6 +28,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import actions, effects
 from covey.broker.actions import Action
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, changed

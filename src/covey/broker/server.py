@@ -22,7 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
-import covey.strategies  # noqa: F401 (registers them)
 from covey import __version__
 from covey.broker import effects
 from covey.broker.config import BrokerConfig, LinkConfig, changed

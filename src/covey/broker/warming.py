@@ -10,7 +10,6 @@ from random import Random
 from threading import Lock
 from typing import Any, Final
 
-import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import BrokerCore
 from covey.broker.effects import Instant, Opened, Received, Tick
