@@ -134,9 +134,12 @@ class SimulatedLog:
 
     def _read(self, fetch: Fetch) -> Read:
         queue = self.disk.queues.get(fetch.owner, {})
-        behind = [one for one in self.disk.positions(fetch.owner) if one > fetch.after][: fetch.limit]
-        return Read(
-            fetch.ticket,
-            fetch.owner,
-            tuple(Damaged(one) if one in self.disk.damaged else Row(one, queue[one]) for one in behind),
-        )
+        behind = [one for one in self.disk.positions(fetch.owner) if one > fetch.after]
+        some: list[int] = []
+        size = 0
+        while len(some) < min(len(behind), fetch.limit) and size < fetch.size:
+            some.append(behind[len(some)])
+            size += len(queue[some[-1]])
+        rows = tuple(Damaged(one) if one in self.disk.damaged else Row(one, queue[one]) for one in some)
+        is_end = len(rows) == len(behind) and len(rows) < fetch.limit and size < fetch.size
+        return Read(fetch.ticket, fetch.owner, rows, is_end)

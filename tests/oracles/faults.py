@@ -188,7 +188,9 @@ class Line:
             self.nodes[here].links.connected(self.peers[here, there])
 
     def heal(self) -> None:
-        """All brokers run, all links are up, and all that was under way arrives."""
+        """All brokers run, all links are up, all disks have room, and all that was under way arrives."""
+        for disk in self.disks.values():
+            disk.is_full = False
         for name in self.names:
             if name not in self.nodes:
                 self.start(name)

@@ -26,10 +26,14 @@ def subscribed(line: Line, topics: dict[str, int]) -> None:
     line.settle()
 
 
-def play(line: Line, topics: dict[str, int], operations: int) -> dict[tuple[int, int], int]:
+def play(
+    line: Line, topics: dict[str, int], operations: int, full_disks: float = 0.0
+) -> dict[tuple[int, int], int]:
     """Let clients and faults come in any order; return what was published, with its topic."""
     random, published = line.random, {}
     for _ in range(operations):
+        for disk in line.disks.values() if full_disks else ():
+            disk.is_full = random.random() < full_disks
         name, link = random.choice(line.names), random.choice(line.pairs)
         node = line.nodes.get(name)
         lot = random.choices(range(9), (4, 4, 3, 2, 2, 3, 12, 2, 2))[0]
@@ -83,6 +87,25 @@ def test_nothing_confirmed_is_lost(names: str, seeds: range) -> None:
         assert all(node.durable.completeness.is_complete for node in line.nodes.values()), (
             f"seed {names}-{seed}"
         )
+
+
+@pytest.mark.parametrize("names", ["ad", "abcd"])
+def test_nothing_confirmed_is_lost_when_disks_are_full_at_times(names: str) -> None:
+    refused = 0
+    for seed in range(60):
+        line = Line(names, f"full-{names}-{seed}")
+        topics = {name: line.random.randrange(TOPICS) for name in names}
+        subscribed(line, topics)
+        published = play(line, topics, 60, full_disks=0.3)
+        for broker, topic in topics.items():
+            wanted = {one for one in line.confirmed if published[one] == topic}
+            assert wanted <= line.queue(broker), f"seed {seed}: lost at {broker}"
+        refused += len(published) - len(line.confirmed)
+        for name, disk in line.disks.items():
+            assert disk.queues.keys() <= disk.owners.keys(), f"seed {seed}: events for nobody at {name}"
+            for id, owner in disk.owners.items():
+                assert owner.kind == "subscription" or not disk.queues.get(id), f"seed {seed}: not sent on"
+    assert refused > 60, "disks were full"
 
 
 def confirm(line: Line, client: object, topic: int = 1) -> None:

@@ -8,8 +8,8 @@ same inputs give the same effects. A live broker (`server`) and the simulator (`
 
 The core owns the connections and the parts, and passes between them what each must know: `sessions` (clients),
 `neighbours` (links, the overlay's tree), `plans` (epochs, installation), `durable` (confirmed events), `fastpath`
-(events of a turn). A part knows neither the core nor its siblings: its methods take values and yield actions (`actions`), which
-`perform` carries out one by one, each with all that follows from it.
+(events of a turn). A part knows neither the core nor its siblings: its methods take values and yield actions
+(`actions`), which `perform` carries out one by one, each with all that follows from it.
 
 What has come from connections is handled in turns of bounded work (`scheduling`), all connections of a turn together.
 Long work, such as a client with many subscriptions that leaves, is done a slice at a time, one in each step.
@@ -28,6 +28,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import actions, effects
 from covey.broker.actions import Action
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, changed
@@ -612,7 +613,7 @@ class BrokerCore:
             except CoveyError as error:  # of whoever was to do what the client may ask for
                 session.answer(request.request, str(error))
         elif frame[0] == Kind.ACKNOWLEDGE:
-            self.perform(self.durable.acknowledge(session.link, frame[1:]))
+            self.perform(self.durable.acknowledge(session.link, frame[1:], self.now.monotonic_s))
         else:
             raise ProtocolError(f"a client does not send frames of the kind {frame[0]}")
 
@@ -626,7 +627,7 @@ class BrokerCore:
         elif frame[0] == Kind.PLAN:
             self.perform(self.plans.received(link, body, self.now.monotonic_s))
         elif frame[0] == Kind.TAKEN or frame[0] == Kind.WHOLE:
-            self.perform(self.durable.said(link, frame))
+            self.perform(self.durable.said(link, frame, self.now.monotonic_s))
         else:
             raise ProtocolError(f"a neighbour broker does not send frames of the kind {frame[0]}")
 
@@ -922,7 +923,10 @@ class BrokerCore:
         self.neighbours.dial_ended(given.neighbour, self.now.monotonic_s)
 
     def _install(self, given: effects.Install) -> None:
-        self.perform(self.plans.install(given.plan, self.now.monotonic_s))
+        now_s = self.now.monotonic_s
+        self.perform(
+            self.plans.install(given.plan, now_s, patience_s=given.patience_s, grace_s=given.grace_s)
+        )
 
     def _roll_back(self, given: effects.RollBack) -> None:
         self.perform(self.plans.roll_back(self.now.monotonic_s))

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from covey.core.attributes.filter import AttributeFilter
 from covey.core.filter import Filter
-from covey.routing.lazy import LazyIndex
+from covey.matching.index import Index
 
 # Up to so many are compared one by one. An index is quicker beyond, and takes long to add filters with many values to.
 FEW: Final = 16
@@ -56,7 +56,7 @@ class CoverSet(Generic[Name]):
         self._others: dict[
             Name, Filter
         ] = {}  # those that are not of one conjunction; they are among the free
-        self._index: LazyIndex | None = None
+        self._index: Index | None = None
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -170,8 +170,8 @@ class CoverSet(Generic[Name]):
         fewest = min((self._by_value.get(value, {}) for value in values.plain), key=len)
         return [fewest, self._others] if len(fewest) + len(self._others) <= FEW else None
 
-    def _asked(self) -> LazyIndex:
+    def _asked(self) -> Index:
         if self._index is None:
-            self._index = LazyIndex()
+            self._index = Index()
             self._index.add_batch(list(self._filters), list(self._filters.values()))
         return self._index
