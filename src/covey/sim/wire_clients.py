@@ -1,7 +1,8 @@
 """Clients of whole simulated brokers: each talks to its broker in frames over a stream, as a live client does.
 
 A client that loses its connection dials again, unless the broker has said that this is of no use; it says again what it
-wants, then what was not confirmed. What it is told to do while it is not connected waits for that. A client can stop to read, so that its broker has to wait for it.
+wants, then what was not confirmed. What it is told to do while it is not connected waits for that. A client can stop
+reading, so that its broker has to wait for it.
 """
 
 from __future__ import annotations
