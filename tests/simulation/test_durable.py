@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import pairwise
 from random import Random
 
@@ -95,6 +96,26 @@ def test_nothing_confirmed_is_lost_when_a_broker_hangs(names: str, end: str, see
     net.settle()
     assert net.clients["producer at a"].unconfirmed == 0
     traffic.check_all(traffic.got(again), again.filter)
+
+
+def test_a_disk_that_forgets_what_it_has_committed_is_found_out() -> None:
+    """The oracle of these tests notices what it is there for."""
+    net = BrokerNetwork(LINE, durable=True)
+    traffic = Traffic(net, Random(1))
+    traffic.produce("a")
+    one = traffic.subscribe("c", "n >= 0", "reader", "mine")
+    net.settle()
+    away(traffic, one)
+    before = deepcopy(net.machines["c"].disk)
+    traffic.publish(5, confirm=True)
+    net.settle()
+    net.kill("c")
+    net.machines["c"].disk = before
+    net.restart("c")
+    again = traffic.subscribe("c", "n >= 0", "reader", "mine")
+    net.settle()
+    with pytest.raises(AssertionError):
+        traffic.check_all(traffic.got(again), again.filter)
 
 
 def test_what_is_not_acknowledged_comes_again_and_a_second_connection_takes_over() -> None:
