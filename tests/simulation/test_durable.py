@@ -206,7 +206,7 @@ def harm(net: BrokerNetwork, random: Random, clients: list[Client]) -> None:
     lot = random.random()
     if lot < 0.35:
         if machine.is_up:
-            net.kill(broker)
+            net.kill(broker, after=random.choice([0, 0, 1, 2, 3, 5, 8, 13, 21, 100]))
         else:
             net.restart(broker)
     elif lot < 0.5:
@@ -244,10 +244,10 @@ def test_nothing_confirmed_is_lost_whatever_happens(links: list[tuple[str, str]]
             random.choice(readers).disturb()
         net.run(net.now_s + random.choice([0.0, 0.001, 0.01, 0.3, 3.0]))
     for broker, machine in net.machines.items():
-        if machine.is_up:
-            net.go_on(broker)
-        else:
-            net.restart(broker)
+        if machine.is_doomed:
+            net.kill(broker)
+        net.restart(broker)
+        net.go_on(broker)
     for a, b in links:
         net.link_up(a, b)
     for reader in readers:

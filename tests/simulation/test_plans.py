@@ -91,9 +91,10 @@ def test_brokers_killed_during_an_installation_stop_nothing_for_good(seed: int) 
     net.install("b", plan(random.choice([None, "nearest"])))
     for broker in random.sample(net.brokers, random.choice([1, 1, 2, 3])):
         net.run(net.now_s + random.choice([0.0, 0.001, 0.002, 0.005, 0.02, 1.0, 12.0]))
-        net.kill(broker)
-        if random.random() < 0.5:
+        net.kill(broker, after=random.randrange(20))
+        if random.random() < 0.7:
             net.run(net.now_s + random.choice([0.001, 0.01, 1.0]))
+        net.kill(broker)
         net.restart(broker)
     net.settle()
     assert len(epochs(net)) == 1

@@ -293,9 +293,12 @@ class BrokerNetwork:
         """Let a broker that hung go on."""
         self.machine(broker).go_on()
 
-    def kill(self, broker: str) -> None:
-        """End a broker at once; what is not on its disk is lost, and everyone connected notices."""
-        self.machine(broker).kill()
+    def kill(self, broker: str, after: int = 0) -> None:
+        """End a broker at once, or after so many more effects of its core, in the middle of a step.
+
+        What is not on its disk is lost, and everyone connected notices.
+        """
+        self.machine(broker).kill(after)
 
     def drain(self, broker: str, within_s: float = 10.0, spread_s: float = 0.0) -> None:
         """End a broker in order: what waits is sent first, within a time."""
