@@ -112,6 +112,9 @@ class AttributeFilter(Filter):
             _set_wire(self, encoded)
         return encoded
 
+    def compact(self) -> AttributeFilter:
+        return self
+
     def __str__(self) -> str:
         from covey.core.attributes.text import to_text
 
