@@ -584,11 +584,11 @@ class FastPath:
             state += (epoch, router, router.version)
         return tuple(state)
 
-    def _follow(self, desk: Desk) -> bool:
-        """Bring what the kernel knows up to date; return whether anything has changed."""
+    def _follow(self, desk: Desk) -> None:
+        """Bring what the kernel knows up to date."""
         state = self._state_of(desk)
         if state == self._state:
-            return False
+            return
         self._state = state
         self._slots.keep_neighbours(desk.neighbours)
         self._sources = {
@@ -614,7 +614,6 @@ class FastPath:
                 tables.refresh(self._slots, used, self._views)
                 links = max(links, tables.most_links)
         self._rooms.fit(len(self._slots.peers), links)
-        return True
 
     def _place(self, turn: _Turn, first: int, last: int, desk: Desk) -> None:
         """Set the sources of the next reads; what has to wait, or is of nobody, is put aside."""
@@ -739,7 +738,7 @@ class FastPath:
         """
         read, source = turn.reads[number], turn.sources[number]
         is_lane = source is not None and source.is_lane
-        is_right = True
+        is_right, state = True, self._state
         desk.begin(read.link)
         try:
             while not self._is_put_aside(turn, number, desk):
@@ -760,7 +759,8 @@ class FastPath:
             is_right = False
         finally:
             desk.begin(None)
-        return is_right and self._state_of(desk) == self._state
+        # A turn within this one may have followed a change already.
+        return is_right and self._state is state and self._state_of(desk) == state
 
     def _kind(self, turn: _Turn, number: int) -> int:
         """Return the kind of the next frame of a read, -1 if it is not there."""
