@@ -13,16 +13,16 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+from covey.broker.exchange import Exchange
+from covey.broker.links import Links
+from covey.broker.peers import Neighbour
 from tests.oracles.disk import Disk, SimulatedLog
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import LinkConfig
 from covey.broker.durable.delivery import Durable
 from covey.broker.epochs import Epochs
-from covey.broker.exchange import Exchange
-from covey.broker.links import Links
 from covey.broker.overlay import Overlay, Pair, pair
-from covey.broker.peers import Neighbour
 from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.protocol.control import AdvertiseRequest, SubscribeRequest, UnadvertiseRequest, encode

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from covey.broker.durable_requests import NO_STORE, confirm_unkept
 from covey.broker.exchange import Exchange, Failed
-from covey.broker.fastpath import Read
 from covey.broker.peers import Client
+
+from covey.broker.fastpath import Read
 from covey.core.content import check_content
 from covey.errors import CoveyError, EventError, ProtocolError
 from covey.protocol.events import ENVELOPE, KEPT, envelope_of, family_of, publish_of

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from covey.broker.exchange import Exchange
+from covey.broker.links import Links
+from covey.broker.peers import Neighbour
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.oracles.faults import Wire
@@ -17,10 +20,7 @@ from tests.oracles.faults import Wire
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import LinkConfig
 from covey.broker.epochs import Epochs
-from covey.broker.exchange import Exchange
-from covey.broker.links import Links
 from covey.broker.overlay import Overlay, Pair, pair, spanning_tree
-from covey.broker.peers import Neighbour
 from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.protocol.frames import Kind

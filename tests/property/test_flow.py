@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from covey.broker.exchange import Exchange
+from covey.broker.peers import Client, Neighbour
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import special_values
@@ -14,9 +16,7 @@ from tests.oracles.one_by_one import OneByOne
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.epochs import Epochs
-from covey.broker.exchange import Exchange
 from covey.broker.fastpath import MOST_IN_CHUNK
-from covey.broker.peers import Client, Neighbour
 from covey.broker.permissions import Allowed, Permissions
 from covey.core.families import parse
 from covey.core.packing import pack

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from covey.broker.exchange import Exchange
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracles.one_by_one import OneByOne
 from tests.property.test_flow import CONTENTS, Network, event, prepared
 
-from covey.broker.exchange import Exchange
 from covey.errors import ProtocolError
 from covey.protocol.frames import frame
 

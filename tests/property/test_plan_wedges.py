@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
+from covey.broker.exchange import Exchange
+from covey.broker.peers import Neighbour
 from tests.oracles.exchanges import Mesh, QueueOutlet
 from tests.property.test_epochs import LINKS, ON_TREE, TREES, plan
 
 from covey.broker.config import BrokerConfig
 from covey.broker.epochs import Epochs, router_maker
-from covey.broker.exchange import Exchange
-from covey.broker.peers import Neighbour
 from covey.broker.plans import GONE_S, GRACE_S, Installation, Step
 from covey.core.families import parse
 from covey.errors import PlanError, ProtocolError

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from covey.broker.exchange import Exchange
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.oracles.exchanges import Attached, Mesh
 from tests.property.test_epochs import EVENTS, FILTERS, LINKS, ON_TREE, TREES, Traffic, plan
 
 from covey.broker import epochs, sessions
-from covey.broker.exchange import Exchange
 from covey.broker.plans import Step
 from covey.core.families import parse
 from covey.protocol.control import ReplaceRequest

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
+from covey.broker.inbox import Inbox
 
 from covey.broker import inbox as module
-from covey.broker.inbox import Inbox
 from covey.protocol.connection import Connection
 
 
