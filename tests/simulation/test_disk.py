@@ -48,7 +48,7 @@ OTHER = st.one_of(
     st.builds(Forget, OWNER),
     st.just(Resume()),
 )
-FETCH = st.builds(Fetch, st.just(0), OWNER, NUMBER, st.integers(1, 5))
+FETCH = st.builds(Fetch, st.just(0), OWNER, NUMBER, st.integers(1, 5), st.integers(1, 40))
 BATCHES = st.lists(st.one_of(st.lists(st.one_of(KEEP, OTHER), min_size=1, max_size=3), FETCH), max_size=12)
 
 
@@ -175,7 +175,7 @@ def test_damage_is_noticed_and_nothing_can_be_read_from_a_broken_disk() -> None:
     committed(log, A, keep(1), keep(2))
     disk.damage(1)
     log.submit([Fetch(5, 1, 0, 10)])
-    assert log.answers() == [Read(5, 1, (Damaged(1), Row(2, b"event 2")))]
+    assert log.answers() == [Read(5, 1, (Damaged(1), Row(2, b"event 2")), is_end=True)]
     disk.is_unreadable = True
     log.submit([Fetch(6, 1, 0, 10)])
     (answer,) = log.answers()
