@@ -454,6 +454,8 @@ class Broker:
             log.warning("%s", shared)
         for warning in recovered.warnings:
             log.error("%s", warning)
+        for notice in recovered.notices:
+            log.warning("%s", notice)
         self._log.start(self._report)
         self._carry_out(self.core.recovered(recovered, _now()))
 
