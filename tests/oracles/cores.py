@@ -24,8 +24,6 @@ from random import Random
 from typing import Any, Final
 from unittest import mock
 
-from tests.oracles.disk import Disk, SimulatedLog
-
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import core as core_module
 from covey.broker import effects
@@ -34,6 +32,7 @@ from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import BrokerCore
 from covey.broker.durable.log import Fetch
 from covey.broker.effects import Effect, Ending, Input, Instant
+from covey.broker.epochs import router_maker
 from covey.broker.overlay import Pair, pair
 from covey.broker.permissions import Permissions
 from covey.broker.plans import Installation
@@ -69,6 +68,7 @@ from covey.protocol.events import (
 from covey.protocol.frames import VERSION, Kind, Splitter, frame, framed
 from covey.routing.messages import Link
 from covey.routing.router import Router
+from covey.sim.disk import Disk, DiskLog
 
 WALL_S: Final = 1e9  # what clocks on the wall show in the beginning
 LEASE_S: Final = 1e6  # nobody's silence is noticed
@@ -112,7 +112,7 @@ class Machine:
         self.disk = Disk()
         self.plans: PlanState = BARE
         self.core: BrokerCore
-        self.log: SimulatedLog | None = None
+        self.log: DiskLog | None = None
         self.is_up = self.is_hung = False
         self.ends: dict[int, End] = {}
         self.said: list[effects.Log] = []
@@ -134,7 +134,7 @@ class Machine:
             made = self.net.make_router
             return lambda plan: made(config.name, plan)
 
-        maker = make if self.net.make_router is not None else core_module.router_maker
+        maker = make if self.net.make_router is not None else router_maker
         with mock.patch.object(core_module, "router_maker", maker):
             self.core = self.kind(
                 config,
@@ -147,7 +147,7 @@ class Machine:
         for part in (self.core.sessions, self.core.plans):
             self._gate(part)
         if self.net.has_disks:
-            self.log = SimulatedLog(self.disk)
+            self.log = DiskLog(self.disk)
             self.carry_out(self.core.recovered(self.log.open(), self.now()))
         self.carry_out(self.core.start(self.now()))
 
@@ -309,7 +309,7 @@ class Machine:
     def commit(self) -> None:
         """Let the disk answer."""
         assert self.log is not None
-        self.give(effects.Answered(tuple(self.log.step())))
+        self.give(effects.Answered(tuple(self.log.answers())))
 
     # -- what tests look at ----------------------------------------------------------------------------------
 
@@ -568,8 +568,11 @@ class Cores:
         return ends[receiver > sender].waiting
 
     def arrive(self, sender: str, receiver: str) -> None:
-        """Let the next chunk arrive that is under way from one broker to another."""
+        """Let the next chunk arrive that is under way from one broker to another, which may hang otherwise."""
+        machine = self.machines[receiver]
+        is_hung, machine.is_hung = machine.is_hung, False
         self._arrive(self.streams[pair(sender, receiver)][receiver > sender])
+        machine.is_hung = is_hung
 
     def _arrive(self, end: End) -> None:
         owner = end.owner
@@ -660,7 +663,7 @@ class Cores:
                 if end.is_paused and end.owner in awake:
                     yield lambda end=end: self._let_write(end)  # type: ignore[misc]
         for machine in awake:
-            if machine.log is not None and machine.log.waiting:
+            if machine.log is not None and not machine.log.is_idle:
                 yield machine.commit
             if works and machine.has_work:
                 yield machine.work
