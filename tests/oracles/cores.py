@@ -17,7 +17,7 @@ disk. Greetings are the only thing that is carried at once: a link that comes up
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -116,7 +116,6 @@ class Machine:
         self.is_up = self.is_hung = False
         self.ends: dict[int, End] = {}
         self.said: list[effects.Log] = []
-        self.counts: dict[int, list[int]] = defaultdict(list)  # of frames in each chunk, by connection
         self._inputs: deque[Input] = deque()
         self._is_stepping = self._may_work = False
         self._life = self._connections = 0
@@ -353,6 +352,7 @@ class Client:
         self.number = self.requests = self.published = self.sids = 0
         self.delivered: list[tuple[int, int, int]] = []  # as (sid, publisher, number)
         self.heard = b""  # all but the welcome
+        self.chunks: list[int] = []  # how many frames came in each
         self.replies: dict[int, Reply] = {}
         self.refusals: list[Reply] = []
         self.taken: list[Name] = []  # its events that were confirmed
@@ -394,8 +394,15 @@ class Client:
     def hear(self, buffers: list[bytes]) -> None:
         """Read what the broker has written."""
         for chunk in buffers:
-            for one in self._splitter.feed(chunk):
+            frames = self._splitter.feed(chunk)
+            self.chunks.append(len(frames))
+            for one in frames:
                 self._heard_one(one)
+
+    def take(self) -> bytes:
+        """Return what it was sent since it was asked last, but the welcome."""
+        taken, self.heard = self.heard, b""
+        return taken
 
     def _heard_one(self, one: bytes) -> None:
         match one[0]:

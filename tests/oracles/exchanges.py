@@ -7,11 +7,12 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from covey.broker.exchange import Exchange
+from covey.broker.peers import Neighbour
+
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import BrokerConfig
 from covey.broker.epochs import Epochs, router_maker
-from covey.broker.exchange import Exchange
-from covey.broker.peers import Neighbour
 from covey.broker.sessions import Session
 from covey.core.filter import Filter
 from covey.protocol.control import (
