@@ -351,7 +351,7 @@ class Client:
         self.end.other.other = self.end
         self.number = self.requests = self.published = self.sids = 0
         self.delivered: list[tuple[int, int, int]] = []  # as (sid, publisher, number)
-        self.heard = b""  # all but the welcome
+        self._heard = bytearray()  # all but the welcome
         self.chunks: list[int] = []  # how many frames came in each
         self.replies: dict[int, Reply] = {}
         self.refusals: list[Reply] = []
@@ -401,8 +401,13 @@ class Client:
 
     def take(self) -> bytes:
         """Return what it was sent since it was asked last, but the welcome."""
-        taken, self.heard = self.heard, b""
+        taken, self._heard = self.heard, bytearray()
         return taken
+
+    @property
+    def heard(self) -> bytes:
+        """What it was sent since `take` was called last."""
+        return bytes(self._heard)
 
     def _heard_one(self, one: bytes) -> None:
         match one[0]:
@@ -427,7 +432,7 @@ class Client:
                 delivery = delivery_of(one)
                 envelope = envelope_of(delivery.event)
                 self.delivered += [(sid, envelope.publisher, envelope.number) for sid in delivery.sids]
-        self.heard += framed(one)
+        self._heard += framed(one)
 
     # -- what it asks for ------------------------------------------------------------------------------------
 
