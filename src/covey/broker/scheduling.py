@@ -157,10 +157,9 @@ class Scheduler:
         count = len(frames)
         if cost > waiting.credit and count > 1:
             frames, rest = frames.split(max(1, int(count * waiting.credit / cost)))
+            # Costs add up; to count all that waits again in each turn would be quadratic.
             whole, cost = cost, cost_of(frames)
-            waiting.chunks.appendleft(
-                (rest, whole - cost)
-            )  # to look at all that waits again would be quadratic
+            waiting.chunks.appendleft((rest, whole - cost))
         self.count -= len(frames)
         waiting.count -= len(frames)
         waiting.bytes -= frames.size
