@@ -87,8 +87,10 @@ def main() -> None:
         filter = parse(f"symbol = 'T{sid}' and price > {sid}")
         ask(other, SubscribeRequest(sid, sid, filter.encode()))
 
+    splitters = {client.link: FastSplitter(MAX_FRAME) for client in clients}
+
     def turn(taken: list[tuple[Client, bytes]]) -> None:
-        reads = [Read.of(client, FastSplitter(MAX_FRAME).feed(data)) for client, data in taken]
+        reads = [Read.of(client, splitters[client.link].feed(data)) for client, data in taken]
         exchange.handle(reads, lambda read, error: None)
 
     one, many = events_of(1, 1), events_of(1, 256)

@@ -18,8 +18,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import covey
-from covey.bench.network_programs import Program
+from covey.bench.network_load import Program
 from covey.broker.config import BrokerConfig
+from covey.broker.daemon import loop_factory
 from covey.broker.forking import Child, Family, listen
 
 HOST = "127.0.0.1"
@@ -30,8 +31,13 @@ def filter_of(number: int) -> str:
     return f"symbol = 'S{number % 5_000}' and price > {number % 97}.5 and volume < {number * 7 % 1_000 + 1}"
 
 
-async def clients(pipe: Connection, port: int, connections: int, subscriptions: int) -> None:
+def clients(pipe: Connection, port: int, connections: int, subscriptions: int) -> None:
     """Connect and subscribe; answer whenever all is in force, as often as it is asked."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_clients(pipe, port, connections, subscriptions))
+
+
+async def _clients(pipe: Connection, port: int, connections: int, subscriptions: int) -> None:
     some = [
         await covey.connect(f"covey://{HOST}:{port}", longest_pause_s=0.5, timeout_s=120.0)
         for _ in range(connections)

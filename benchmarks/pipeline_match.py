@@ -50,7 +50,7 @@ def kernel(filters: list[AttributeFilter], events: Path, rounds: int) -> dict[st
     for first in range(0, len(filters), 20_000):
         some = filters[first : first + 20_000]
         index.add_batch(range(first, first + len(some)), some)
-    unpacker = Unpacker(index)
+    unpacker = Unpacker(index.channels)
     column = pq.read_table(events, columns=["encoded"])["encoded"].combine_chunks().cast(pa.large_binary())
     offsets = np.frombuffer(column.buffers()[1], np.int64)[: len(column) + 1]
     data = np.frombuffer(column.buffers()[2], np.uint8)

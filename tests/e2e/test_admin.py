@@ -225,11 +225,11 @@ def test_totals_outlive_links() -> None:
             one = await stack.enter_async_context(connect(url(a)))
             await one.publish({"price": 15})
             await one.flush()
-            assert a.sight.neighbour_totals()["b"]["sent"] == 1
+            assert a.introspection.neighbour_totals()["b"]["sent"] == 1
             await b.stop()
-            await eventually(lambda: not a.core.neighbours)
-            assert a.sight.neighbour_totals()["b"]["sent"] == 1
-            assert a.tally.ended[-1].link == "b"
+            await eventually(lambda: not a.core.linked)
+            assert a.introspection.neighbour_totals()["b"]["sent"] == 1
+            assert a.core.tally.ended[-1].link == "b"
 
     run(work())
 
@@ -249,7 +249,7 @@ def test_slow_consumers_are_named() -> None:
             for _ in range(400):
                 await one.publish({"a": 1}, b"x" * 50_000)
             await one.flush()
-            await eventually(lambda: a.sight.slow())
+            await eventually(lambda: a.introspection.slow())
             varz = await pages.good("/varz")
             assert [row["link"] for row in varz["slow"]] == [link]
             metrics = read_metrics(await pages.text("/metrics"))

@@ -354,14 +354,14 @@ def test_a_client_with_many_subscriptions_leaves_while_events_flow() -> None:
         async with broker() as a, covey.connect(url(a.port)) as one, one.subscribe("x >= 0") as events:
             async with covey.connect(url(a.port)) as leaving:
                 await asyncio.gather(*(leaving.subscribe(f"x > {n}") for n in range(300)))
-                assert a.exchange.router.local_size() == 301
-            await eventually(lambda: len(a.exchange.clients) == 1)
+                assert a.core.router.local_size() == 301
+            await eventually(lambda: len(a.core.clients) == 1)
             left: list[int] = []
-            while a.exchange.has_work:
+            while a.core.sessions.has_work:
                 await one.publish({"x": len(left)})
                 assert (await events.next(5))["x"] == len(left)
-                left.append(a.exchange.router.local_size())
-            assert a.exchange.router.local_size() == 1
+                left.append(a.core.router.local_size())
+            assert a.core.router.local_size() == 1
             assert left == sorted(left, reverse=True)
 
     run(main())

@@ -9,9 +9,10 @@ from tests.e2e.helpers.network import Live
 from tests.e2e.helpers.running import eventually, run
 from tests.oracles.incremental_chain import CHAIN
 
-from covey.broker import inbox
+from covey.broker import scheduling
 from covey.broker.server import Broker
 from covey.broker.sessions import Session
+from covey.protocol.batches import Frames
 from covey.protocol.events import encode_content, encode_event
 from covey.strategies.incremental.pruning import Incremental
 
@@ -38,18 +39,20 @@ def kept(net: Live) -> dict[tuple[str, str], list[str]]:
 
 def fill(broker: Broker, count: int) -> None:
     """Let a client's events, which nobody wants, wait in the inbox, each by itself."""
-    connection, client = next((at, one) for at, one in broker.peers.items() if isinstance(one, Session))
+    core = broker.core
+    peer, client = next((one, one.who) for one in core.peers.values() if isinstance(one.who, Session))
     family, content = encode_content({"y": 1})
     for number in range(count):
         one = encode_event(content, b"", family=family, publisher=client.number, number=number)
-        broker.inbox.put(connection, [one])
+        core.scheduler.put(peer.number, Frames.of([one]))
 
 
 @pytest.mark.parametrize("congested", [False, True])
 def test_an_unsubscription_is_held_while_the_inbox_is_long(
     congested: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox, "TURN", 1)
+    monkeypatch.setattr(scheduling, "TURN", scheduling.EVENT / 2)
+    monkeypatch.setattr(scheduling, "LEAST", scheduling.EVENT / 2)
 
     async def main() -> None:
         near = {"1": {"congested_at": 20, "calm_at": 5}}
@@ -75,7 +78,7 @@ def test_an_unsubscription_is_held_while_the_inbox_is_long(
             assert [(await anext(others))["x"] for _ in range(4)] == list(range(5, 9))
             if congested:
                 fill(net.brokers["1"], BACKLOG)
-                await eventually(lambda: net.brokers["1"].inbox.is_congested)
+                await eventually(lambda: net.brokers["1"].core.scheduler.is_congested)
             leaving_now = asyncio.ensure_future(gone.__aexit__(None, None, None))
             held = False
             while kept(net) != {("2", "3"): ["x BETWEEN 0 AND 9"]}:
@@ -83,6 +86,6 @@ def test_an_unsubscription_is_held_while_the_inbox_is_long(
                 await asyncio.sleep(0)
             await leaving_now
             assert held == congested
-            await eventually(lambda: not net.brokers["1"].inbox.is_congested)
+            await eventually(lambda: not net.brokers["1"].core.scheduler.is_congested)
 
     run(main())

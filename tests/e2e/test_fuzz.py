@@ -179,14 +179,14 @@ async def besiege(who: str, attacks: int, seed: int) -> None:
                     while (await anext(events)).content.get("number") != number:
                         pass
         # What was sent was heard where it was meant to be.
-        heard = set(broker.sight.counters())
+        heard = set(broker.introspection.counters())
         if who == "client":
             assert {"request_subscribe", "request_replace", "request_flush"} <= heard
-            assert broker.sight.totals()["events_published"] > attacks / 20
+            assert broker.introspection.totals()["events_published"] > attacks / 20
         elif who == "neighbour":
             assert {"control_in_greet", "control_in_sync", "control_in_subscribe"} <= heard
-            assert broker.sight.totals()["events_received"] > 0
-        await eventually(lambda: len(broker.peers) == 1)
+            assert broker.introspection.totals()["events_received"] > 0
+        await eventually(lambda: len(broker.core.peers) == 1)
         assert broker.core.router.local_size() == 1
         assert len(broker.core.clients) == 1
         async with connect(url(broker)) as another:

@@ -183,9 +183,9 @@ def test_both_ends_may_dial() -> None:
             )
             await net.start("a")
             await net.linked()
-            connection = net.brokers["a"].connection_of("b")
+            connection = net.brokers["a"].core.peer_at("b")
             await asyncio.sleep(1.0)
             await net.linked()
-            assert net.brokers["a"].connection_of("b") is connection
+            assert net.brokers["a"].core.peer_at("b") is connection
 
     run(main())

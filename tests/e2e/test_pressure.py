@@ -57,7 +57,9 @@ async def flood(publisher: Client, count: int = COUNT) -> None:
 
 def longest(net: Live) -> int:
     """Return how many events wait for the link for which most do."""
-    return max(peer.outbox.count for broker in net.brokers.values() for peer in broker.peers)
+    return max(
+        peer.connection.outbox.count for broker in net.brokers.values() for peer in broker.core.peers.values()
+    )
 
 
 def with_policy(policy: str, **settings: Any) -> Live:
@@ -89,7 +91,7 @@ def test_a_slow_consumer_slows_nobody(policy: str) -> None:
             await publishing
             assert most <= BOUNDS.events
             broker = net.brokers["a"]
-            [(name, _)] = broker.pressure.slow.items()
+            [(name, _)] = broker.core.pressure.slow.items()
             assert name.startswith("client ~")
             assert broker.core.counters["slow_consumers"] >= 1
             go_on(slow)
@@ -122,9 +124,9 @@ def test_block_slows_those_who_feed_the_full_link_and_nobody_else() -> None:
             hold(slow)
             publishing = asyncio.ensure_future(flood(publisher, 3 * COUNT))
             broker = net.brokers["a"]
-            await eventually(lambda: broker.pressure.full)
-            [(full, waiting)] = broker.pressure.full.items()
-            assert full.startswith("client ~")
+            await eventually(lambda: broker.core.pressure.full)
+            [(full, waiting)] = broker.core.pressure.full.items()
+            assert broker.core.peers[full].title.startswith("client ~")
             assert len(waiting) == 1
             for number in range(200):  # somebody else's events pass while the first publisher waits
                 await other.publish({"y": number})
@@ -136,7 +138,7 @@ def test_block_slows_those_who_feed_the_full_link_and_nobody_else() -> None:
             go_on(slow)
             assert await take(events, 3 * COUNT) == list(range(3 * COUNT))
             await publishing
-            await eventually(lambda: not broker.pressure.full)
+            await eventually(lambda: not broker.core.pressure.full)
 
     run(main())
 
@@ -155,7 +157,7 @@ def test_block_reaches_back_over_brokers() -> None:
             await slow.flush()
             hold(slow)
             publishing = asyncio.ensure_future(flood(publisher, 3 * COUNT))
-            await eventually(lambda: net.brokers["a"].pressure.full, 20)
+            await eventually(lambda: net.brokers["a"].core.pressure.full, 20)
             await asyncio.sleep(1.0)  # longer than a lease: who waits is not dead
             assert not publishing.done()
             await near.publish({"y": 1})
@@ -186,7 +188,7 @@ def test_a_full_link_that_takes_nothing_ends_after_a_while() -> None:
     run(main())
 
 
-def test_congestion_reaches_the_router_and_passes() -> None:
+def test_congestion_reaches_the_router_and_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Paper C: while its queue is long, a broker keeps subscriptions it would prune, and decides again afterwards."""
     notes: list[bool] = []
 
@@ -198,20 +200,22 @@ def test_congestion_reaches_the_router_and_passes() -> None:
         ):
             await publisher.advertise("x >= 0")
             broker = net.brokers["a"]
-            exchange = broker.core
-            part = exchange.router.trees[0]
-            tell = broker.inbox._on_congestion
+            core = broker.core
+            part = core.router.trees[0]
+            tell = core._note_congestion
 
-            def note(on: bool) -> None:
-                tell(on)
-                notes.append(on)
-                assert part.congested == on
+            def note() -> None:
+                before = core.scheduler.is_congested
+                tell()
+                if core.scheduler.is_congested != before:
+                    notes.append(not before)
+                    assert part.congested == notes[-1]
 
-            broker.inbox._on_congestion = note
+            monkeypatch.setattr(core, "_note_congestion", note)
             for number in range(5_000):
                 await publisher.publish({"x": number})
             await publisher.flush()
-            await eventually(lambda: not broker.inbox.count)
+            await eventually(lambda: not core.scheduler.count)
             assert notes[:2] == [True, False]
             assert notes[-1] is False
             assert not part.congested
@@ -236,7 +240,7 @@ def test_what_a_client_may_hold_is_bounded() -> None:
             async with net.client("a"), net.client("a"):
                 with pytest.raises(CoveyError, match="no room for more connections"):
                     await covey.connect(net.url("a")).__aenter__()
-            await eventually(lambda: len(net.brokers["a"].peers) == 1)
+            await eventually(lambda: len(net.brokers["a"].core.peers) == 1)
             async with net.client("a"):
                 pass
 

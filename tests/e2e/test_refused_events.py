@@ -19,8 +19,10 @@ from tests.e2e.test_http_events import BASE, STRUCTURED, gateway
 
 import covey
 from covey import cli
+from covey.broker.actions import Release
 from covey.broker.credentials import hash_token
 from covey.broker.durable.delivery import Durable
+from covey.broker.effects import Tick
 from covey.broker.permissions import Permissions, read_rules
 from covey.broker.security import read_security
 from covey.broker.server import Broker
@@ -30,7 +32,7 @@ from covey.core.packing import pack
 from covey.protocol.control import FlushRequest, Reply, encode
 from covey.protocol.events import ATTRIBUTES, KEYWORDS, XPATH
 from covey.protocol.frames import Kind
-from covey.protocol.stream import Stream
+from covey.client.stream import Stream
 
 NO_EVENTS: list[tuple[Any, str]] = [
     ({"tags": ["a"]}, "'tags'"),
@@ -207,7 +209,8 @@ def test_over_http_an_attribute_is_named_and_a_batch_is_counted(monkeypatch: pyt
             await eventually(lambda: a.core._held)
             assert not posting.done()
             is_held[0] = False
-            a.core.release()
+            a.core._release(Release())
+            a.step(Tick())
             assert (await posting)[0] == 403
 
     run(main())

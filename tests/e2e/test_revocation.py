@@ -220,7 +220,7 @@ def test_a_password_that_is_checked_while_its_user_is_removed(monkeypatch: pytes
             async def removed() -> None:
                 cut(broker)
 
-            monkeypatch.setattr("covey.broker.security.check_password", slow)
+            monkeypatch.setattr("covey.broker.server.check_password", slow)
             with pytest.raises(CoveyError, match="credentials are not those of anybody"):
                 async with as_ann(broker):
                     pass

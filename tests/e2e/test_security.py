@@ -113,8 +113,8 @@ async def never_linked(a: BrokerConfig, b_security: SecurityConfig) -> list[Brok
         await asyncio.sleep(0.7)  # some attempts
         assert not is_linked(one, "b")
         assert not is_linked(two, "a")
-        assert not one.core.neighbours
-        assert not two.core.neighbours
+        assert not one.core.linked
+        assert not two.core.linked
         return [one, two]
 
 
@@ -348,7 +348,7 @@ def test_nobody_poses_as_a_neighbour_to_get_around_permissions() -> None:
     async def work() -> None:
         async with Broker(listening(read_security(GUARDED))) as a, Broker(dialling("b", a)):
             await asyncio.sleep(0.5)
-            assert not a.core.neighbours
+            assert not a.core.linked
             assert a.security.refused > 0
 
     run(work())

@@ -169,13 +169,13 @@ def test_explain_hop_by_hop(capsys: Capture) -> None:
                 assert report["hops"][0]["advertised"] is False
                 assert "goes everywhere" in report["hops"][1]["reason"]
 
-            before = dict(a.sight.totals())
+            before = dict(a.introspection.totals())
             await explained(capsys, brokers, {"price": 20}, key)
-            assert a.sight.totals() == before  # asking is not publishing
+            assert a.introspection.totals() == before  # asking is not publishing
 
             # The way is cut between a and b.
             await b.stop()
-            await eventually(lambda: not a.core.neighbours)
+            await eventually(lambda: not a.core.linked)
             report = await explained(capsys, brokers, {"price": 20}, key, at=at)
             assert report["reason"].startswith("it stops at a: towards b, the link is down")
             assert len(report["unreachable"]) == 1

@@ -68,7 +68,7 @@ def test_strangers_harm_nobody(what: str) -> None:
             await client.flush()
             await client.publish({"x": 1})
             assert (await anext(events))["x"] == 1
-            await eventually(lambda: len(net.brokers["a"].peers) == 1)
+            await eventually(lambda: len(net.brokers["a"].core.peers) == 1)
             assert len(net.brokers["a"].core.clients) == 1
 
     run(main())
@@ -112,7 +112,7 @@ def test_a_broker_that_answers_to_another_name_is_refused() -> None:
             config = BrokerConfig("d", port=0, links=(LinkConfig("b", "127.0.0.1", net.ports["a"]),))
             async with Broker(config) as broker:
                 await asyncio.sleep(0.3)
-                assert not broker.core.neighbours
+                assert not broker.core.linked
 
     run(main())
 

@@ -24,7 +24,7 @@ from covey.protocol.control import (
     versions_of,
 )
 from covey.protocol.frames import Kind, Splitter, frame
-from covey.protocol.stream import Stream
+from covey.client.stream import Stream
 
 # Frames as the first peers of version 1 wrote them, which knew no field `newest`.
 OLD_CLIENT = "240000000198a568656c6c6f01a6636c69656e74a6746573746572a0a3616e6ea673656372657400"
@@ -175,9 +175,9 @@ def test_a_newer_client_and_a_broker_of_today_speak_version_1(monkeypatch: pytes
     async def main() -> None:
         monkeypatch.setattr("covey.client.link.OURS", Versions(1, 2))
         async with broker() as a, connect(url(a.port)) as client, client.subscribe("x = 1") as events:
-            (stream,) = a.peers
+            (peer,) = a.core.peers.values()
             assert client._session.link is not None
-            assert stream.version == client._session.link.connection.version == 1
+            assert peer.connection.version == client._session.link.connection.version == 1
             await client.publish({"x": 1})
             assert (await anext(events))["x"] == 1
 
@@ -206,7 +206,9 @@ def test_neighbours_agree_whoever_dials(dials: Versions, monkeypatch: pytest.Mon
             broker(name="b", links=(LinkConfig("a", "127.0.0.1", a.port),)) as b,
         ):
             monkeypatch.setattr("covey.broker.greetings.OURS", dials)
-            await eventually(lambda: bool(a.core.neighbours and b.core.neighbours))
-            assert {stream.version for one in (a, b) for stream in one.peers} == {dials.newest}
+            await eventually(lambda: bool(a.core.linked and b.core.linked))
+            assert {peer.connection.version for one in (a, b) for peer in one.core.peers.values()} == {
+                dials.newest
+            }
 
     run(main())

@@ -30,8 +30,9 @@ LINKS = [None, "north", "south", *(f"client {n}" for n in range(3))]
 
 FILTERS = st.one_of(
     attribute_filters(),
-    attribute_filters(),
+    attribute_filters().map(lambda filter: covey.decode(filter.encode())),
     st.sampled_from(special_values.filters()),
+    st.sampled_from([covey.decode(filter.encode()) for filter in special_values.filters()]),
     st.sampled_from(KEYWORDS + PATHS),
 )
 EVENTS = st.one_of(
@@ -285,7 +286,7 @@ def test_memory_is_given_back() -> None:
         index.remove_batch(keys)
         sizes.append(index.nbytes)
     assert sizes[-1] == sizes[5]
-    assert index._attributes.channels.attributes == {}
+    assert index.attributes().channels.attributes == {}
 
 
 def test_a_key_in_use_is_refused_and_nothing_is_added() -> None:

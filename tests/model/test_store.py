@@ -104,10 +104,10 @@ class Model:
         if up_to:
             last = got[min(count, len(got)) - 1]
             self.done[owner] |= {p for p in self.certain[owner] if p <= last}
-            self.store.perform(self.feeds[owner].confirm_up_to(last))
+            self.store.perform(self.feeds[owner].confirm_up_to(last, 0.0))
         else:
             self.done[owner] |= set(got[:count])
-            self.store.perform(self.feeds[owner].confirm(got[:count]))
+            self.store.perform(self.feeds[owner].confirm(got[:count], 0.0))
 
     async def settle(self) -> None:
         for _ in range(30):  # what is read makes the feeds read on

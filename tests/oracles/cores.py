@@ -179,7 +179,7 @@ class Machine:
         try:
             while self._inputs:
                 self.carry_out(self.core.step(self._inputs.popleft(), self.now()))
-                while self.core.scheduler.has_work and not self._inputs:
+                while (self.core.scheduler.has_work or self.core._unsent) and not self._inputs:
                     self.carry_out(self.core.step(effects.Tick(), self.now()))
         finally:
             self._is_stepping = False
@@ -212,26 +212,18 @@ class Machine:
 
     def install(self, plan: bytes, **times: float) -> Installation:
         """Begin to install a plan; PlanError if that cannot be."""
-        self.do(self.core.plans.install(plan, self.net.now_s, **times))
-        self.go_on_working()
+        self.give(effects.Install(plan, **times))
         assert self.core.plans.installation is not None
         return self.core.plans.installation
 
     def roll_back(self) -> None:
         """Take back the plan that was installed here last."""
-        self.do(self.core.plans.roll_back(self.net.now_s))
-        self.go_on_working()
-
-    def go_on_working(self) -> None:
-        """Do what long work there is, unless that is a step of its own."""
-        while self.has_work and not self.net.is_sliced:
-            self.work()
+        self.give(effects.RollBack())
 
     def look_around(self) -> None:
         """Let the broker look for what has taken too long."""
         self.core._next_tick_s = self.net.now_s
         self.give(effects.Tick())
-        self.go_on_working()
 
     # -- effects ---------------------------------------------------------------------------------------------
 
@@ -628,8 +620,9 @@ class Cores:
         self.machines[name].start()
 
     def heal(self) -> None:
-        """Let all brokers run, all links come up, and all that was under way arrive."""
+        """Let all brokers run, all disks have room, all links come up, and all that was under way arrive."""
         for name, machine in self.machines.items():
+            machine.disk.is_full = False
             if not machine.is_up:
                 self.start(name)
             self.go_on(name)

@@ -110,7 +110,13 @@ class Store:
 
     async def read(self, owner: int, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Return an owner's next events, of which none may be damaged."""
-        read = await self.fetch(owner, after, limit)
-        assert read.error is None
-        assert not any(isinstance(row, Damaged) for row in read.rows)
-        return [tuple(row) for row in read.rows]  # type: ignore[misc]
+        found: list[tuple[int, bytes]] = []
+        is_end = False
+        while not is_end and len(found) < limit:
+            read = await self.fetch(owner, found[-1][0] if found else after, limit - len(found))
+            assert read.error is None
+            is_end = read.is_end
+            for row in read.rows:
+                assert not isinstance(row, Damaged)
+                found.append((row.position, row.frame))
+        return found

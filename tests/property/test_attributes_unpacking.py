@@ -88,12 +88,12 @@ def test_packed_events_match_what_dictionaries_match(data: st.DataObject) -> Non
     index = index_of(filters)
     expected = [[k for k, filter in enumerate(filters) if filter.matches(event)] for event in events]
     packed = [pack(event) for event in events]
-    assert matches(index, encode(Unpacker(index), packed)) == expected
-    assert matches(index, encode_columns(Unpacker(index), packed)) == expected
+    assert matches(index, encode(Unpacker(index.channels), packed)) == expected
+    assert matches(index, encode_columns(Unpacker(index.channels), packed)) == expected
     assert matches(index, index.encode(map(unpack, packed))) == expected
     # And in another process, where the index arrives as its bytes.
     copy = pickle.loads(pickle.dumps(index))
-    assert matches(copy, encode(Unpacker(copy), packed)) == expected
+    assert matches(copy, encode(Unpacker(copy.channels), packed)) == expected
 
 
 def test_every_form_of_a_value() -> None:
@@ -117,8 +117,8 @@ def test_every_form_of_a_value() -> None:
     index = index_of(filters)
     packed = [pack(event) for event in ODD_EVENTS]
     expected = [[k for k, filter in enumerate(filters) if filter.matches(event)] for event in ODD_EVENTS]
-    assert matches(index, encode(Unpacker(index), packed)) == expected
-    assert matches(index, encode_columns(Unpacker(index), packed)) == expected
+    assert matches(index, encode(Unpacker(index.channels), packed)) == expected
+    assert matches(index, encode_columns(Unpacker(index.channels), packed)) == expected
     # Each of them can fail: there is an event that it matches.
     seen = set().union(*expected)
     assert [str(filter)[:40] for k, filter in enumerate(filters) if k not in seen] == []
@@ -136,7 +136,10 @@ def test_the_same_points_in_the_same_order() -> None:
     ]
     packed, expected = [pack(event) for event in events], index.encode(events)
     for ours, columns, theirs in zip(
-        encode(Unpacker(index), packed), encode_columns(Unpacker(index), packed), expected, strict=True
+        encode(Unpacker(index.channels), packed),
+        encode_columns(Unpacker(index.channels), packed),
+        expected,
+        strict=True,
     ):
         np.testing.assert_array_equal(ours, theirs)
         np.testing.assert_array_equal(columns, theirs)
@@ -155,7 +158,7 @@ def test_bytes_that_are_no_event_are_told(garbage: bytes) -> None:
             # What is not in the one form may be read or refused, but never beyond its end.
             for reading in (encode, encode_columns):
                 try:
-                    reading(Unpacker(index), [pack({"a": 1}), bad])
+                    reading(Unpacker(index.channels), [pack({"a": 1}), bad])
                 except EventError as error:
                     assert "event 1 " in str(error) or "UTF-8" in str(error)
     for bad in (
@@ -169,9 +172,9 @@ def test_bytes_that_are_no_event_are_told(garbage: bytes) -> None:
         b"\1",
     ):
         with pytest.raises(EventError, match="event 0 "):
-            encode(Unpacker(index), [bad])
+            encode(Unpacker(index.channels), [bad])
         with pytest.raises(EventError, match="event 0 "):
-            encode_columns(Unpacker(index), [bad])
+            encode_columns(Unpacker(index.channels), [bad])
         with pytest.raises(EventError):
             unpack(bad if bad != b"\x81\xa1a\x81\xa1b\1" else b"")
 

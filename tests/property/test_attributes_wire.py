@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import attribute_filters
 
-from covey.core.attributes.filter import AttributeFilter
-from covey.core.attributes.wire import decode_attributes, encode_attributes
+from covey.core.attributes.filter import AttributeFilter, decode_attributes
 from covey.errors import FilterError
 
 
@@ -27,7 +26,7 @@ def refused_or_same(data: bytes) -> bool:
 @given(attribute_filters(max_conjunctions=5))
 @settings(max_examples=300)
 def test_round_trip(f: AttributeFilter) -> None:
-    data = encode_attributes(f)
+    data = f.encode()
     again = decode_attributes(data)
     assert again == f
     assert hash(again) == hash(f)

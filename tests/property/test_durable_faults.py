@@ -26,10 +26,14 @@ def subscribed(line: Line, topics: dict[str, int]) -> None:
     line.settle()
 
 
-def play(line: Line, topics: dict[str, int], operations: int) -> dict[tuple[int, int], int]:
+def play(
+    line: Line, topics: dict[str, int], operations: int, full_disks: float = 0.0
+) -> dict[tuple[int, int], int]:
     """Let clients and faults come in any order; return what was published, with its topic."""
     random, published = line.random, {}
     for _ in range(operations):
+        for one in line.machines.values() if full_disks else ():
+            one.disk.is_full = random.random() < full_disks
         name, link = random.choice(line.names), random.choice(list(line.links))
         machine = line.machines[name]
         is_awake = machine.is_up and not machine.is_hung
@@ -84,6 +88,26 @@ def test_nothing_confirmed_is_lost(names: str, seeds: range) -> None:
         assert all(one.durable.completeness.is_complete for one in line.machines.values()), (
             f"seed {names}-{seed}"
         )
+
+
+@pytest.mark.parametrize("names", ["ad", "abcd"])
+def test_nothing_confirmed_is_lost_when_disks_are_full_at_times(names: str) -> None:
+    refused = 0
+    for seed in range(60):
+        line = Line(names, f"full-{names}-{seed}")
+        topics = {name: line.random.randrange(TOPICS) for name in names}
+        subscribed(line, topics)
+        published = play(line, topics, 60, full_disks=0.3)
+        for broker, topic in topics.items():
+            wanted = {one for one in line.confirmed if published[one] == topic}
+            assert wanted <= line.queue(broker), f"seed {seed}: lost at {broker}"
+        refused += len(published) - len(line.confirmed)
+        for name, machine in line.machines.items():
+            disk = machine.disk
+            assert disk.queues.keys() <= disk.owners.keys(), f"seed {seed}: events for nobody at {name}"
+            for id, owner in disk.owners.items():
+                assert owner.kind == "subscription" or not disk.queues.get(id), f"seed {seed}: not sent on"
+    assert refused > 60, "disks were full"
 
 
 def confirm(line: Line, client: Publisher, topic: int = 1) -> None:

@@ -23,7 +23,6 @@ from covey.matching.attributes.checking import MOST_NAMES, are_packed
 from covey.matching.attributes.packed import PackedEvents
 from covey.matching.attributes.texts import Texts, find_one
 from covey.matching.index import Index
-from covey.routing.lazy import LazyIndex
 
 
 def packed(contents: list[bytes], gap: bytes = b"") -> PackedEvents:
@@ -63,10 +62,9 @@ def check(index: Index, there: dict[int, Filter], events: list[dict[str, Any]], 
     assert linked(index, batch) == [index.links(event) for event in plain]
 
 
-@pytest.mark.parametrize("kind", [Index, LazyIndex])
 @given(data=st.data())
-def test_a_changing_index_answers_packed_events(kind: type[Index], data: st.DataObject) -> None:
-    index, key = kind(), 0
+def test_a_changing_index_answers_packed_events(data: st.DataObject) -> None:
+    index, key = Index(), 0
     filters: list[AttributeFilter] = []
     events: list[dict[str, Any]] = [{}]
     for tree in data.draw(st.lists(trees, min_size=1, max_size=4)):

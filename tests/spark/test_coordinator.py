@@ -134,8 +134,7 @@ class Scene:
     def is_whole(self) -> bool:
         """Whether all links are there, and what brokers must know of each other is known in all epochs."""
         return all(
-            len(broker.core.neighbours) == 2
-            and all(map(broker.core.epochs.is_ready, broker.core.epochs.routers))
+            len(broker.core.linked) == 2 and all(map(broker.core.epochs.is_ready, broker.core.epochs.routers))
             for broker in self.net.brokers.values()
         )
 

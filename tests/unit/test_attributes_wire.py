@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from covey.core.attributes import constraint as conditions
-from covey.core.attributes.filter import FALSE, TRUE, AttributeFilter, conjunction
+from covey.core.attributes.filter import FALSE, TRUE, AttributeFilter, conjunction, decode_attributes
 from covey.core.attributes.parser import parse_attributes
-from covey.core.attributes.wire import decode_attributes, encode_attributes
 from covey.errors import FilterError
 
 
@@ -146,7 +145,7 @@ def test_a_filter_too_long_for_the_wire() -> None:
         [AttributeFilter.of("a", conditions.compare("=", f"{k:03}" + "x" * 400)) for k in range(300)]
     )
     with pytest.raises(FilterError, match="65536"):
-        encode_attributes(long)
+        long.encode()
 
 
 def test_what_filters_say_alike_is_kept_once() -> None:

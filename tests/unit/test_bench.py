@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from math import nan
-
 import numpy as np
 import pytest
 
-import covey
 from covey.bench import (
     cover,
     keywords,
     match,
-    network,
-    network_ends,
-    network_peers,
     planning,
     routing,
     routing_network,
     xpath,
 )
 from covey.bench.comparison import Comparison
-from covey.bench.network_peers import Peer
 from covey.bench.timing import exponent
 from covey.matching.counting import CountingIndex
 from covey.matching.keywords import KeywordIndex
@@ -68,30 +61,6 @@ def test_the_exponent_of_growth() -> None:
     rows = [{"size": 10, "x": 2.0}, {"size": 1000, "x": 20.0}]
     assert exponent(rows, "x") == pytest.approx(0.5)
     assert exponent(rows[:1], "x") is None
-
-
-def test_the_network_is_measured_without_losing_events() -> None:
-    (row,) = network.run(
-        lambda _: None,
-        events=2_000,
-        filters=50,
-        hops=(2,),
-        subscribers=(),
-        peers=False,
-        floor=False,
-        half_load_s=0.2,
-    )
-    assert (row["system"], row["hops"], row["lost"]) == ("covey", 2, 0)
-    assert row["events_s"] > 0
-    assert 0 < row["p50_ms"] <= row["p99_ms"] <= row["max_ms"]
-
-
-def test_a_filter_of_others_matches_no_event_that_is_measured() -> None:
-    others = [covey.parse(network_ends.other_filter(number)) for number in range(1_000)]
-    assert len(set(others)) == 1_000
-    assert not any(
-        one.matches(network_ends.content_of(number)) for one in others for number in range(0, 100, 9)
-    )
 
 
 # -- comparisons of all parts, at tiny sizes -----------------------------------------------------------------
@@ -195,64 +164,3 @@ def test_planning_is_compared_with_plain_python_and_one_tree() -> None:
         ("brokers", "a Steiner tree for each event"),
         ("events", "planning one tree"),
     }
-
-
-def test_the_forwarder_carries_all_events_over_hops_and_to_many() -> None:
-    rows = network.run(
-        silent, events=2_000, filters=10, hops=(1, 3), subscribers=(3,), peers=False, half_load_s=0.1
-    )
-    assert [(row["system"], row["hops"], row["subscribers"], row["lost"]) for row in rows] == [
-        (system, hops, subscribers, 0)
-        for hops, subscribers in ((1, 1), (3, 1), (1, 3))
-        for system in ("covey", "forwarder")
-    ]
-    assert all(row["server_us"] >= 0 for row in rows)
-    found = [one for one in network.compared(rows, 10) if "alone" not in one.work]
-    assert [(one.axis, one.size, one.baseline, one.equal) for one in found] == [
-        ("hops", 1, "forwarder", True),
-        ("hops", 3, "forwarder", True),
-        ("subscribers", 1, "forwarder", True),
-        ("subscribers", 3, "forwarder", True),
-    ]
-    assert found[0].ours == pytest.approx(1e6 / rows[0]["events_s"])
-
-
-def test_what_we_lose_is_a_wrong_answer_and_what_peers_lose_is_said() -> None:
-    def measured(system: str, lost: int) -> dict[str, object]:
-        return {
-            "system": system,
-            "hops": 1,
-            "subscribers": 2,
-            "events_s": 1_000,
-            "lost": lost,
-            "server_us": 0.0,
-        }
-
-    (one,) = network.compared([measured("covey", 1), measured("forwarder", 0)], 10)
-    assert one.equal is False
-    (one,) = network.compared([measured("covey", 0), measured("forwarder", 1)], 10)
-    assert one.equal is False
-    (one,) = network.compared([measured("covey", 0), measured("mosquitto", 1_200)], 10)
-    assert (one.ours, one.equal, one.note) == (None, None, "it lost 1,200 events")
-    (one,) = network.compared([measured("covey", 0), measured("mosquitto", 0)], 10)
-    assert (one.ours, one.ratio, one.equal) == (1_000.0, 1.0, True)
-
-
-def test_the_servers_own_cpu_time_stands_beside_what_clients_see() -> None:
-    def measured(system: str, server_us: float) -> dict[str, object]:
-        row = {"system": system, "hops": 1, "subscribers": 1, "events_s": 100_000, "lost": 0}
-        return row | {"server_us": server_us}
-
-    seen, own = network.compared([measured("covey", 1.2), measured("nats", 0.6)], 10)
-    assert "clients in Python" in seen.work
-    assert ("servers alone" in own.work, own.ours, own.theirs, own.ratio) == (True, 1.2, 0.6, 0.5)
-    (seen,) = network.compared([measured("covey", 1.2), measured("rabbitmq headers", nan)], 10)
-    assert "clients in Python" in seen.work
-
-
-def test_a_peer_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = Peer("gone", "gone-server", "gone_client", network_peers.nats, network_peers.NatsEnd)
-    monkeypatch.setattr(network, "PEERS", (gone,))
-    monkeypatch.setattr(network, "run", lambda *_, **__: [])
-    (one,) = network.compare(silent, events=1, filters=1, peers=("gone",))
-    assert (one.work, one.note) == ("beside gone", "gone-server or its client gone_client is not installed")

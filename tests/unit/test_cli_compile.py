@@ -14,14 +14,14 @@ from covey.commands.compiling import PARTS
 # Looks at the kernels of all that was imported on the way, in a process in which nothing else was called.
 IDLE = """
 import sys
-from covey.commands.compiling import PARTS, warm
-from covey.matching.kept_code import KeptCode
+from covey.commands.compiling import FIRST, THEN, warm
+from covey.matching.compile_cache import CompileCache
 
-for module in PARTS.values():
-    warm(module)
+for task in FIRST + THEN:
+    warm(task)
 for name, module in list(sys.modules.items()):
     for value in list(vars(module).values()) if name.startswith("covey.") else ():
-        if isinstance(getattr(value, "_cache", None), KeptCode) and not value.signatures:
+        if isinstance(getattr(value, "_cache", None), CompileCache) and not value.signatures:
             print(value.py_func.__module__, value.py_func.__qualname__)
 """
 

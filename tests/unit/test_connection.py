@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from covey.errors import ProtocolError
@@ -132,6 +134,27 @@ def test_the_table_is_whole() -> None:
     }
 
 
+def drawn() -> str:
+    """Return the table as ARCHITECTURE.md shows it."""
+
+    def cell(state: State, given: Input) -> str:
+        outcome = TABLE[state][given]
+        if isinstance(outcome, State):
+            return "stays" if outcome is state else f"→ {outcome.name}"
+        return "ignored" if isinstance(outcome, Ignored) else "error"
+
+    rows = [
+        ["input", *(state.name for state in State)],
+        ["---"] * (1 + len(State)),
+        *([given.name, *(cell(state, given) for state in State)] for given in Input),
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def test_the_table_is_the_one_of_the_architecture() -> None:
+    assert drawn() in (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text()
+
+
 # -- in ------------------------------------------------------------------------------------------------------
 
 
@@ -226,6 +249,13 @@ def test_a_process_that_slept_blames_nobody() -> None:
     assert state_of(one) is State.OPEN
     assert one.to_send(1_000.0) == [PING]
     assert 1_000 + LEASE_S * SILENCE < silence_of(one) < 1_000 + LEASE_S
+
+    leaving = connection(State.DRAINING)
+    leaving.to_send(1.0)
+    leaving.on_timeout(1_000.0)
+    assert closing_of(leaving) is Closing.SHUT_WRITE
+    leaving.on_timeout(1_000.0 + LAST_WORDS_S)
+    assert closing_of(leaving) is Closing.ABORT
 
     greeting = connection(State.GREETING)
     greeting.on_timeout(1_000.0)

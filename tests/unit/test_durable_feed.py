@@ -45,7 +45,7 @@ def test_what_is_confirmed_does_not_come_again_though_the_disk_has_it_still(
         assert sent() == [1, 2, 3]
         # In one turn of the loop: the log has not deleted anything when the consumer comes again.
         store.perform(feed.attach(transmit))
-        store.perform(feed.confirm_up_to(2) if up_to else feed.confirm([1, 2]))
+        store.perform(feed.confirm_up_to(2, 0.0) if up_to else feed.confirm([1, 2], 0.0))
         await store.settle()
         await attach()
         assert sent() == [1, 2, 3, 3, 3]
@@ -57,16 +57,14 @@ def test_what_is_confirmed_does_not_come_again_though_the_disk_has_it_still(
 class Simulated:
     """A feed over a simulated log, with what it sends."""
 
-    def __init__(self, events: int, window: int = 100) -> None:
+    def __init__(self, events: int, window: int = 100, size: int = 5) -> None:
         self.disk = Disk()
         self.log = DiskLog(self.disk)
-        self.write(
-            OWNER,
-            *(
-                Keep(number, 7, number, b"event", 0.0, (Entry(OWNER.id),), seen=False)
-                for number in range(1, events + 1)
-            ),
-        )
+        keeps = [
+            Keep(number, 7, number, b"x" * size, 0.0, (Entry(OWNER.id),), seen=False)
+            for number in range(1, events + 1)
+        ]
+        self.write(OWNER, *keeps)
         self.tickets = Tickets(self.log.open())
         self.feed = Feed(self.tickets, OWNER.id, window, 1 << 20)
         self.sent: list[int] = []
@@ -104,7 +102,7 @@ def test_what_is_confirmed_while_it_is_read_does_not_come_again(up_to: bool) -> 
     one = Simulated(5)
     one.perform(one.feed.attach(transmit))
     answers = one.log.answers()  # the disk has read all five, and nobody has heard of that
-    one.perform(one.feed.confirm_up_to(2) if up_to else one.feed.confirm([1, 2]))
+    one.perform(one.feed.confirm_up_to(2, 0.0) if up_to else one.feed.confirm([1, 2], 0.0))
     for answer in answers:
         assert isinstance(answer, Read)
         one.perform(one.tickets.read(answer, 0.0))
@@ -129,13 +127,50 @@ def test_a_window_at_a_time() -> None:
     one.perform(one.feed.attach(transmit))
     one.step()
     assert one.sent == [1, 2, 3, 4]
-    one.perform(one.feed.confirm([2]))
+    one.perform(one.feed.confirm([2], 0.0))
     one.step()
     assert one.sent == [1, 2, 3, 4, 5]
-    one.perform(one.feed.confirm_up_to(1_000))
+    one.perform(one.feed.confirm_up_to(1_000, 0.0))
     one.step()
     assert one.disk.positions(OWNER.id) == []
     assert one.sent == [1, 2, 3, 4, 5], "it is done with all that there is"
+
+
+def test_large_events_are_read_a_few_at_a_time() -> None:
+    one = Simulated(10, size=400_000)
+    one.perform(one.feed.attach(transmit))
+    one.step()
+    assert one.sent == [1, 2, 3], "the window's bytes"
+    one.perform(one.feed.redeliver(0.0))
+    one.step(1.0)
+    assert one.sent == [1, 2, 3, 1, 2, 3]
+    one.sent.clear()
+    for position in range(1, 11):
+        one.perform(one.feed.confirm([position], 1.0))
+        one.step(1.0)
+    assert one.sent == [4, 5, 6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("how", ["confirmed", "confirmed up to", "dropped"])
+def test_what_was_read_ahead_and_is_gone_is_not_sent(how: str) -> None:
+    one = Simulated(10, window=2)
+    one.perform(one.feed.attach(transmit))
+    one.step()
+    assert one.sent == [1, 2]
+    if how == "confirmed":  # by a connection that had them before
+        one.perform(one.feed.confirm([1, 2, 3, 4, 9], 0.0))
+    elif how == "confirmed up to":
+        one.perform(one.feed.confirm_up_to(4, 0.0))
+    else:
+        one.write(Release(OWNER.id, (1, 2, 3, 4)))
+        one.perform(one.feed.dropped((1, 2, 3, 4), 0.0))
+    one.step()
+    assert one.sent == [1, 2, 5, 6]
+    one.perform(one.feed.confirm([5, 6], 0.0))
+    one.step()
+    one.perform(one.feed.confirm([7, 8], 0.0))
+    one.step()
+    assert one.sent == [1, 2, 5, 6, 7, 8, *([10] if how == "confirmed" else [9, 10])]
 
 
 def test_what_is_not_confirmed_in_time_is_sent_again() -> None:
@@ -143,7 +178,7 @@ def test_what_is_not_confirmed_in_time_is_sent_again() -> None:
     one.perform(one.feed.attach(transmit))
     one.step(1.0)
     assert one.sent == [number % 256 for number in range(1, 601)]
-    one.perform(one.feed.confirm(range(2, 600)))
+    one.perform(one.feed.confirm(range(2, 600), 0.0))
     one.sent.clear()
     one.perform(one.feed.redeliver(0.5))
     one.step(2.0)

@@ -32,6 +32,7 @@ VOCABULARY = {
     "--aggregate": "whether aggregation is planned",
     "--at": "admin pages of several brokers",
     "--brokers": "a number of brokers",
+    "--case": "a case of the network's benchmark",
     "--compare": "strategies side by side",
     "--config": "a configuration's file",
     "--conf": "a setting of Spark",
@@ -122,6 +123,7 @@ DIFFERENT = {
     "--master": "the lab can also work without Spark",
     "--link": "broker is given a neighbour, tables picks a link",
     "--out": "a file or a directory",
+    "--seconds": "up ends by itself, bench measures each case so long",
     "--token": "clients and administrators have tokens of their own, in variables of their own",
     "--topology": "trial has fewer kinds, data reads files too",
 }

@@ -211,7 +211,7 @@ def kept_kernels() -> None:
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as directory:
-        path, is_ours = Path(directory), module("matching.kept_code").is_ours
+        path, is_ours = Path(directory), module("matching.compile_cache").is_ours
         path.chmod(0o777)
         assert not is_ours(path.stat())
         path.chmod(0o700)

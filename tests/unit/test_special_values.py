@@ -51,11 +51,11 @@ def from_numpy(index: AttributeIndex, events: list[dict[str, Any]]) -> Batch:
 
 
 def from_packed(index: AttributeIndex, events: list[dict[str, Any]]) -> Batch:
-    return Unpacker(index).encode(*joined(events))
+    return Unpacker(index.channels).encode(*joined(events))
 
 
 def from_columns(index: AttributeIndex, events: list[dict[str, Any]]) -> Batch:
-    return Unpacker(index).encode_columns(columns_of(*joined(events)))
+    return Unpacker(index.channels).encode_columns(columns_of(*joined(events)))
 
 
 def from_blocks(index: AttributeIndex, events: list[dict[str, Any]]) -> Batch:
@@ -63,14 +63,14 @@ def from_blocks(index: AttributeIndex, events: list[dict[str, Any]]) -> Batch:
     batch = pa.record_batch({"event": pa.array(["e"] * len(events), pa.string()), "encoded": encoded})
     _, _, columns = decode_block(encode_block("attributes", batch))
     assert columns is not None
-    return Unpacker(index).encode_columns(columns)
+    return Unpacker(index.channels).encode_columns(columns)
 
 
 def from_old_blocks(index: AttributeIndex, events: list[dict[str, Any]]) -> Batch:
     """Blocks on disk may have been written when their zeros still had signs."""
     columns = columns_of(*joined(events))
     columns.value[columns.value == 0] = -0.0
-    return Unpacker(index).encode_columns(columns)
+    return Unpacker(index.channels).encode_columns(columns)
 
 
 WAYS = [from_dictionaries, from_numpy, from_packed, from_columns, from_blocks, from_old_blocks]

@@ -568,6 +568,26 @@ def test_a_read_shows_what_was_reported_before_it(tmp_path: Path) -> None:
     run(main())
 
 
+def test_a_read_is_bounded_in_bytes(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        for number in range(5):
+            store.submit(keep(store, number, size=400_000))
+        await store.settle()
+        read = await store.fetch(1, 0, 10)
+        assert [row.position for row in read.rows] == [1, 2, 3]
+        assert not read.is_end
+        read = await store.fetch(1, 3, 2)
+        assert not read.is_end, "the limit is met"
+        read = await store.fetch(1, 3, 3)
+        assert [row.position for row in read.rows] == [4, 5]
+        assert read.is_end
+        await store.close()
+
+    run(main())
+
+
 @pytest.mark.parametrize("table", ["event", "queue"])
 def test_a_damaged_event_is_told_apart_when_it_is_read(tmp_path: Path, table: str) -> None:
     async def main() -> None:

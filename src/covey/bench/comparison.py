@@ -22,6 +22,23 @@ from covey.errors import ConfigError
 FORMAT: Final = 1
 
 
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+    """What a figure of a live server is of, and what the machine kept from the processes while it was measured.
+
+    case, figure                    the figures of one case have the other fields in common
+    client                          what the programs at both ends were
+    steal_ms                        how long the host ran others on this machine's CPUs, all CPUs together
+    server_wait_ms, client_wait_ms  how long threads of these processes could run and had no CPU
+    """
+
+    case: str
+    figure: str
+    client: str
+    steal_ms: float
+    server_wait_ms: float
+    client_wait_ms: float
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of work, ours and another way.
 
@@ -30,6 +47,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     ours, theirs  costs in `unit`; `theirs` is None if there is no other way to do it
     baseline      the other way's name
     equal         whether answers were the same; None if nothing was compared
+    ours_under, theirs_under  under which circumstances the costs were measured, of live servers
     """
 
     part: str
@@ -42,6 +60,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     theirs: float | None = None
     equal: bool | None = None
     note: str = ""
+    ours_under: Circumstances | None = None
+    theirs_under: Circumstances | None = None
 
     @property
     def ratio(self) -> float | None:

@@ -1,4 +1,4 @@
-"""The generated part of a page about performance: both tables and the picture of a saved run, between two markers.
+"""The generated part of a page about performance: the tables and the picture of a saved run, between two markers.
 
 All else on the page is left as it is. The same run gives the same text.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from covey.bench.comparison import Run
-from covey.bench.tables import GROWTH, RATIOS, growth_lines, markdown, ratio_lines
+from covey.bench.tables import GROWTH, RATIOS, growth_lines, live_table, markdown, ratio_lines
 from covey.errors import ConfigError
 
 BEGIN: Final = "<!-- begin: written by covey bench document -->"
@@ -33,6 +33,13 @@ def block(run: Run, picture: str) -> str:
     warnings = ["**These are the small sizes of `--quick`.**"] * run.quick + [
         "**Others were at work on the machine: of times, take only the ratios, and those with care.**"
     ] * (run.load_before > IDLE_LOAD)
+    heads, lines = live_table(run.comparisons)
+    explained = (
+        "Live servers, all cases, with what the machine did meanwhile: how long its host ran others (steal), and how "
+        "long threads of the server and of the clients could run and had no CPU. Where these are large, a latency is "
+        "the machine's and not the server's."
+    )
+    live = [explained, "", markdown(heads, lines)] if lines else []
     return "\n".join(
         [
             " ".join([circumstances, *warnings]),
@@ -43,6 +50,7 @@ def block(run: Run, picture: str) -> str:
             "How costs grow: the exponent *e* of a cost that grows as size^*e*, by least squares over the sizes named.",
             "",
             markdown(GROWTH, growth_lines(run.comparisons)),
+            *live,
             f"![Costs by size, ours and others'; both axes logarithmic]({picture})",
         ]
     )

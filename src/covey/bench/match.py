@@ -71,7 +71,7 @@ def compare(
 def _measure(workload: Workload, size: int, seed: int) -> Row:
     events = workload.events(np.random.default_rng(seed + 1), BATCH)
     index, add_us = _filled(workload, size, seed)
-    inner = index._attributes
+    inner = index.attributes()
     batch = inner.encode(events)
     ours_us = best_us(lambda: inner.match_encoded(batch), BATCH)
     scan_us, scan_equal = _scan(workload, size, seed, events)

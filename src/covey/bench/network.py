@@ -1,266 +1,309 @@
-"""Events through real brokers on this machine: how many a second, and how long they take, beside other servers.
+"""Events through real servers on this machine: what the server pays for each, beside other servers in the same run.
 
-A publisher, the brokers and a subscriber are processes of their own, on loopback. Every broker has the filters of
-others, none of which matches. Beside it, in the same run, a server carries events that forwards and matches nothing
-(`network_floor`), and servers of others that are installed: nats-server and mosquitto as many, by subject or topic;
-RabbitMQ's headers exchange, with as many bindings as brokers have filters, only a few. Columns:
+Publishers, servers and subscribers are processes of their own, on loopback. The clients of all servers are of one kind
+(`network_load`): bytes that were built before go out, and what comes in is counted and not decoded. A broker has the
+filters of others besides, none of which matches. All servers run the whole time; each case is measured with one after
+the other, so that a disturbance of the machine meets all of them alike. Columns:
 
-    system, hops, subscribers   how many brokers events pass; connections that each get every event
-    events_s                    events a second that are delivered, all subscribers together
-    published_s                 events a second that are published meanwhile
-    p50_ms, p99_ms, max_ms      from publishing to the subscriber's program, at half of that load
-    lost                        events that did not arrive
-    server_us                   CPU time of the brokers or the server, all hops together, for each event delivered
-    publisher_us, subscriber_us CPU time of the programs, for each event published and for each delivered
+    workload, system, client    the case; whose server; what the programs at both ends were
+    seconds, events             how long the publishers sent, and how many events
+    events_s                    events a second that were delivered, all subscribers together
+    lost                        deliveries that did not arrive; below 0, those that came twice
+    server_us                   CPU time of the servers, all hops together, for each delivery
+    publisher_us, subscriber_us CPU time of the load's two processes, for each event and for each delivery
+    p50_ms, p99_ms, max_ms      from sending to the subscriber's process, where events are sent at even times
+    steal_ms                    how long the host kept the machine's CPUs from it meanwhile, all CPUs together
+    server_wait_ms, publisher_wait_ms, subscriber_wait_ms
+                                how long threads of these processes could run and had no CPU
 
-How many events a second go through is limited by the programs at both ends, and these use client libraries in Python:
-nats-py takes events one by one. What a server itself costs is `server_us`.
+The last four say what the machine did to the figures of their row: a percentile is the server's own only where they
+are small.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 import numpy as np
 
-from covey.bench.comparison import Comparison
-from covey.bench.network_ends import CoveyEnd, End
-from covey.bench.network_floor import NAME, FloorEnd, forwarders
-from covey.bench.network_peers import PEERS, Peer
-from covey.bench.network_programs import Program, Served, others, publisher, subscriber
+from covey.bench import usage
+from covey.bench.comparison import Circumstances, Comparison
+from covey.bench.network_load import (
+    PATIENCE_S,
+    Arrived,
+    Counter,
+    Load,
+    Program,
+    Received,
+    Sent,
+    publisher,
+    subscriber,
+)
+from covey.bench.network_peers import COVEY, FORWARDER, PEERS, Peer, Served
 from covey.bench.timing import Row, rounded
-from covey.broker.config import BrokerConfig, LinkConfig, Queue
-from covey.broker.forking import Family, listen
 from covey.errors import CoveyError
 
-EVENTS: Final = 200_000
+SECONDS: Final = 2.0
+QUICK_SECONDS: Final = 0.2
 FILTERS: Final = 10_000
-HOPS: Final = (1, 2, 3)
-SUBSCRIBERS: Final = (10, 100)
-HALF_LOAD_S: Final = 3.0
-SLOW_EVENTS: Final = 300  # for those who take hundredths of a second for one
+EVENT_BYTES: Final = 200
+WARM_UP: Final = 0.2  # of a case's seconds, before anything is counted
+NOT_MEASURED: Final = "not measured"
 NAMES: Final = tuple(peer.name for peer in PEERS)
 
 Progress = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class Case:
+    """What is published and who gets it; with a `rate`, events a second in all, latency is measured too.
+
+    With `singly`, no more events are on the way than there are publishers: a server reads one at a time, and is given
+    fewer a second if it is not fast enough.
+
+    `axes` are what this case is a size of, for costs that grow: bytes, publishers, subscribers or hops.
+    """
+
+    name: str
+    axes: tuple[str, ...]
+    publishers: int = 1
+    subscribers: int = 1
+    event_bytes: int = EVENT_BYTES
+    rate: float = 0.0
+    singly: bool = False
+    hops: int = 1
+
+    def size(self, axis: str) -> int:
+        """Return how much of this it has."""
+        sizes = {
+            "bytes": self.event_bytes,
+            "publishers": self.publishers,
+            "subscribers": self.subscribers,
+            "hops": self.hops,
+        }
+        return sizes[axis]
+
+    @property
+    def work(self) -> str:
+        """How events are sent, in words that cases of several sizes have in common."""
+        if not self.rate:
+            return "saturated"
+        return f"{self.rate:,.0f} events a second{', one a read' if self.singly else ''}"
+
+
+ONE_TO_ONE: Final = Case("1 to 1", ("bytes", "publishers", "subscribers", "hops"))
+
+
+def by_hops(hops: int) -> Case:
+    """Return the case of one publisher and one subscriber, this many servers apart."""
+    return Case(f"1 to 1, {hops} hops", ("hops",), hops=hops) if hops > 1 else ONE_TO_ONE
+
+
+def by_subscribers(subscribers: int) -> Case:
+    """Return the case of one publisher whose events all these subscribers get."""
+    if subscribers == 1:
+        return ONE_TO_ONE
+    return Case(f"1 to {subscribers}", ("subscribers",), subscribers=subscribers)
+
+
+CASES: Final = (
+    ONE_TO_ONE,
+    Case("10 to 1", ("publishers",), publishers=10),
+    by_subscribers(10),
+    by_subscribers(100),
+    Case("1 publisher, 1,000 a second", ("publishers",), rate=1_000),
+    Case("100 publishers, 10,000 a second", ("publishers",), publishers=100, rate=10_000),
+    Case("100 publishers, 30,000 a second singly", ("publishers",), publishers=100, rate=30_000, singly=True),
+    Case("1 KB", ("bytes",), event_bytes=1 << 10),
+    Case("8 KB", ("bytes",), event_bytes=1 << 13),
+    Case("64 KB", ("bytes",), event_bytes=1 << 16),
+    by_hops(2),
+    by_hops(3),
+)
+
+
 def run(
     progress: Progress,
     *,
-    events: int = EVENTS,
+    cases: Sequence[Case] = CASES,
+    peers: Sequence[str] = NAMES,
+    seconds: float = SECONDS,
     filters: int = FILTERS,
-    hops: Sequence[int] = HOPS,
-    subscribers: Sequence[int] = SUBSCRIBERS,
-    peers: bool = True,
-    floor: bool = True,
-    half_load_s: float = HALF_LOAD_S,
 ) -> list[Row]:
-    """Return a row of figures for each number of hops, of subscribers, and each peer that is installed.
+    """Return a row of figures for each case and system, of several hops only where a system has hops.
 
-    With `floor`, each is measured through servers too that forward without matching.
+    A peer that is not installed or fails has a row of the workload NOT_MEASURED, whose `note` says why, and is left out
+    from then on.
     """
+    Counter.compile()
     rows: list[Row] = []
-    for count, connections in [*((count, 1) for count in hops), *((1, many) for many in subscribers)]:
-        progress(_said("brokers", count, connections))
-        with _brokers(count) as served, Program(others, served.ports[1], filters):
-            rows.append(_measured("covey", CoveyEnd, served, count, connections, events, half_load_s))
-        if floor:
-            progress(_said(NAME, count, connections))
-            with forwarders(count) as served:
-                rows.append(_measured(NAME, FloorEnd, served, count, connections, events, half_load_s))
-    for peer in PEERS if peers else ():
-        if peer.is_installed():
-            rows += _peer(peer, progress, events, filters, (1, *subscribers), half_load_s)
-    return [rounded(row) for row in rows]
-
-
-def _peer(
-    peer: Peer,
-    progress: Progress,
-    events: int,
-    filters: int,
-    subscribers: Sequence[int],
-    half_load_s: float,
-) -> list[Row]:
-    rows = []
-    for connections in subscribers if not peer.is_slow else (1,):
-        progress(_said(peer.name, 1, connections))
-        count = min(events, SLOW_EVENTS) if peer.is_slow else events
-        with peer.server() as served:
-            make = partial(peer.end, filters)
-            rows.append(_measured(peer.name, make, served, 1, connections, count, half_load_s))
-    return rows
-
-
-def _said(system: str, hops: int, subscribers: int) -> str:
-    return f"{system}, {hops} {'hop' if hops == 1 else 'hops'}, {subscribers:,} to subscribe"
+    chosen = [peer for peer in PEERS if peer.name in peers]
+    failed = {peer.name: peer.missing() for peer in chosen if peer.missing()}
+    servers: dict[tuple[str, int], Served] = {}
+    with contextlib.ExitStack() as stack:
+        for case, peer in product(cases, (COVEY, *chosen)):
+            if peer.name in failed or (case.hops > 1 and not peer.has_hops):
+                continue
+            progress(f"{case.name}, {peer.name}")
+            try:
+                if (peer.name, case.hops) not in servers:
+                    served = stack.enter_context(peer.server(case.hops, filters))
+                    servers[peer.name, case.hops] = served
+                rows.append(_case(peer, case, servers[peer.name, case.hops], seconds))
+            except (CoveyError, OSError) as error:
+                if peer is COVEY:
+                    raise
+                failed[peer.name] = f"{case.name}: {' '.join(str(error).split())}"
+    return [
+        *rows,
+        *({"workload": NOT_MEASURED, "system": name, "note": why} for name, why in failed.items()),
+    ]
 
 
 def compare(
     progress: Progress,
     *,
-    events: int,
-    filters: int,
-    hops: Sequence[int] = HOPS,
-    subscribers: Sequence[int] = SUBSCRIBERS,
+    cases: Sequence[Case] = CASES,
     peers: Sequence[str] = NAMES,
-    half_load_s: float = 1.0,
+    seconds: float = SECONDS,
+    filters: int = FILTERS,
 ) -> list[Comparison]:
-    """Return what a delivered event costs, beside a forwarder and these peers; a peer that cannot run says why.
+    """Return what a delivery costs the server and how long it takes, beside these peers; see `run`."""
+    rows = run(progress, cases=cases, peers=peers, seconds=seconds, filters=filters)
+    return compared(rows, cases)
 
-    The cost is the time between two deliveries when as much is published as goes through. `hops` must have 1.
-    """
-    rows = run(
-        progress,
-        events=events,
-        filters=filters,
-        hops=hops,
-        subscribers=subscribers,
-        peers=False,
-        half_load_s=half_load_s,
+
+def _case(peer: Peer, case: Case, served: Served, seconds: float) -> Row:
+    """Measure one case with servers that run: once to warm up, once with figures."""
+    arrived = Arrived()
+    load = Load(case.publishers, case.event_bytes, case.rate, case.subscribers, case.singly)
+    patience_s = seconds + 2 * PATIENCE_S
+    with (
+        Program(
+            subscriber,
+            peer.connect,
+            served.ports[1],
+            case.subscribers,
+            case.event_bytes,
+            arrived,
+            patience_s=patience_s,
+        ) as receiving,
+        Program(publisher, peer.connect, served.ports[0], load, arrived, patience_s=patience_s) as publishing,
+    ):
+        _once(publishing, receiving, case, seconds * WARM_UP)
+        pids = {"server": served.pids, "publisher": (publishing.pid,), "subscriber": (receiving.pid,)}
+        before = {who: usage.reading(some) for who, some in pids.items()}
+        steal_s = usage.steal_s()
+        sent, received = _once(publishing, receiving, case, seconds)
+        steal_s = usage.steal_s() - steal_s
+        used = {who: usage.between(before[who], usage.reading(some)) for who, some in pids.items()}
+    return _row(peer, case, sent, received, used, steal_s)
+
+
+def _once(publishing: Program, receiving: Program, case: Case, seconds: float) -> tuple[Sent, Received]:
+    receiving.say(case.rate > 0)
+    publishing.say(seconds)
+    sent: Sent = publishing.expect()
+    receiving.say(sent.events * case.subscribers)
+    received: Received = receiving.expect()
+    if not received.events:
+        raise CoveyError("no event arrived")
+    return sent, received
+
+
+def _row(
+    peer: Peer, case: Case, sent: Sent, received: Received, used: Mapping[str, usage.Usage], steal_s: float
+) -> Row:
+    delays_ms = received.delays_ns / 1e6
+    latency = (
+        {
+            "p50_ms": float(np.percentile(delays_ms, 50)),
+            "p99_ms": float(np.percentile(delays_ms, 99)),
+            "max_ms": float(delays_ms.max()),
+        }
+        if case.rate
+        else {"p50_ms": None, "p99_ms": None, "max_ms": None}
     )
-    missing: list[Comparison] = []
-    for peer in (one for one in PEERS if one.name in peers):
-        if not peer.is_installed():
-            note = f"{peer.program} or its client {peer.package} is not installed"
-            missing.append(Comparison(part="network", work=f"beside {peer.name}", note=note))
-            continue
-        try:
-            rows += _peer(peer, progress, events, filters, (1, *subscribers), half_load_s)
-        except CoveyError as error:
-            missing.append(Comparison(part="network", work=f"beside {peer.name}", note=str(error)[:120]))
-    return [*compared(rows, filters), *missing]
+    row: Row = {
+        "workload": case.name,
+        "system": peer.name,
+        "client": peer.client,
+        "seconds": (sent.end_ns - sent.start_ns) / 1e9,
+        "events": sent.events,
+        "events_s": round(received.events / (received.last_ns - sent.start_ns) * 1e9),
+        "lost": sent.events * case.subscribers - received.events,
+        "server_us": used["server"].cpu_s / received.events * 1e6,
+        "publisher_us": used["publisher"].cpu_s / sent.events * 1e6,
+        "subscriber_us": used["subscriber"].cpu_s / received.events * 1e6,
+        **latency,
+        "steal_ms": steal_s * 1e3,
+        **{f"{who}_wait_ms": used[who].waited_s * 1e3 for who in ("server", "publisher", "subscriber")},
+    }
+    return rounded(row)
 
 
-def compared(rows: Sequence[Row], filters: int) -> list[Comparison]:
-    """Return rows of other systems beside Covey's of as many hops and subscribers."""
-    ours = {(row["hops"], row["subscribers"]): row for row in rows if row["system"] == "covey"}
+# -- comparisons ---------------------------------------------------------------------------------------------
+
+FIGURES: Final = {
+    "server_us": ("servers' CPU time, a delivery", "µs"),
+    "p50_ms": ("p50", "ms"),
+    "p99_ms": ("p99", "ms"),
+}
+
+
+def compared(rows: Sequence[Row], cases: Sequence[Case]) -> list[Comparison]:
+    """Return rows of other systems beside Covey's of the same case, each figure by itself."""
+    by_name = {case.name: case for case in cases}
+    missing = [row for row in rows if row["workload"] == NOT_MEASURED]
+    rows = [row for row in rows if row["workload"] != NOT_MEASURED]
+    ours = {row["workload"]: row for row in rows if row["system"] == COVEY.name}
     result: list[Comparison] = []
     for row in rows:
-        mine = ours[row["hops"], row["subscribers"]]
+        case, mine = by_name[row["workload"]], ours[row["workload"]]
         if row is mine:
             continue
-        if row["lost"] and row["system"] != NAME:
+        if row["lost"] and row["system"] != FORWARDER.name:
             # What others lose is no fault in our answers, but there is no figure to compare with.
-            work = f"beside {row['system']}, {row['subscribers']:,} to subscribe"
-            result.append(Comparison(part="network", work=work, note=f"it lost {row['lost']:,} events"))
+            work = f"{case.name}, beside {row['system']}"
+            note = f"it lost {row['lost']:,} deliveries"
+            result.append(Comparison(part="network", work=work, note=note))
             continue
-        if not mine["events_s"] or not row["events_s"]:
-            raise CoveyError("no event arrived")
-        axes = ["hops"] * (row["subscribers"] == 1 and row["system"] == NAME) + ["subscribers"] * (
-            row["hops"] == 1
-        )
-        costs = {
-            f"an event delivered, {filters:,} filters of others, with clients in Python": (
-                1e6 / mine["events_s"],
-                1e6 / row["events_s"],
-            ),
-            "the same, CPU time of the servers alone": (mine["server_us"], row["server_us"]),
-        }
         result += [
             Comparison(
                 part="network",
-                work=work,
-                unit="µs",
+                work=f"{case.work}: {name}",
+                unit=unit,
                 axis=axis,
-                size=row[axis],
-                ours=ours_us,
+                size=case.size(axis),
+                ours=mine[figure],
                 baseline=row["system"],
-                theirs=theirs_us,
+                theirs=row[figure],
                 equal=not mine["lost"] and not row["lost"],
+                ours_under=_circumstances(mine, name),
+                theirs_under=_circumstances(row, name),
             )
-            for axis in axes
-            for work, (ours_us, theirs_us) in costs.items()
-            if ours_us > 0 and theirs_us > 0  # more than the clock can tell, of processes that are known
+            for axis in case.axes
+            if axis != "hops" or row["system"] == FORWARDER.name  # the others have no hops to grow along
+            for figure, (name, unit) in FIGURES.items()
+            if mine[figure] is not None and mine[figure] > 0 and row[figure] > 0  # NaN where it is not known
         ]
-    return sorted(result, key=lambda one: one.axis)
+    notes = [
+        Comparison(part="network", work=f"beside {row['system']}", note=f"not measured: {row['note']}"[:160])
+        for row in missing
+    ]
+    return [*sorted(result, key=lambda one: one.axis), *notes]
 
 
-def _measured(
-    system: str,
-    make: Callable[[], End],
-    served: Served,
-    hops: int,
-    connections: int,
-    events: int,
-    half_load_s: float,
-) -> Row:
-    """Measure how much goes through, and how long events take at half of that."""
-    count = max(100, events // connections)
-    with (
-        Program(subscriber, make, served.ports[1], connections) as receiving,
-        Program(publisher, make, served.ports[0]) as publishing,
-    ):
-        used_s = _once(publishing, receiving, max(10, count // 10), connections)[4:]  # so that all is warm
-        served_s = served.cpu_s()
-        start_s, end_s, last_s, seen, *cpu_s = _once(publishing, receiving, count, connections)
-        served_s = served.cpu_s() - served_s
-        sent_s, took_s = count / (end_s - start_s), max(last_s, end_s) - start_s
-        load = count / took_s / 2
-        paced = max(10, int(load * half_load_s))
-        receiving.say((paced * connections, True))
-        publishing.say((paced, load))
-        publishing.expect()
-        received = receiving.expect()
-    delays_ms = np.array(received.delays_us or [0.0]) / 1e3
-    return {
-        "system": system,
-        "hops": hops,
-        "subscribers": connections,
-        "events_s": round(seen / (last_s - start_s)),
-        "published_s": round(sent_s),
-        "half_load_s": round(load),
-        "p50_ms": float(np.percentile(delays_ms, 50)),
-        "p99_ms": float(np.percentile(delays_ms, 99)),
-        "max_ms": float(delays_ms.max()),
-        "lost": count * connections - seen + paced * connections - received.events,
-        "server_us": served_s / max(seen, 1) * 1e6,
-        "publisher_us": (cpu_s[0] - used_s[0]) / count * 1e6,
-        "subscriber_us": (cpu_s[1] - used_s[1]) / (count * connections) * 1e6,
-    }
-
-
-def _once(publishing: Program, receiving: Program, count: int, connections: int) -> list[float]:
-    """Publish so many at once; return when it began and ended, when the last came, how many, and CPU times so far."""
-    receiving.say((count * connections, False))
-    publishing.say((count, 0))
-    said, received = publishing.expect(), receiving.expect()
-    if isinstance(said, str) or isinstance(received, str):
-        raise CoveyError(f"the measurement failed: {said!s:.100} {received!s:.100}")
-    start_s, end_s, publisher_s = said
-    return [start_s, end_s, received.last_s, received.events, publisher_s, received.cpu_s]
-
-
-# -- servers -------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _brokers(hops: int) -> Iterator[Served]:
-    """Run brokers in a row."""
-    names = [f"b{number}" for number in range(1, hops + 1)]
-    sockets = {name: listen("127.0.0.1", 0) for name in names}
-    ports = {name: int(one.getsockname()[1]) for name, one in sockets.items()}
-    bounds = Queue(2_000_000, 1 << 30)
-    configs = {}
-    for number, name in enumerate(names):
-        links = [LinkConfig(names[number - 1], "127.0.0.1", ports[names[number - 1]])] if number else []
-        links += [LinkConfig(names[number + 1])] if number + 1 < hops else []
-        configs[name] = BrokerConfig(
-            name=name,
-            port=ports[name],
-            links=tuple(links),
-            client_bounds=bounds,
-            link_bounds=bounds,
-            log_level="error",
-        )
-    family = Family()
-    try:
-        family.start(configs, sockets)
-        family.wait("ready", 60.0)
-        pids = tuple(child.pid for child in family.children)
-        yield Served((ports[names[0]], ports[names[-1]]), pids)
-    finally:
-        family.stop(10.0)
+def _circumstances(row: Row, figure: str) -> Circumstances:
+    return Circumstances(
+        case=row["workload"],
+        figure=figure,
+        client=row["client"],
+        steal_ms=row["steal_ms"],
+        server_wait_ms=row["server_wait_ms"],
+        client_wait_ms=row["publisher_wait_ms"] + row["subscriber_wait_ms"],
+    )

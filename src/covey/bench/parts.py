@@ -60,14 +60,8 @@ PARTS: Final[dict[str, Part]] = {
     ),
     "network": Part(
         "network",
-        {
-            "events": 20_000,
-            "filters": 2_000,
-            "subscribers": (4, 16),
-            "half_load_s": 0.3,
-            "peers": ("nats",),
-        },
-        {"events": 200_000, "filters": 10_000, "subscribers": (10, 100)},
+        {"seconds": 0.2, "filters": 2_000, "peers": ("forwarder", "nats", "zenoh")},
+        {"seconds": 2.0, "filters": 10_000},
     ),
     "planning": Part(
         "planning",

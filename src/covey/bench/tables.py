@@ -1,17 +1,19 @@
-"""The two tables of a run, as rows of text: what each work costs beside others, and how that grows."""
+"""The tables of a run, as rows of text: what each work costs beside others, how that grows, and what disturbed it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from covey.bench.comparison import Comparison, largest
+from covey.bench.comparison import Circumstances, Comparison, largest
 from covey.bench.growth import growths
 
 Lines = list[tuple[str, ...]]
 
 RATIOS: Final = ("part", "what is measured", "size", "ours", "beside", "theirs", "ratio", "equal")
 GROWTH: Final = ("part", "what grows", "with", "ours", "beside")
+
+DISTURBANCES: Final = ("steal, ms", "server waited, ms", "clients waited, ms")
 
 _EQUAL: Final = {True: "yes", False: "NO", None: "–"}
 
@@ -45,6 +47,37 @@ def growth_lines(comparisons: Sequence[Comparison]) -> Lines:
         )
         for one in growths(comparisons)
     ]
+
+
+def live_table(comparisons: Sequence[Comparison]) -> tuple[tuple[str, ...], Lines]:
+    """Return the heads and lines of a table of live servers, with what the machine did while they were measured.
+
+    There is a line for each case and system, ours before others', and a column for each figure.
+    """
+    found: dict[tuple[str, str], tuple[Circumstances, dict[str, str]]] = {}
+    figures: dict[str, None] = {}
+    for one in comparisons:
+        for system, cost, under in (
+            ("ours", one.ours, one.ours_under),
+            (one.baseline, one.theirs, one.theirs_under),
+        ):
+            if under is not None and cost is not None:
+                figures[under.figure] = None
+                found.setdefault((under.case, system), (under, {}))[1][under.figure] = cost_text(
+                    cost, one.unit
+                )
+    cases = list(dict.fromkeys(case for case, _ in found))
+    lines = [
+        (
+            case,
+            system,
+            under.client,
+            *(costs.get(figure, "–") for figure in figures),
+            *(f"{ms:,.0f}" for ms in (under.steal_ms, under.server_wait_ms, under.client_wait_ms)),
+        )
+        for (case, system), (under, costs) in sorted(found.items(), key=lambda one: cases.index(one[0][0]))
+    ]
+    return ("case", "system", "client", *figures, *DISTURBANCES), lines
 
 
 def markdown(heads: Sequence[str], lines: Lines) -> str:

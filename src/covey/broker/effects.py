@@ -24,6 +24,7 @@ import msgspec
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.durable.log import Answer, Batch, Fetch
 from covey.broker.permissions import Permissions
+from covey.broker.plans import GRACE_S, PATIENCE_S
 from covey.broker.security import Security
 from covey.protocol.control import PlanState
 
@@ -124,6 +125,8 @@ class Install(msgspec.Struct, frozen=True, gc=False):
     """Install a plan, its file, in the whole network; b"" is none. PlanError is raised if it cannot be."""
 
     plan: bytes
+    patience_s: float = PATIENCE_S  # within which all brokers must be ready for it
+    grace_s: float = GRACE_S  # for which the plan before is kept
 
 
 class RollBack(msgspec.Struct, frozen=True, gc=False):

@@ -40,28 +40,32 @@ from covey.matching.attributes.packed import Bytes
 from covey.matching.attributes.view import MISSING_COLUMNS, IndexView
 from covey.matching.index import Index
 from covey.matching.jit import Longs
-from covey.matching.relay import MOST_IN_CHUNK, Status, relay
-from covey.protocol.batches import Frames
+from covey.matching.relay import MOST_IN_CHUNK, Status, relay, write_chunks
+from covey.protocol.batches import Frames, address_of, new_bytes
 from covey.protocol.events import ENVELOPE, KEPT, Envelope, envelope_of, family_of, publish_of
 from covey.protocol.frames import LENGTH, Kind
 from covey.protocol.outbox import Verdict
-from covey.routing.messages import Key, Link, Publish
+from covey.routing.messages import Key, Link, Publish, Tree
 from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
 from covey.routing.table import Place
+from covey.routing.tree import TreePart
 
 __all__ = ["MOST_IN_CHUNK", "Desk", "FastPath", "Read"]
 
 ANY_LENGTH: Final = (1 << 32) - 1
 
 _ROW: Final = Struct(f"={kernel.READ_COLUMNS}q")
+_SOURCE: Final = Struct(f"={kernel.SOURCE_LENGTH}q")
 _CHUNK: Final = Struct(f"={kernel.CHUNK_COLUMNS}q")
+_EVENT: Final = int(Kind.EVENT)
 _EPOCH: Final = Struct("<H")
-_LONG: Final = 8  # bytes
 
 _FIRST_ENTRIES: Final = 1 << 12
-_FIRST_OUT: Final = 1 << 18
 _FIRST_READS: Final = 64
+_FEW: Final = (
+    8  # reads that the kernel is given after a frame that may change what it knows, as more may come
+)
 
 Peer = Session | Neighbour
 
@@ -173,6 +177,7 @@ class Slots:
     def __init__(self) -> None:
         self.peers: list[Peer | None] = [None]  # slot 0 is nobody's
         self._of_link: dict[Link, int] = {}
+        self._neighbours: set[Link] = set()
         self._free: list[int] = []
 
     def of(self, link: Link) -> int:
@@ -198,9 +203,13 @@ class Slots:
         self.peers[slot] = None
         self._free.append(slot)
 
-    def neighbours(self) -> list[Link]:
-        """Return the links of neighbours that have a slot."""
-        return [peer.link for peer in self.peers if isinstance(peer, Neighbour)]
+    def keep_neighbours(self, neighbours: Mapping[Link, Neighbour]) -> None:
+        """Give these neighbours slots, and take back those of others."""
+        for link in self._neighbours - neighbours.keys():
+            self.remove(link)
+        self._neighbours = set(neighbours)
+        for neighbour in neighbours.values():
+            self.add(neighbour)
 
 
 class Labels:
@@ -241,8 +250,11 @@ class Tables:
         self.row[kernel.ROUTER_EPOCH] = epoch
         self.address = int(self.row.ctypes.data)
         self.counts = self.row.data
+        self._telling = {part.tree for part in router.telling}
+        self._trees: list[tuple[Any, ...]] = []
         self._kept: list[Longs] = []
         self.most_links = 0
+        self.is_plain = False  # whether the kernel may use it
 
     def refresh(self, slots: Slots, used: Mapping[Link, Neighbour], views: dict[int, IndexView]) -> None:
         """Follow the router to its present state."""
@@ -256,32 +268,41 @@ class Tables:
             row[kernel.ROUTER_LABELS] = self.labels.rows.ctypes.data
         seen = self.router.seen
         row[kernel.ROUTER_SEEN] = 0 if seen is None else seen.names.address
-        self._kept = []
-        self.most_links = 0
-        telling = {id(part) for part in self.router.telling}
         trees = [
-            (number, int(id(part) in telling), *self._hops(part.strategy.next_hop_index(), links, views))
+            self._tree(
+                number, part, {link: slots.of(link) for link in part.neighbours() if link in used}, views
+            )
             for number, part in self.router.trees.items()
-            for links in [{link: slots.of(link) for link in part.neighbours() if link in used}]
         ]
-        rows = self._keep(np.array(trees, np.int64).reshape(-1))
-        row[kernel.ROUTER_TREES] = rows.ctypes.data
-        row[kernel.ROUTER_TREE_COUNT] = len(trees)
+        if trees != self._trees:  # seldom: subscriptions change more often than links
+            self._trees = trees
+            self._set_trees()
 
-    def _hops(
-        self, index: Index | None, links: Mapping[Link, int], views: dict[int, IndexView]
-    ) -> tuple[int, int, int, int]:
-        slots = self._keep(np.array(list(links.values()), np.int64))
+    def _tree(
+        self, number: Tree, part: TreePart, links: Mapping[Link, int], views: dict[int, IndexView]
+    ) -> tuple[Any, ...]:
+        """Return a tree's number, whether it tells, its next hops, and the slots of links by number and as listed."""
+        index, slots = part.strategy.next_hop_index(), tuple(links.values())
         if index is None:
-            return kernel.EVERYTHING, 0, slots.ctypes.data, len(links)
+            return number, number in self._telling, kernel.EVERYTHING, (), slots
         if not len(index):
-            return kernel.NOTHING, 0, slots.ctypes.data, len(links)
+            return number, number in self._telling, kernel.NOTHING, (), slots
         numbered: Sequence[Any] = index.numbered_links()
-        of_numbers = self._keep(np.array([links.get(link, 0) for link in numbered], np.int64))
-        self.most_links = max(self.most_links, len(numbered))
-        return address_of_view(index, views), of_numbers.ctypes.data, slots.ctypes.data, len(links)
+        view = address_of_view(index, views)
+        return number, number in self._telling, view, tuple(links.get(link, 0) for link in numbered), slots
 
-    def _keep(self, array: Longs) -> Longs:
+    def _set_trees(self) -> None:
+        self._kept = []
+        rows = []
+        for number, tells, hops, of_numbers, slots in self._trees:
+            numbered, listed = self._keep(of_numbers), self._keep(slots)
+            rows.append((number, tells, hops, numbered.ctypes.data, listed.ctypes.data, len(slots)))
+        self.row[kernel.ROUTER_TREES] = self._keep(rows).ctypes.data
+        self.row[kernel.ROUTER_TREE_COUNT] = len(rows)
+        self.most_links = max(len(of_numbers) for _, _, _, of_numbers, _ in self._trees)
+
+    def _keep(self, items: Sequence[Any]) -> Longs:
+        array: Longs = np.array(items, np.int64).reshape(-1)
         self._kept.append(array)
         return array
 
@@ -307,16 +328,17 @@ def address_of_view(index: Index, views: dict[int, IndexView]) -> int:
 
 
 class _Source:
-    """A link in one epoch as the kernel sees it."""
+    """A link in one epoch as the kernel sees it; it holds for a state of the broker."""
 
-    __slots__ = ("_kept", "address", "epoch", "is_lane", "peer", "permissions", "row", "state")
+    __slots__ = ("_bytes", "_kept", "_row", "address", "epoch", "is_lane", "peer", "permissions", "state")
 
     def __init__(self, peer: Peer, epoch: int) -> None:
         self.peer, self.epoch = peer, epoch
-        self.permissions = peer.permissions if isinstance(peer, Session) else None
-        self.row: Longs = np.zeros(kernel.SOURCE_LENGTH, np.int64)
-        self.address = int(self.row.ctypes.data)
-        self.state: object = None  # of the broker, for which it holds
+        self.permissions: object = None
+        self._row: Longs = np.zeros(kernel.SOURCE_LENGTH, np.int64)
+        self._bytes = self._row.data.cast("B")
+        self.address = int(self._row.ctypes.data)
+        self.state: object = None
         self.is_lane = True
         self._kept: Longs | None = None
 
@@ -326,10 +348,29 @@ class _Source:
             return False
         return not isinstance(peer, Session) or self.permissions is peer.permissions
 
-    def set_trees(self, allowed: Sequence[int]) -> None:
-        """Note which trees a neighbour may send on, in the order of the router's."""
-        self._kept = np.array(allowed, np.int64)
-        self.row[kernel.SOURCE_TREES] = self._kept.ctypes.data
+    def set_lane(self) -> None:
+        """Let all events have a lane of their own."""
+        is_client = isinstance(self.peer, Session)
+        self.is_lane = True
+        _SOURCE.pack_into(self._bytes, 0, 0, 0, self.epoch, 1, is_client, 0, 0, 0, 0, 0, 0)
+
+    def set_client(
+        self, number: int, tables: Tables, guard: int, advertised: int, is_sampled: bool, below: int
+    ) -> None:
+        """Note what a client may say."""
+        self.is_lane = False
+        values = (0, self.epoch, 0, 1, _signed(number), guard, advertised, is_sampled, _signed(below), 0)
+        _SOURCE.pack_into(self._bytes, 0, tables.address, *values)
+
+    def set_neighbour(
+        self, slot: int, tables: Tables, trees: Sequence[int], is_sampled: bool, below: int
+    ) -> None:
+        """Note what a neighbour may say: on which trees, in the order of the router's."""
+        self.is_lane = False
+        self._kept = np.array(trees, np.int64)
+        at = self._kept.ctypes.data
+        values = (slot, self.epoch, 0, 0, 0, 0, 0, is_sampled, _signed(below), at)
+        _SOURCE.pack_into(self._bytes, 0, tables.address, *values)
 
 
 class _Rooms:
@@ -344,7 +385,8 @@ class _Rooms:
         self.seen = np.zeros(128, np.int32)
         self.slots: Longs = np.zeros((64, kernel.SLOT_COLUMNS), np.int64)
         self._make_entries(_FIRST_ENTRIES)
-        self._make_out(_FIRST_OUT)
+        self.out: Bytes = np.empty(kernel.MOST_WRITTEN, np.uint8)
+        self.out_bytes = self.out.data
 
     def _make_entries(self, count: int) -> None:
         self.entry_room = count
@@ -353,10 +395,6 @@ class _Rooms:
         self.touched: Longs = np.empty(count, np.int64)
         self.chunks: Longs = np.empty((count, kernel.CHUNK_COLUMNS), np.int64)
         self.chunk_bytes = self.chunks.reshape(-1).data.cast("B")
-
-    def _make_out(self, size: int) -> None:
-        self.out: Bytes = np.empty(size, np.uint8)
-        self.out_bytes = self.out.data
 
     def fit(self, slots: int, links: int) -> None:
         """Make room for so many slots, and for links of neighbours."""
@@ -367,12 +405,9 @@ class _Rooms:
             self.seen = np.zeros(2 * links, np.int32)
             self.version += 1
 
-    def grow(self, entries: int, out: int) -> None:
-        """Make room for one event that needs so much."""
-        if entries > self.entry_room:
-            self._make_entries(entries + entries // 4)
-        if out > len(self.out):
-            self._make_out(out + out // 4)
+    def grow(self, entries: int) -> None:
+        """Make room for one event that goes to so many."""
+        self._make_entries(entries + entries // 4)
         self.version += 1
 
     def note(self, turn: Longs) -> None:
@@ -392,7 +427,6 @@ class _Rooms:
         ):
             turn[place] = array.ctypes.data
         turn[kernel.TURN_ENTRY_ROOM] = self.entry_room
-        turn[kernel.TURN_OUT_ROOM] = len(self.out)
 
 
 class _Turn:
@@ -422,8 +456,15 @@ class _Turn:
             _ROW.pack_into(
                 self.row_bytes, number * _ROW.size, read.address, read.at, read.end, read.limit, 0, 0
             )
-        self.fields[kernel.TURN_READ_COUNT] = len(reads)
         self.fields[kernel.TURN_READ] = 0
+
+    def next(self) -> int:
+        """Go on to the first read of which something is left; return its number, or how many reads there are."""
+        number = self.fields[kernel.TURN_READ]
+        while number < len(self.reads) and not self.rest(number):
+            number += 1
+        self.fields[kernel.TURN_READ] = number
+        return number
 
     def at(self, number: int) -> int:
         """Return how far a read is handled."""
@@ -436,6 +477,11 @@ class _Turn:
     def end(self, number: int) -> None:
         """Handle nothing more of a read."""
         self.cells[number * kernel.READ_COLUMNS + kernel.READ_END] = self.at(number)
+
+    def rest(self, number: int) -> int:
+        """Return how many bytes of a read are not handled."""
+        row = number * kernel.READ_COLUMNS
+        return self.cells[row + kernel.READ_END] - self.cells[row + kernel.READ_AT]
 
     def set_source(self, number: int, source: _Source) -> None:
         """Note whose a read is."""
@@ -461,7 +507,7 @@ class FastPath:
         self._depth = 0
         self._state: tuple[object, ...] = ()
         self._tables: dict[int, Tables] = {}
-        self._sources: dict[tuple[Link, int], _Source] = {}
+        self._sources: dict[int, dict[Link, _Source]] = {}  # by epoch
         self._epoch_of: dict[Link, int] = {}  # in which a neighbour has sent last
         self._views: dict[int, IndexView] = {}
         self._guards: dict[Filter, Index] = {}
@@ -477,7 +523,8 @@ class FastPath:
     def client_down(self, link: Link) -> None:
         """Take the slot back; the routers have none of the client's subscriptions any more."""
         self._slots.remove(link)
-        self._sources = {key: source for key, source in self._sources.items() if key[0] != link}
+        for known in self._sources.values():
+            known.pop(link, None)
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -498,22 +545,29 @@ class FastPath:
             turn.reads, turn.sources = (), []
 
     def _run(self, turn: _Turn, desk: Desk) -> None:
-        self._follow(desk)
-        self._place(turn, desk)
-        while True:
+        is_placed, most = False, len(turn.reads)
+        while (number := turn.next()) < len(turn.reads):
+            if self._is_control(turn, number):  # as most that is not an event: the kernel need not know it
+                self._lane(turn, number, desk)
+                is_placed, most = False, _FEW
+                continue
+            if not is_placed:
+                self._follow(desk)
+                self._place(turn, number, min(number + most, len(turn.reads)), desk)
+                is_placed = True
             if turn.rooms != self._rooms.version:
                 turn.rooms = self._rooms.version
                 self._rooms.note(turn.array)
-            before = turn.fields[kernel.TURN_READ]
             status = relay(turn.array)
-            number = turn.fields[kernel.TURN_READ]
             if turn.fields[kernel.TURN_EVENT_COUNT]:
-                self._count(turn, before, number)
+                self._count(turn, number)
                 self._send(turn, desk)
+            number = turn.fields[kernel.TURN_READ]
             if status == Status.DONE:
-                return
-            if status == Status.PYTHON:
-                self._lane(turn, number, desk)
+                is_placed, most = False, 2 * most
+            elif status == Status.PYTHON:
+                is_placed = self._lane(turn, number, desk)
+                most = most if is_placed else _FEW
             elif status == Status.MISSING:
                 self._learn(turn.fields[kernel.TURN_MISSED_COUNT])
             elif status == Status.UNLABELLED:
@@ -521,32 +575,25 @@ class FastPath:
             elif status == Status.EPOCH:
                 self._change_epoch(turn, number, desk)
             elif status == Status.ROOM:
-                fields = turn.fields
-                self._rooms.grow(fields[kernel.TURN_NEED_ENTRIES], fields[kernel.TURN_NEED_OUT])
+                self._rooms.grow(turn.fields[kernel.TURN_NEED_ENTRIES])
             elif status == Status.BROKEN:
-                read = turn.reads[number]
-                (length,) = LENGTH.unpack_from(read.data, turn.at(number))
-                self._fail(
-                    turn,
-                    number,
-                    desk,
-                    ProtocolError(f"a frame of {length:,} bytes; from 1 to {read.limit:,} are allowed"),
-                )
+                self._break(turn, number, desk)
 
-    def _count(self, turn: _Turn, first: int, last: int) -> None:
-        """Count what was handled of the reads from `first` to `last`."""
-        for number in range(first, min(last + 1, len(turn.reads))):
+    def _count(self, turn: _Turn, first: int) -> None:
+        """Count what was handled of the reads from `first` to the current one."""
+        last = min(turn.fields[kernel.TURN_READ] + 1, len(turn.reads))
+        for number in range(first, last):
             count = turn.take_count(number)
+            if not count:
+                continue
             peer = turn.reads[number].peer
             if isinstance(peer, Session):
                 peer.published += count
-            elif count:
-                source = turn.sources[number]
-                assert source is not None
-                assert isinstance(source.peer, Neighbour)
-                source.peer.received += count
+            else:
+                peer.received += count
         for tables in self._tables.values():
-            tables.count()
+            if tables.counts[kernel.ROUTER_UNADVERTISED] or tables.counts[kernel.ROUTER_DUPLICATES]:
+                tables.count()
 
     # -- what the kernel knows -------------------------------------------------------------------------------
 
@@ -559,18 +606,16 @@ class FastPath:
             state += (epoch, router, router.version)
         return tuple(state)
 
-    def _follow(self, desk: Desk) -> bool:
-        """Bring what the kernel knows up to date; return whether anything has changed."""
+    def _follow(self, desk: Desk) -> None:
+        """Bring what the kernel knows up to date."""
         state = self._state_of(desk)
         if state == self._state:
-            return False
+            return
         self._state = state
-        for link in self._slots.neighbours():
-            if link not in desk.linked:
-                self._slots.remove(link)
-                self._epoch_of.pop(link, None)
-        for neighbour in desk.linked.values():
-            self._slots.add(neighbour)
+        self._slots.keep_neighbours(desk.linked)
+        self._sources = {
+            epoch: known for epoch, known in self._sources.items() if epoch in self._epochs.routers
+        }
         routers = self._epochs.routers
         self._tables = {
             epoch: tables for epoch, tables in self._tables.items() if routers.get(epoch) is tables.router
@@ -581,7 +626,8 @@ class FastPath:
             tables = self._tables.get(epoch)
             if tables is None:
                 tables = self._tables[epoch] = Tables(router, epoch)
-            if router.is_plain:
+            tables.is_plain = router.is_plain and epoch not in self._epochs.adopting
+            if tables.is_plain:
                 used = {
                     link: neighbour
                     for link, neighbour in desk.linked.items()
@@ -590,75 +636,85 @@ class FastPath:
                 tables.refresh(self._slots, used, self._views)
                 links = max(links, tables.most_links)
         self._rooms.fit(len(self._slots.peers), links)
-        return True
 
-    def _place(self, turn: _Turn, desk: Desk) -> None:
-        """Set the sources of all reads that are not handled yet; what has to wait, or is of nobody, is put aside."""
-        is_holding, clients, current = desk.is_holding, desk.clients, self._epochs.current
-        for number in range(turn.fields[kernel.TURN_READ], len(turn.reads)):
-            read = turn.reads[number]
-            if not isinstance(read.peer, Session):
-                source = self._source(read.peer, self._epoch_of.get(read.link, current), desk)
-            elif clients.get(read.link) is not read.peer:
-                turn.end(number)
-                continue
-            elif is_holding:
-                at = turn.at(number)
-                if at < read.end:
-                    desk.hold(Read(read.link, read.peer, read.data, read.address, at, read.end, read.limit))
-                turn.set_at(number, read.end)
-                continue
+    def _place(self, turn: _Turn, first: int, last: int, desk: Desk) -> None:
+        """Set the sources of the next reads; what has to wait, or is of nobody, is put aside."""
+        current, state, clients, is_holding = self._epochs.current, self._state, desk.clients, desk.is_holding
+        known = self._sources.setdefault(current, {})
+        turn.fields[kernel.TURN_READ_COUNT] = last
+        for number in range(first, last):
+            peer = turn.reads[number].peer
+            if not isinstance(peer, Session):
+                epoch = self._epoch_of.get(peer.link, current)
+                turn.set_source(number, self._source(peer, epoch, desk))
+            elif is_holding or clients.get(peer.link) is not peer:
+                self._is_put_aside(turn, number, desk)
             else:
-                source = self._source(read.peer, current, desk)
-            turn.set_source(number, source)
+                source = known.get(peer.link)
+                if source is None or not source.holds(peer, state):
+                    source = self._source(peer, current, desk)
+                turn.set_source(number, source)
+
+    def _is_put_aside(self, turn: _Turn, number: int, desk: Desk) -> bool:
+        """Drop a read if its client is gone, let it wait if clients have to; return whether that is so."""
+        read = turn.reads[number]
+        if not isinstance(read.peer, Session):
+            return False
+        if desk.clients.get(read.link) is not read.peer:
+            turn.end(number)
+            return True
+        if desk.is_holding:
+            at = turn.at(number)
+            if at < read.end:
+                desk.hold(Read(read.link, read.peer, read.data, read.address, at, read.end, read.limit))
+            turn.set_at(number, read.end)
+            return True
+        return False
 
     def _source(self, peer: Peer, epoch: int, desk: Desk) -> _Source:
-        source = self._sources.get((peer.link, epoch))
+        known = self._sources.setdefault(epoch, {})
+        source = known.get(peer.link)
         if source is not None and source.holds(peer, self._state):
             return source
-        source = self._sources[peer.link, epoch] = _Source(peer, epoch)
+        if source is None or source.peer is not peer:
+            source = known[peer.link] = _Source(peer, epoch)
         source.state = self._state
-        row = source.row
-        row[kernel.SOURCE_EPOCH] = epoch
-        row[kernel.SOURCE_IS_CLIENT] = isinstance(peer, Session)
-        row[kernel.SOURCE_LANE] = 1
-        tables = self._tables.get(epoch)
-        if tables is None or not tables.router.is_plain or epoch in self._epochs.adopting:
-            return source
-        sampler = desk.sampler
-        if sampler is not None:
-            if sampler.below >> 64:
-                return source
-            row[kernel.SOURCE_SAMPLE], row[kernel.SOURCE_BELOW] = 1, _signed(sampler.below)
-        row[kernel.SOURCE_ROUTER] = tables.address
+        tables, sampler = self._tables.get(epoch), desk.sampler
+        below = 0 if sampler is None else sampler.below
         if isinstance(peer, Session):
-            self._set_client(row, peer, tables.router)
+            source.permissions = peer.permissions
+        if tables is None or not tables.is_plain or below >> 64:
+            source.set_lane()
+        elif isinstance(peer, Session):
+            guard, advertised = self._guard_of(peer), self._advertised_of(peer, tables.router)
+            source.set_client(peer.number, tables, guard, advertised, sampler is not None, below)
+        elif desk.linked.get(peer.link) is peer and desk.is_used(peer, epoch):
+            trees = [peer.link in part.links_up() for part in tables.router.trees.values()]
+            source.set_neighbour(self._slots.of(peer.link), tables, trees, sampler is not None, below)
         else:
-            if desk.linked.get(peer.link) is not peer or not desk.is_used(peer, epoch):
-                return source
-            row[kernel.SOURCE_SLOT] = self._slots.of(peer.link)
-            source.set_trees([peer.link in part.links_up() for part in tables.router.trees.values()])
-        row[kernel.SOURCE_LANE], source.is_lane = 0, False
+            source.set_lane()
         return source
 
-    def _set_client(self, row: Longs, client: Session, router: Router) -> None:
-        row[kernel.SOURCE_PUBLISHER] = _signed(client.number)
+    def _guard_of(self, client: Session) -> int:
+        """Return the index of what a client may publish: NOTHING if it may all, EVERYTHING if it may nothing."""
         allowed = client.permissions.publish
-        if allowed is not None:
-            row[kernel.SOURCE_GUARD] = kernel.EVERYTHING  # that none of its filters lets through
-            if allowed.attributes is not None:
-                guard = self._guards.get(allowed.attributes)
-                if guard is None:
-                    guard = self._guards[allowed.attributes] = Index()
-                    guard.add(0, allowed.attributes)
-                row[kernel.SOURCE_GUARD] = address_of_view(guard, self._views)
+        if allowed is None:
+            return kernel.NOTHING
+        if allowed.attributes is None:
+            return kernel.EVERYTHING
+        guard = self._guards.get(allowed.attributes)
+        if guard is None:
+            guard = self._guards[allowed.attributes] = Index()
+            guard.add(0, allowed.attributes)
+        return address_of_view(guard, self._views)
+
+    def _advertised_of(self, client: Session, router: Router) -> int:
+        """Return the index of what a client has advertised."""
         part = router.telling[0]
-        row[kernel.SOURCE_ADVERTISED] = kernel.EVERYTHING
-        if part.with_advertisements:
-            index = part.advertised.index_of(client.link)
-            row[kernel.SOURCE_ADVERTISED] = (
-                kernel.NOTHING if index is None else address_of_view(index, self._views)
-            )
+        if not part.with_advertisements:
+            return kernel.EVERYTHING
+        index = part.advertised.index_of(client.link)
+        return kernel.NOTHING if index is None else address_of_view(index, self._views)
 
     # -- where the kernel stops ------------------------------------------------------------------------------
 
@@ -690,48 +746,68 @@ class FastPath:
                 turn.end(other)
         desk.failed(turn.reads[number], error)
 
-    def _lane(self, turn: _Turn, number: int, desk: Desk) -> None:
-        """Handle a frame that is not for the kernel, and those behind it of which that is known."""
+    def _break(self, turn: _Turn, number: int, desk: Desk) -> None:
+        """End a link that sends a frame of no possible length."""
+        read = turn.reads[number]
+        (length,) = LENGTH.unpack_from(read.data, turn.at(number))
+        error = ProtocolError(f"a frame of {length:,} bytes; from 1 to {read.limit:,} are allowed")
+        self._fail(turn, number, desk, error)
+
+    def _lane(self, turn: _Turn, number: int, desk: Desk) -> bool:
+        """Handle a frame that is not for the kernel, and those behind it of which that is known.
+
+        Return whether what the kernel knows is still right.
+        """
         read, source = turn.reads[number], turn.sources[number]
-        assert source is not None, "what is of nobody was put aside"
+        is_lane = source is not None and source.is_lane
+        is_right, state = True, self._state
         desk.begin(read.link)
         try:
-            is_run = True
-            while is_run:
+            while not self._is_put_aside(turn, number, desk):
                 at = turn.at(number)
                 frame = read.frame(at)
                 turn.set_at(number, at + LENGTH.size + len(frame))
-                if frame[0] == Kind.EVENT:
+                if frame[0] == _EVENT:
                     self._event(frame, read, desk)
                 else:
+                    is_right = False
                     desk.control(read, frame)
-                is_run = (
-                    source.is_lane and self._state_of(desk) == self._state and self._has_event(turn, number)
-                )
+                if not (
+                    self._is_control(turn, number) or (is_right and is_lane and self._is_alike(turn, number))
+                ):
+                    break
         except CoveyError as error:
             self._fail(turn, number, desk, error)
+            is_right = False
         finally:
             desk.begin(None)
-        if self._follow(desk) or (
-            isinstance(read.peer, Session)
-            and (
-                desk.clients.get(read.link) is not read.peer
-                or source.permissions is not read.peer.permissions
-            )
-        ):
-            self._place(turn, desk)
+        # A turn within this one may have followed a change already.
+        return is_right and self._state is state and self._state_of(desk) == state
 
-    def _has_event(self, turn: _Turn, number: int) -> bool:
-        """Return whether the next frame of a read is there, and is an event of its source's epoch."""
-        read, at, source = turn.reads[number], turn.at(number), turn.sources[number]
-        if read.end - at < LENGTH.size + kernel.HEAD:
-            return False
+    def _kind(self, turn: _Turn, number: int) -> int:
+        """Return the kind of the next frame of a read, -1 if it is not there."""
+        read, at = turn.reads[number], turn.at(number)
+        if turn.rest(number) <= LENGTH.size:
+            return -1
         (length,) = LENGTH.unpack_from(read.data, at)
-        if not kernel.HEAD <= length <= min(read.limit, read.end - at - LENGTH.size):
+        if not 1 <= length <= min(read.limit, turn.rest(number) - LENGTH.size):
+            return -1
+        return read.data[at + LENGTH.size]
+
+    def _is_control(self, turn: _Turn, number: int) -> bool:
+        """Return whether the next frame of a read is there, and carries no event."""
+        place = turn.at(number) + LENGTH.size
+        data = turn.reads[number].data
+        if place < len(data) and data[place] == _EVENT:
+            return False  # whether it is all there or not
+        return self._kind(turn, number) not in (-1, _EVENT)
+
+    def _is_alike(self, turn: _Turn, number: int) -> bool:
+        """Return whether the next frame of a read is there, and is an event of its source's epoch."""
+        read, source = turn.reads[number], turn.sources[number]
+        if self._kind(turn, number) != _EVENT or turn.rest(number) < LENGTH.size + kernel.HEAD:
             return False
-        if read.data[at + LENGTH.size] != Kind.EVENT:
-            return False
-        (epoch,) = _EPOCH.unpack_from(read.data, at + LENGTH.size + kernel.EPOCH_AT)
+        (epoch,) = _EPOCH.unpack_from(read.data, turn.at(number) + LENGTH.size + kernel.EPOCH_AT)
         return isinstance(read.peer, Session) or (source is not None and epoch == source.epoch)
 
     def _event(self, frame: bytes, read: Read, desk: Desk) -> None:
@@ -799,9 +875,11 @@ class FastPath:
     def _send(self, turn: _Turn, desk: Desk) -> None:
         """Send what the kernel has laid out."""
         rooms = self._rooms
-        size = _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]
         full: dict[int, Link] = {}
-        for slot, first, last, count in list(_CHUNK.iter_unpack(rooms.chunk_bytes[:size])):
+        size = _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]
+        rows = list(_CHUNK.iter_unpack(rooms.chunk_bytes[:size]))
+        large = () if turn.fields[kernel.TURN_WRITTEN] else self._write(turn, rows)
+        for number, (slot, first, last, count, size, at) in enumerate(rows):
             if slot == 0:
                 self._elsewhere(turn, rooms.sorted[first:last], desk)
                 continue
@@ -811,13 +889,21 @@ class FastPath:
                 peer.delivered += count
             else:
                 peer.sent += count
-            if peer.outlet.send_events(rooms.out_bytes[first:last].tobytes(), count) is Verdict.FULL:
+            data = large[number] if large else rooms.out_bytes[at : at + size].tobytes()
+            if peer.outlet.send_events(data, count) is Verdict.FULL:
                 full[slot] = peer.link
         for slot, link in full.items():
             entries = rooms.entries[: turn.fields[kernel.TURN_ENTRY_COUNT]]
             events = entries[entries[:, kernel.ENTRY_SLOT] == slot, kernel.ENTRY_EVENT]
             reads = np.unique(rooms.events[events, kernel.EVENT_READ]).tolist()
             desk.full(link, [turn.reads[number].link for number in reads])
+
+    def _write(self, turn: _Turn, rows: Sequence[tuple[int, ...]]) -> Sequence[bytes]:
+        """Return chunks that were too large to be written at once, each in memory of its own."""
+        found = [new_bytes(row[kernel.CHUNK_SIZE]) for row in rows]
+        self._rooms.chunks[: len(found), kernel.CHUNK_AT] = [address_of(data) for data in found]
+        write_chunks(turn.array)
+        return found
 
     def _elsewhere(self, turn: _Turn, entries: Longs, desk: Desk) -> None:
         """Hand out what is for subscriptions without a slot, whose handles entries have."""

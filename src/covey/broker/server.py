@@ -22,7 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
-import covey.strategies  # noqa: F401 (registers them)
 from covey import __version__
 from covey.broker import effects
 from covey.broker.config import BrokerConfig, LinkConfig, changed
@@ -34,7 +33,7 @@ from covey.broker.effects import Effect, Ending, Input, Instant
 from covey.broker.introspection import Introspection
 from covey.broker.logs import say
 from covey.broker.permissions import Permissions
-from covey.broker.plans import keep_state, load_state
+from covey.broker.plans import Installation, keep_state, load_state
 from covey.broker.private_files import shared_with_others
 from covey.broker.security import CHECKS, Security
 from covey.broker.tls import HANDSHAKE_S, names_of
@@ -212,6 +211,7 @@ class Broker:
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
         self.server: asyncio.Server | None = None
+        self.introspection = Introspection(self.core, lambda: f"{config.host}:{self.port}")
         self.admin: Any = None
 
     async def __aenter__(self) -> Broker:
@@ -441,8 +441,7 @@ class Broker:
             from covey.broker.http.admin import Admin  # aiohttp takes its time
             from covey.broker.http.events import gateway_of
 
-            view = Introspection(self.core, lambda: f"{config.host}:{self.port}")
-            self.admin = Admin(view, config.admin, self.step, contexts, gateway_of(self))
+            self.admin = Admin(self.introspection, config.admin, self.step, contexts, gateway_of(self))
             await self.admin.start()
         self._carry_out(self.core.start(_now()))
 
@@ -462,6 +461,16 @@ class Broker:
         for effect in some:
             _CARRY_OUT[type(effect)](self, effect)
         self._set_timer()
+
+    def install(self, plan: bytes, **settings: float) -> Installation:
+        """Begin to install a plan, its file; b"" is none. PlanError if it cannot be, or one is under way."""
+        self.step(effects.Install(plan, **settings))
+        assert self.core.plans.installation is not None, "which has begun"
+        return self.core.plans.installation
+
+    def roll_back(self) -> None:
+        """Take back the plan that was installed here last; PlanError if that cannot be."""
+        self.step(effects.RollBack())
 
     async def drain(self, within_s: float, spread_s: float = 0.0) -> None:
         """Send what waits, end every link and listen no more; `spread_s` is over how long clients are sent away."""

@@ -10,7 +10,6 @@ from random import Random
 from threading import Lock
 from typing import Any, Final
 
-import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import BrokerCore
 from covey.broker.effects import Instant, Opened, Received, Tick
@@ -19,6 +18,7 @@ from covey.broker.security import Security
 from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.matching import index
+from covey.matching.relay import MOST_WRITTEN
 from covey.protocol.control import (
     BARE,
     AdvertiseRequest,
@@ -49,7 +49,8 @@ _is_warm = False
 
 
 def warm_up() -> None:
-    """Compile what a broker uses, or load it from the cache: one to two minutes the first time, seconds after.
+    """Compile what a broker uses, or load it from the cache: half a minute the first time, a fraction of
+    a second after.
 
     Once a process, before its first broker handles anything: it may run in another thread, and kernels write to
     buffers that all brokers of a process share.
@@ -92,7 +93,11 @@ def _warm_up() -> None:
         (Kind.EVENT, encode_event(content, b"data", family=family, publisher=who.number, number=number)[1:])
         for number, (family, content) in enumerate(map(encode_content, 4 * _CONTENTS))
     ]
-    _say(core, publisher, events)
+    large = encode_event(
+        encode_content(_CONTENTS[0])[1], bytes(MOST_WRITTEN), family=0, publisher=who.number, number=99
+    )
+    _say(core, publisher, [*events, (Kind.EVENT, large[1:])])
+    core.router.remember_events()
     _say(core, neighbour, events)
     _say(core, subscriber, [(Kind.REQUEST, encode(UnsubscribeRequest(sid + 9, sid))) for sid in (1, 2, 3)])
 

@@ -21,6 +21,7 @@ from covey.errors import ConfigError, CoveyError
 MAX_ANSWER: Final = 32 << 20
 TIMEOUT_S: Final = 10.0
 PAGE: Final = 1_000
+STEP_S: Final = 0.2
 
 
 class Pages:
@@ -102,9 +103,6 @@ class Pages:
             return msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError):
             raise CoveyError(f"{self.url} does not answer with JSON: is it a broker's admin port?") from None
-
-
-STEP_S: Final = 0.2
 
 
 def install_plan(pages: Pages, plan: bytes, wait_s: float = 60.0) -> Any:

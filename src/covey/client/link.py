@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Final, Protocol
 
 from covey.client.options import Address, Options
+from covey.client.stream import Stream
 from covey.errors import CoveyError, LinkError, ProtocolError, RefusedError, TimedOutError
 from covey.protocol.control import (
     OURS,
@@ -32,7 +33,6 @@ from covey.protocol.control import (
 )
 from covey.protocol.frames import Kind
 from covey.protocol.outbox import BLOCK, Bounds
-from covey.protocol.stream import Stream
 
 # What may wait in the connection before a publisher is held back.
 BOUNDS: Final = Bounds(200_000, 4 << 20, BLOCK)

@@ -18,7 +18,7 @@ import inspect
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from covey.client.link import GoneError, Link, Receiver, dial
 from covey.client.options import Address, Hook, Options
@@ -27,6 +27,13 @@ from covey.errors import CoveyError, LinkError, RefusedError, TimedOutError
 from covey.protocol.control import Request
 
 log = logging.getLogger("covey.client")
+
+FIRST_PAUSE_S: Final = 0.05
+STEADY_S: Final = 2.0  # a link that held so long was a good one: pauses begin anew
+MOST_TO_END_S: Final = 10.0  # that a broker has to read what was published before the end
+
+# Makes a request from its number; called again for every link that it is asked on.
+MakeRequest: TypeAlias = Callable[[int], Request]
 
 
 class Hooks:
@@ -82,12 +89,8 @@ class Hooks:
             await asyncio.gather(*late, return_exceptions=True)
 
 
-FIRST_PAUSE_S: Final = 0.05
-STEADY_S: Final = 2.0  # a link that held so long was a good one: pauses begin anew
-
-
-class Dialler:
-    """Dials brokers until one answers; see the module's text on reconnecting."""
+class Reconnector:
+    """Dials brokers until one answers, at first and after a link broke; see the module's text."""
 
     def __init__(self, addresses: Sequence[Address], options: Options) -> None:
         self._addresses = addresses
@@ -147,13 +150,6 @@ class Dialler:
         return [*self._addresses[after:], *self._addresses[:after]]
 
 
-MOST_TO_END_S: Final = 10.0  # that a broker has to read what was published before the end
-
-MakeRequest = Callable[
-    [int], Request
-]  # from the request's number; called again for every link it is asked on
-
-
 class Restored(Protocol):
     """What is kept in force over links: the client's `Interests`."""
 
@@ -179,7 +175,7 @@ class Session:
     interests: Restored
 
     def __init__(self, addresses: Sequence[Address], options: Options) -> None:
-        self._dialler = Dialler(addresses, options)
+        self._reconnector = Reconnector(addresses, options)
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._has_begun = False
@@ -207,7 +203,7 @@ class Session:
         if self._has_begun:
             raise CoveyError("a client connects once (hint: covey.connect again)")
         self._has_begun = True
-        link = await self._dialler.first(self)
+        link = await self._reconnector.first(self)
         self.refusal = self.outgoing.refusal = None
         self._use(link)
         self._task = asyncio.get_running_loop().create_task(self._reconnect(link))
@@ -255,14 +251,16 @@ class Session:
             began_s = loop.time()
             reason = await asyncio.shield(link.ended)
             if loop.time() - began_s > STEADY_S:
-                self._dialler.was_steady()
+                self._reconnector.was_steady()
             if not link.may_return or self.options.reconnect_for_s == 0:
                 self._give_up(LinkError(f"the link to the broker at {link.address} is gone: {reason}"))
                 return
             self.link = None
             self.hooks.disconnected(reason)
             try:
-                link = await self._dialler.again(self, link.address, must_return=self.interests.must_return())
+                link = await self._reconnector.again(
+                    self, link.address, must_return=self.interests.must_return()
+                )
             except CoveyError as error:
                 self._give_up(error)
                 return

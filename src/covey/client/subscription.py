@@ -56,20 +56,21 @@ from covey.protocol.events import (
 )
 from covey.protocol.frames import Kind
 
+TURN: Final = 512  # events that are taken in a row before others get a turn of the loop
+
 _POSITION: Final = Struct("<Q")
-_TO_ONE: Final = DELIVERED.pack(
-    Kind.DELIVERY, 0, 1
-)  # how a delivery to one subscription, not durable, begins
-_LENGTHS: Final = Struct(
-    "<8x xB2xI18xH"
-)  # of such a one: the event's flags, the lengths of content and notes
+# A delivery to one subscription that is not durable, as most are: how it begins, with and without the subscription's
+# number, and in it the event's flags and the lengths of content and notes.
+_ONE: Final = Struct("<BBHI")
+_TO_ONE: Final = DELIVERED.pack(Kind.DELIVERY, 0, 1)
+_LENGTHS: Final = Struct("<8x xB2xI18xH")
 _FIRST: Final = DELIVERED.size + 4 + ENVELOPE.size
 
+assert _ONE.size == DELIVERED.size + 4
 assert _LENGTHS.size == _FIRST
 
-Acknowledge = Callable[
-    [int, bool], bool
-]  # a position, and whether all before it too; False if it is too late
+# Takes a position, and whether all before it are meant, too; returns False if it is too late.
+Acknowledge: TypeAlias = Callable[[int, bool], bool]
 
 
 class Delivered:
@@ -193,9 +194,6 @@ class DurableReceived(Received):
         assert self.position is not None, "a durable delivery has a position"
         if not self._acknowledge(self.position, all_before):
             raise CoveyError("the subscription has ended: what was not acknowledged before comes again")
-
-
-TURN: Final = 512  # events that are taken in a row before others get a turn of the loop
 
 
 class Pending:
@@ -522,9 +520,6 @@ class Subscription:
         return f"<subscription {self.sid}: {self.filter!s:.80}, {len(self.pending):,} wait>"
 
 
-_ONE: Final = Struct("<BBHI")  # how a delivery to one subscription, not durable, begins
-
-
 def filter_of(filter: Filter | str, language: str) -> Filter:
     """Return the filter that a text describes, or the filter itself; FilterError if it describes none."""
     if isinstance(filter, str):
@@ -739,6 +734,3 @@ class Interests:
         link = self._session.link
         if link is not None and link.is_open:
             await self._session.ask_on(link, lambda number: UnadvertiseRequest(number, aid))
-
-
-assert _ONE.size == DELIVERED.size + 4

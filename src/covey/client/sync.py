@@ -34,6 +34,8 @@ Answer = TypeVar("Answer")
 
 CLOSED = "the client is closed"
 NOTICE_S: Final = 0.5  # within which Ctrl-C is noticed, at the latest
+HANDED_OVER: Final = 1_000  # events that come to a thread at a time
+WAITING: Final = 10_000  # events that threads may be ahead of the loop
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -125,9 +127,6 @@ class Calls:
         # The answers of tasks go to their callers in later turns of the loop.
         for _ in range(3):
             await asyncio.sleep(0)
-
-
-HANDED_OVER: Final = 1_000  # events that come to a thread at a time
 
 
 class SyncReceived(Delivered):
@@ -245,9 +244,6 @@ class SyncSubscription:
                     self._calls.do(self._inner._interests.report, error)
         except CoveyError:
             pass  # why it has ended is reported by whoever ended it
-
-
-WAITING: Final = 10_000  # events that threads may be ahead of the loop
 
 
 class SyncClient:

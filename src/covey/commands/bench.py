@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from covey.commands.help import Application
-from covey.commands.options import OUT_FILE, Events, Json, OutFile, Plot, Quick, beginning
+from covey.commands.options import OUT_FILE, Json, OutFile, Plot, Quick, beginning
 from covey.commands.output import print_json, print_rows, print_table, progress
 from covey.errors import ConfigError, CoveyError
 from covey.extras import require
@@ -39,6 +39,13 @@ def complete_part(incomplete: str) -> list[str]:
     return beginning(tuple(PARTS), incomplete)
 
 
+def complete_case(incomplete: str) -> list[str]:
+    """Return the cases of the network whose names begin so."""
+    from covey.bench.network import CASES
+
+    return beginning(tuple(one.name for one in CASES), incomplete)
+
+
 @app.command()
 def match(size: Sizes = None, json: Json = False) -> None:
     """Measure matching events against many attribute filters."""
@@ -59,6 +66,12 @@ def xpath(size: Sizes = None, json: Json = False) -> None:
 
 @app.command()
 def network(
+    case: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--case", metavar="NAME", help="Only this case; repeatable.", autocompletion=complete_case
+        ),
+    ] = None,
     hops: Annotated[
         list[int] | None, typer.Option("--hops", metavar="N", help="How many brokers in a row; repeatable.")
     ] = None,
@@ -66,43 +79,59 @@ def network(
         list[int] | None,
         typer.Option("--subscribers", metavar="N", help="How many clients get every event; repeatable."),
     ] = None,
-    events: Events = 200_000,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds",
+            metavar="SECONDS",
+            help="How long each case is measured, by default 2, with --quick 0.2.",
+        ),
+    ] = None,
     filters: Annotated[
         int, typer.Option("--filters", metavar="N", help="How many filters of others, which match nothing.")
     ] = 10_000,
     peers: Annotated[
         bool, typer.Option("--peers/--no-peers", help="Measure other servers too that are installed.")
     ] = True,
+    quick: Quick = False,
     json: Json = False,
 ) -> None:
-    """Measure events through brokers on this machine: how many a second, and how long they take."""
+    """Measure events through brokers on this machine, beside other servers: CPU time, rates and latencies.
+
+    With each figure stands what the machine did meanwhile: steal, and how long processes waited for a CPU.
+    """
     require("broker", "covey bench network")
     for name, values, most in (("hops", hops, 16), ("subscribers", subscribers, 1_000)):
         for value in values or ():
             if not 1 <= value <= most:
                 raise ConfigError(f"--{name} {value} is not between 1 and {most:,}")
-    if not 1_000 <= events <= MAX_SIZE:
-        raise ConfigError(f"--events {events} is not between 1,000 and {MAX_SIZE:,}")
+    if seconds is not None and not 0.05 <= seconds <= 120:
+        raise ConfigError(f"--seconds {seconds:g} is not between 0.05 and 120")
     if not 0 <= filters <= 100_000:
         raise ConfigError(f"--filters {filters} is not between 0 and 100,000")
     # Loaded here, as above.
     from covey.bench import network
 
-    chosen = hops or subscribers
+    named = {one.name: one for one in network.CASES}
+    for name in case or ():
+        if name not in named:
+            raise ConfigError(f"--case {name!r:.40} is not one of {', '.join(map(repr, named))}")
+    chosen = [named[name] for name in case or ()]
+    chosen += [network.by_hops(number) for number in hops or ()]
+    chosen += [network.by_subscribers(number) for number in subscribers or ()]
     with progress("Network") as report:
         rows = network.run(
             report,
-            events=events,
+            cases=list(dict.fromkeys(chosen)) or network.CASES,
+            peers=network.NAMES if peers else (),
+            seconds=seconds or (network.QUICK_SECONDS if quick else network.SECONDS),
             filters=filters,
-            hops=(hops or ()) if chosen else network.HOPS,
-            subscribers=(subscribers or ()) if chosen else network.SUBSCRIBERS,
-            peers=peers,
         )
     if json:
         print_json(rows)
     else:
         print_rows("Network", rows)
-    if any(row["lost"] for row in rows):
+    if any(row.get("lost") for row in rows):
         raise CoveyError("some events did not arrive; the figures mean nothing")
 
 
@@ -197,7 +226,7 @@ def _compare(names: list[str], quick: bool, json: bool, out: Path | None, plot: 
     from covey.bench import parts
     from covey.bench.comparison import save
     from covey.bench.picture import check_picture, write_picture
-    from covey.bench.tables import GROWTH, RATIOS, growth_lines, ratio_lines
+    from covey.bench.tables import GROWTH, RATIOS, growth_lines, live_table, ratio_lines
 
     if plot is not None:
         check_picture(plot)
@@ -212,6 +241,7 @@ def _compare(names: list[str], quick: bool, json: bool, out: Path | None, plot: 
     else:
         print_table("Beside others, at the largest size", RATIOS, ratio_lines(run.comparisons))
         print_table("Growth: the exponent of the size", GROWTH, growth_lines(run.comparisons))
+        print_table("Live servers, and what the machine did", *live_table(run.comparisons))
     if run.differing:
         raise CoveyError("answers differ; the figures mean nothing")
 

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from covey.core.attributes.filter import decode_attributes
 from covey.core.attributes.parser import parse_attributes
-from covey.core.attributes.wire import decode_attributes
 from covey.core.filter import Filter
 from covey.core.keywords.parser import decode_keywords, parse_keywords
 from covey.core.xpath.document import Document

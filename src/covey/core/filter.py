@@ -51,6 +51,10 @@ class Filter(ABC):
     def encode(self) -> bytes:
         """Return the compact wire form; `covey.decode` gives back an equal filter."""
 
+    def compact(self) -> Filter:
+        """Return an equal filter that takes as little room as one can, for keeping; perhaps this one itself."""
+        return self
+
     @abstractmethod
     def __str__(self) -> str:
         """Return the canonical text; parsing it gives back an equal filter."""

@@ -1,10 +1,10 @@
 """The one way a function becomes compiled code.
 
-Kernels are free functions on flat arrays, made of parts. Kernels are compiled once and kept on disk (`kept_code`),
-which brings two dangers. A kernel freezes module-level arrays at the value they had when it was compiled: every array
-it reads must be an argument (integers at module level are constants and may be used). And its code depends on the
-files of its parts: so each state of a package's sources has a directory of its own, wherever these sources are, and a
-kernel takes its parts from its own package or from this file.
+Kernels are free functions on flat arrays, made of parts (`compiler` says how). They are compiled once and kept on disk
+(`compile_cache`), which brings two dangers. A kernel freezes module-level arrays at the value they had when it was
+compiled: every array it reads must be an argument (integers at module level are constants and may be used). And its
+code depends on the files of its parts: so each state of a package's sources has a directory of its own, wherever these
+sources are, and a kernel takes its parts from its own package or from this file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numba
 import numpy as np
@@ -25,7 +25,9 @@ from llvmlite import ir
 from numba.core.cgutils import raw_memcpy
 from numpy.typing import NDArray
 
-from covey.matching.kept_code import KeptCode, is_ours
+from covey.matching import compile_cache, compiler
+from covey.matching.compile_cache import CompileCache, is_ours
+from covey.matching.compiler import CallTypes, KernelCompiler, PartCompiler
 
 KEPT_STATES = 8
 
@@ -46,8 +48,11 @@ def _package_of(function: Callable[..., Any]) -> Path:
 def _cache_directory(package: Path) -> Path | None:
     """Return the directory for the kernels of a package as its sources are; None if there can be none."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for source in sorted(package.rglob("*.py")):
+    digest = hashlib.sha256()
+    for source in (
+        *map(Path, (__file__, compiler.__file__, compile_cache.__file__)),
+        *sorted(package.rglob("*.py")),
+    ):
         digest.update(source.read_bytes())
     path = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(home, "covey", "kernels"), package.name)
     path /= digest.hexdigest()[:16]
@@ -80,29 +85,64 @@ def _forget_old(directory: Path) -> None:
 
 def kernel(function: Function) -> Function:
     """Compile `function`; the compiled one has the same signature."""
-    compiled: Any = numba.njit(error_model="numpy", nogil=True)(function)
+    compiled = _compiled(function, pipeline_class=KernelCompiler, no_cfunc_wrapper=True)
     directory = _cache_directory(_package_of(function))
     if directory is not None:
-        compiled._cache = KeptCode(function, directory)
+        compiled._cache = CompileCache(function, directory)
     result: Function = compiled
     return result
 
 
-# Parts are never called from Python: without the code for that they compile in half the time.
-_PART = {"error_model": "numpy", "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# Parts are never called from Python and need no code for that.
+_PART: Final = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler}
 
 
 def part(function: Function) -> Function:
     """Compile `function` as a part of kernels: its code is put in place of each call."""
-    compiled: Function = numba.njit(**_PART, forceinline=True)(function)
+    compiled: Function = _compiled(function, **_PART, forceinline=True)
     return compiled
 
 
 def called(function: Function) -> Function:
     """Compile `function` as a part that kernels call: for what is large and rarely needed, which would only make
     every kernel take long to compile."""
-    compiled: Function = numba.njit(**_PART)(function)
+    compiled: Function = _compiled(function, **_PART)
     return compiled
+
+
+def _compiled(function: Function, **options: Any) -> Any:
+    compiled: Any = numba.njit(error_model="numpy", nogil=True, **options)(function)
+    compiled._compiler.__class__ = CallTypes
+    return compiled
+
+
+@called
+def sort(values: Any, start: int, end: int) -> None:
+    """Sort `values[start:end]` in place (Shell's way: most are short, none may take long).
+
+    Numba's own sort takes a second to compile, for each type of arrays.
+    """
+    gap = 1
+    while gap < (end - start) // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for at in range(start + gap, end):
+            value, free = values[at], at
+            while free >= start + gap and values[free - gap] > value:
+                values[free] = values[free - gap]
+                free -= gap
+            values[free] = value
+        gap //= 3
+
+
+@part
+def copy_values(target: Any, start: int, source: Any, count: int) -> None:
+    """Copy `source[:count]` to `target[start:]`.
+
+    An assignment between slices would also compile how to tell people which shapes do not fit: another second.
+    """
+    for at in range(count):
+        target[start + at] = source[at]
 
 
 def _pointer_at(element: numba.types.Type) -> Any:

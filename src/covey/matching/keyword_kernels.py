@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covey.matching.jit import Ints, Longs, called, kernel
+from covey.matching.jit import Ints, Longs, called, copy_values, kernel
 
 # Fields of a record.
 HANDLE = 0
@@ -94,7 +94,7 @@ def reserve(memory: Ints, meta: Longs, size: int) -> Ints:
     if needed <= len(memory):
         return memory
     larger = np.empty(max(needed, len(memory) + len(memory) // 2), np.int32)
-    larger[: meta[TOP]] = memory[: meta[TOP]]
+    copy_values(larger, 0, memory, meta[TOP])
     return larger
 
 

@@ -81,11 +81,15 @@ TURN_SORTED, TURN_SLOTS, TURN_TOUCHED = (
     10,
 )  # the same sorted by slot; rows of slots; slots that are used
 TURN_CHUNKS, TURN_CHUNK_COUNT = 11, 12  # rows of chunks
-TURN_OUT, TURN_OUT_SIZE, TURN_OUT_ROOM = 13, 14, 15  # bytes that go out, at most how many so far
+TURN_OUT, TURN_OUT_SIZE, TURN_WRITTEN = (
+    13,
+    14,
+    15,
+)  # room for MOST_WRITTEN bytes, at most how many go out, and whether
 TURN_SCRATCH, TURN_FLOATS, TURN_SEEN = 16, 17, 18  # room for one event
 TURN_MISSED, TURN_MISSED_COUNT = 19, 20  # what is missing, or unlabelled
-TURN_NEED_ENTRIES, TURN_NEED_OUT = 21, 22
-TURN_LENGTH: Final = 23
+TURN_NEED_ENTRIES = 21
+TURN_LENGTH: Final = 22
 
 READ_ADDRESS, READ_AT, READ_END, READ_LIMIT, READ_SOURCE, READ_COUNT, READ_COLUMNS = 0, 1, 2, 3, 4, 5, 6
 
@@ -126,7 +130,7 @@ ENTRY_SLOT, ENTRY_EVENT, ENTRY_SID, ENTRY_COLUMNS = (
     3,
 )  # a sid below 0: onward, on a tree, flooded or not
 SORTED_EVENT, SORTED_SID, SORTED_COLUMNS = 0, 1, 2
-CHUNK_SLOT, CHUNK_FIRST, CHUNK_LAST, CHUNK_COUNT, CHUNK_COLUMNS = 0, 1, 2, 3, 4
+CHUNK_SLOT, CHUNK_FIRST, CHUNK_LAST, CHUNK_COUNT, CHUNK_SIZE, CHUNK_AT, CHUNK_COLUMNS = 0, 1, 2, 3, 4, 5, 6
 _SLOT_COUNT, _SLOT_PLACE, SLOT_COLUMNS = 0, 1, 2
 
 EVERYTHING: Final = (
@@ -136,6 +140,8 @@ NOTHING: Final = 0  # instead of an index: there is none
 
 MOST_EVENTS: Final = 4_096  # that are laid out together
 MOST_MISSED: Final = 4_096
+MOST_OUT: Final = 1 << 22  # bytes that are laid out together, unless they are of one event
+MOST_WRITTEN: Final = 1 << 16  # bytes that are written at once; for more, Python gets memory first
 MOST_IN_CHUNK: Final = 256  # events; what is dropped from a full link is dropped by chunks
 MOST_SIDS: Final = 65_535  # in one DELIVERY: their count is a u16
 
@@ -264,7 +270,7 @@ def _points(turn: Longs, view: int, which: int, base: int, attributes: int, miss
     return points_of(view, base, rows, numbers, attributes, channels, values, missing, missed, MOST_MISSED)
 
 
-@part
+@called
 def _ask(turn: Longs, view: int, which: int, points: int, limit: int) -> int:
     """Ask an index about the points that were written for it; see `matching`."""
     channels = ints_at(turn[TURN_SCRATCH] + 8 * (ATTRIBUTE_COLUMNS * MOST_NAMES + which * MOST_POINTS))
@@ -438,17 +444,15 @@ def _make_room(turn: Longs, router: Longs, found: int, size: int) -> int:
     entries = found
     for number in range(router[ROUTER_TREE_COUNT]):
         entries += longs_at(router[ROUTER_TREES])[TREE_COLUMNS * number + TREE_SLOT_COUNT]
-    bytes_ = entries * (size + 12)
     if (
         turn[TURN_EVENT_COUNT] < MOST_EVENTS
         and turn[TURN_ENTRY_COUNT] + entries <= turn[TURN_ENTRY_ROOM]
-        and turn[TURN_OUT_SIZE] + bytes_ <= turn[TURN_OUT_ROOM]
+        and (turn[TURN_EVENT_COUNT] == 0 or turn[TURN_OUT_SIZE] + entries * (size + 12) <= MOST_OUT)
     ):
         return _DONE
     if turn[TURN_EVENT_COUNT] > 0:
         return _FLUSH
     turn[TURN_NEED_ENTRIES] = entries
-    turn[TURN_NEED_OUT] = bytes_
     return _ROOM
 
 
@@ -536,45 +540,82 @@ def _copy_delivery(turn: Longs, out: Bytes, at: int, first: int, last: int) -> i
 
 
 @part
-def _put_chunk(turn: Longs, slot: int, first: int, last: int, count: int) -> None:
+def _put_chunk(turn: Longs, slot: int, first: int, last: int, count: int, size: int) -> None:
     chunk = longs_at(turn[TURN_CHUNKS] + 8 * CHUNK_COLUMNS * turn[TURN_CHUNK_COUNT])
-    chunk[CHUNK_SLOT], chunk[CHUNK_FIRST], chunk[CHUNK_LAST], chunk[CHUNK_COUNT] = slot, first, last, count
+    chunk[CHUNK_SLOT], chunk[CHUNK_FIRST], chunk[CHUNK_LAST] = slot, first, last
+    chunk[CHUNK_COUNT], chunk[CHUNK_SIZE] = count, size
     turn[TURN_CHUNK_COUNT] += 1
 
 
+@part
+def _same_event(rows: Longs, first: int, last: int) -> int:
+    """Return where the sorted entries end that are for the event of the first one."""
+    k = first + 1
+    while k < last and rows[SORTED_COLUMNS * k + SORTED_EVENT] == rows[SORTED_COLUMNS * first + SORTED_EVENT]:
+        k += 1
+    return k
+
+
 @called
-def _write_slot(turn: Longs, slot: int, first: int, last: int, at: int) -> int:
-    """Write the frames of one slot, whose sorted entries these are, as chunks; return where they end."""
-    out, rows = bytes_at(turn[TURN_OUT]), longs_at(turn[TURN_SORTED])
-    begin, frames, k, sorted_to = at, 0, first, first
+def _measure_slot(turn: Longs, slot: int, first: int, last: int) -> int:
+    """Divide the sorted entries of one slot into chunks; return how many bytes their frames have."""
+    rows, events = longs_at(turn[TURN_SORTED]), longs_at(turn[TURN_EVENTS])
+    total, size, frames, begin, k, sorted_to = 0, 0, 0, first, first, first
     while k < last:
-        event, sid = rows[SORTED_COLUMNS * k + SORTED_EVENT], rows[SORTED_COLUMNS * k + SORTED_SID]
-        if sid < 0:
-            at = _copy_onward(turn, out, at, event, sid)
+        size += events[EVENT_COLUMNS * rows[SORTED_COLUMNS * k + SORTED_EVENT] + EVENT_SIZE]
+        if rows[SORTED_COLUMNS * k + SORTED_SID] < 0:
+            size += 4
             k += 1
         else:
             if k == sorted_to:
-                while sorted_to < last and rows[SORTED_COLUMNS * sorted_to + SORTED_EVENT] == event:
-                    sorted_to += 1
+                sorted_to = _same_event(rows, k, last)
                 _sort_sids(rows, k, sorted_to)
-            end = min(sorted_to, k + MOST_SIDS)
+            many = min(sorted_to - k, MOST_SIDS)
+            size += 8 + 4 * many
+            k += many
+        frames += 1
+        if frames == MOST_IN_CHUNK or k == last:
+            _put_chunk(turn, slot, begin, k, frames, size)
+            total += size
+            begin, frames, size = k, 0, 0
+    return total
+
+
+@called
+def _write_chunk(turn: Longs, chunk: Longs, address: int) -> None:
+    """Write the frames of a chunk to an address."""
+    out, rows = bytes_at(address), longs_at(turn[TURN_SORTED])
+    at, k, last = 0, chunk[CHUNK_FIRST], chunk[CHUNK_LAST]
+    while k < last:
+        sid = rows[SORTED_COLUMNS * k + SORTED_SID]
+        if sid < 0:
+            at = _copy_onward(turn, out, at, rows[SORTED_COLUMNS * k + SORTED_EVENT], sid)
+            k += 1
+        else:
+            end = min(_same_event(rows, k, last), k + MOST_SIDS)
             at = _copy_delivery(turn, out, at, k, end)
             k = end
-        frames += 1
-        if frames == MOST_IN_CHUNK:
-            _put_chunk(turn, slot, begin, at, frames)
-            begin, frames = at, 0
-    if frames > 0:
-        _put_chunk(turn, slot, begin, at, frames)
-    return at
+
+
+@kernel
+def write_chunks(arguments: Longs) -> None:
+    """Write chunks that `relay` has laid out but not written, each where it is to be (CHUNK_AT is an address)."""
+    turn = longs_at(arguments.ctypes.data)
+    for k in range(turn[TURN_CHUNK_COUNT]):
+        chunk = longs_at(turn[TURN_CHUNKS] + 8 * CHUNK_COLUMNS * k)
+        if chunk[CHUNK_SLOT] != 0:
+            _write_chunk(turn, chunk, chunk[CHUNK_AT])
 
 
 @called
 def _lay_out(turn: Longs) -> None:
-    """Sort the entries by slot, and write the frames of each."""
+    """Sort the entries by slot, divide those of each into chunks, and write these if they are not too large.
+
+    CHUNK_AT of what is written is its place in TURN_OUT. Large frames are copied only once: to memory of their own.
+    """
     entries, rows = longs_at(turn[TURN_ENTRIES]), longs_at(turn[TURN_SORTED])
     slots, touched = longs_at(turn[TURN_SLOTS]), longs_at(turn[TURN_TOUCHED])
-    used, place, at = 0, 0, 0
+    used, place, total = 0, 0, 0
     for k in range(turn[TURN_ENTRY_COUNT]):
         slot = entries[ENTRY_COLUMNS * k + ENTRY_SLOT]
         if slots[SLOT_COLUMNS * slot + _SLOT_COUNT] == 0:
@@ -596,9 +637,17 @@ def _lay_out(turn: Longs) -> None:
         first = last - slots[slot + _SLOT_COUNT]
         slots[slot + _SLOT_COUNT] = 0
         if touched[k] == 0:
-            _put_chunk(turn, 0, first, last, 0)
+            _put_chunk(turn, 0, first, last, 0, 0)
         else:
-            at = _write_slot(turn, touched[k], first, last, at)
+            total += _measure_slot(turn, touched[k], first, last)
+    turn[TURN_WRITTEN] = total <= MOST_WRITTEN
+    at = 0
+    for k in range(turn[TURN_CHUNK_COUNT] if total <= MOST_WRITTEN else 0):
+        chunk = longs_at(turn[TURN_CHUNKS] + 8 * CHUNK_COLUMNS * k)
+        chunk[CHUNK_AT] = at
+        if chunk[CHUNK_SLOT] != 0:
+            _write_chunk(turn, chunk, turn[TURN_OUT] + at)
+        at += chunk[CHUNK_SIZE]
 
 
 @kernel

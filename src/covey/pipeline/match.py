@@ -137,7 +137,7 @@ class Matcher:
         others: list[tuple[int, bytes]]
         self._attributes: AttributeIndex
         self._attributes, others, self._subscriptions = unsqueezed(blob)
-        self._unpacker = Unpacker(self._attributes)
+        self._unpacker = Unpacker(self._attributes.channels)
         self._others = Index()
         self._others.add_batch([row for row, _ in others], [decode(wire) for _, wire in others])
 

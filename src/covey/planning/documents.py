@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from covey.errors import PlanError
-from covey.matching.jit import Floats, Ints, Longs, kernel
+from covey.matching.jit import Floats, Ints, Longs, kernel, sort
 from covey.planning.graph import Graph, Mask
 
 
@@ -154,11 +154,10 @@ def _sort_rows(offsets: Longs, hosts: Ints) -> int:
     for row in range(len(offsets) - 1):
         start, end = offsets[row], offsets[row + 1]
         offsets[row] = kept
-        mine = hosts[start:end]
-        mine.sort()
-        for place in range(len(mine)):
-            host = mine[place]
-            if place == 0 or host != hosts[kept - 1]:
+        sort(hosts, start, end)
+        for place in range(start, end):
+            host = hosts[place]
+            if place == start or host != hosts[kept - 1]:
                 hosts[kept] = host
                 kept += 1
     offsets[len(offsets) - 1] = kept

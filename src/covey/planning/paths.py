@@ -144,8 +144,9 @@ def _all_weighted(
         last[:] = NONE
         settled[:] = False
         _spread(offsets, neighbours, links, across, costs, allowed, source, far, last, keys, items, settled)
-        distance[source] = far
-        via[source] = last
+        for node in range(nodes):  # an assignment of rows takes a second longer to compile
+            distance[source, node] = far[node]
+            via[source, node] = last[node]
 
 
 @kernel

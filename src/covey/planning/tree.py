@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from covey.errors import PlanError
-from covey.matching.jit import Floats, Ints, Longs, kernel, part
+from covey.matching.jit import Floats, Ints, Longs, copy_values, kernel, part, sort
 from covey.planning.documents import Documents
 from covey.planning.graph import Graph
 
@@ -252,8 +252,8 @@ def _costs(
                     rank += np.int32(places[other] < mine)
                 ranked[rank] = mine
         else:
-            ranked[:count] = places[:count]
-            ranked[:count].sort()
+            copy_values(ranked, 0, places, count)
+            sort(ranked, 0, count)
         before = ranked[0]
         total = float(depths[before])
         top = total

@@ -29,11 +29,16 @@ _DOCUMENTS = 40
 
 def warm_up() -> None:
     """Compile what planning uses, or load it from the cache: half a minute the first time, a second after."""
+    warm_up_groups()
+    warm_up_aggregation()
+
+
+def warm_up_groups() -> None:
+    """Do so for trees and groups only."""
     draw = np.random.default_rng(1)
     ends = [(one, (one + 1) % _BROKERS) for one in range(_BROKERS)] + [(0, 5), (3, 9), (2, 7)]
     for costs in (None, np.arange(1.0, len(ends) + 1)):
         _groups(Graph(_BROKERS, ends, costs), draw)
-    _aggregation(draw)
 
 
 def _groups(graph: Graph, draw: np.random.Generator) -> None:
@@ -56,8 +61,9 @@ def _groups(graph: Graph, draw: np.random.Generator) -> None:
     minimum_links(graph, graph.costs)
 
 
-def _aggregation(draw: np.random.Generator) -> None:
-    """Plan merges by every algorithm, with costs counted in both ways."""
+def warm_up_aggregation() -> None:
+    """Do so for merges only: plan them by every algorithm, with costs counted in both ways."""
+    draw = np.random.default_rng(1)
     tree = Propagation([-1, 0, 0, 1, 1], [3, 3, 4, 4, 2, 2])
     lows = draw.random(6)
     sample = Sample.of_ranges(lows, lows + 0.3)

@@ -30,6 +30,17 @@ def address_of(data: bytes) -> int:
     return address
 
 
+_new_bytes: Final = ctypes.pythonapi.PyBytes_FromStringAndSize
+_new_bytes.restype = ctypes.py_object
+_new_bytes.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t]
+
+
+def new_bytes(size: int) -> bytes:
+    """Return bytes that are still to be written, once, at their address, before anybody else sees them."""
+    data: bytes = _new_bytes(None, size)
+    return data
+
+
 @kernel
 def scan_frames(address: int, at: int, end: int, limit: int) -> tuple[int, int, int]:
     """Return how many complete frames there are, where the first one that is not begins, and a bit for each kind.

@@ -1,7 +1,7 @@
 """Connection: one byte stream that carries frames both ways, as a state machine, for brokers and clients alike.
 
 It does no I/O, has no clock and calls nobody: bytes and time go in; frames, bytes to write and the next time-out come
-out. Whoever owns the stream (`protocol.stream`, a broker's shell or a simulation) has these duties, in this order:
+out. Whoever owns the stream (`client.stream`, a broker's shell or a simulation) has these duties, in this order:
 
     1. give it what has come (`receive`, `receive_eof`, `lost`) and what the transport says (`pause_writing`,
        `resume_writing`); a ProtocolError from `receive` is answered with `end`
@@ -187,9 +187,7 @@ class Connection:
         self.state = State.GREETING
         self.closing = Closing.NOTHING
         self.reason = "the peer closed the link"  # why it ended or ends
-        self.version = (
-            OLDEST  # of the protocol; whoever reads the peer's greeting sets what both have agreed on
-        )
+        self.version = OLDEST  # of the protocol; set by whoever reads the peer's greeting
         self.outbox = Outbox(bounds)
         self.writable = True
         self.can_half_close = True
@@ -275,8 +273,8 @@ class Connection:
         if not self._move(Input.END):
             return
         self.reason = reason
-        if tell and self.closing is Closing.NOTHING:  # otherwise its sending side is shut
-            self._last_words = self.outbox.take(LAST_BYTES)
+        if tell:
+            self._last_words = self.outbox.take(LAST_BYTES)  # nothing, once the sending side is shut
             if not has_said_goodbye:
                 self._last_words.append(frame(Kind.GOODBYE, encode(Goodbye(reason, retry))))
         self._close(Closing.CLOSE)
@@ -317,8 +315,8 @@ class Connection:
         if due_s is None or now_s < due_s:
             return
         before = self.state
-        if before <= State.VERIFYING and self._slept(now_s):
-            self._due_s = now_s + self._lease_s * BEAT
+        if before is not State.CLOSED and now_s - due_s > self._lease_s * BEAT:
+            self._slept(now_s)
             return
         self._move(Input.TIMEOUT)
         if self._last_words_s is not None and now_s >= self._last_words_s:
@@ -331,9 +329,14 @@ class Connection:
         else:
             self._beat(now_s)
 
-    def _slept(self, now_s: float) -> bool:
-        """Return whether this process slept through what was due: what the peer has said since is not read yet."""
-        return now_s - self._due_s > self._lease_s * BEAT
+    def _slept(self, now_s: float) -> None:
+        """Give the peer time: it is this process that slept, and what the peer has said since then is not read yet."""
+        self._heard_s = now_s
+        self._due_s = now_s + self._lease_s * BEAT
+        if self._last_words_s is not None:
+            self._last_words_s = now_s + LAST_WORDS_S
+        if self.state is State.OPEN:
+            self._put(_PING)  # the peer has heard nothing, either
 
     def _give_up(self, reason: str) -> None:
         self.reason = reason
@@ -341,8 +344,8 @@ class Connection:
 
     def _beat(self, now_s: float) -> None:
         beat_s = self._lease_s * BEAT
-        if self._slept(now_s) or self._holds:
-            self._heard_s = now_s  # it is us who did not listen
+        if self._holds:
+            self._heard_s = now_s  # it is us who do not listen: what the peer said is not read yet
         if now_s - self._heard_s > self._lease_s * SILENCE:
             self.abort(f"nothing was heard for {self._lease_s:g} s")
             return

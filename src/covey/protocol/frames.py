@@ -2,7 +2,7 @@
 
     frame     length (u32) · kind (u8) · body             the length counts the kind and the body; little-endian
 
-Kinds below 32 are control: they have a lane of their own, and their bodies are MessagePack. The others carry
+Kinds below 32 are control: they have a queue of their own, and their bodies are MessagePack. The others carry
 events, in a layout that can be read without decoding (`protocol.events`). A frame is at most as long as the reader
 allows, and the length is judged before anything is kept for it.
 """

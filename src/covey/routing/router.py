@@ -6,7 +6,8 @@ The driver's duties, whatever it is (a simulator, a daemon):
    LinkUp before a link's first message, LinkDown after its last, Congestion when the input queue grows long or is short
    again.
 2. Carry out all outputs in their order before the next input. A link delivers in order what was sent, or goes down.
-3. On a ProtocolError cut the link that the message came from; LinkDown withdraws whatever it had said before.
+3. On a ProtocolError cut the link that the message came from; LinkDown withdraws whatever it had said before. A
+   client's many subscriptions may be withdrawn in slices before that (`withdraw`).
 
     for output in router.handle(message, source, now_s):
         match output:
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -29,7 +31,6 @@ from covey.core.filter import Filter
 from covey.errors import ProtocolError
 from covey.matching.index import Index
 from covey.routing.digest import Fact
-from covey.routing.lazy import LazyIndex
 from covey.routing.messages import (
     CONTROL,
     Advertise,
@@ -78,7 +79,7 @@ class Router:
         self._registered = registered(strategy)
         self._registered.check(options or ())
         self._plan = plan
-        self._local = LazyIndex()
+        self._local = Index()
         self._clients: dict[Link, dict[Key, Filter]] = {}
         self._trees = {
             tree: TreePart(
@@ -89,6 +90,7 @@ class Router:
                 advertisements=advertisements,
                 plan=plan,
                 local=self._local,
+                clients=self._clients if list(plan.telling) == [tree] else {},
                 counters=self.counters,
             )
             for tree in plan.trees
@@ -135,9 +137,34 @@ class Router:
         for part in self._trees.values():
             part.now_s = now_s
         handler(self, message, source)
+        return self._taken()
+
+    def _taken(self) -> list[Output]:
+        """Return the outputs so far, which are the caller's then."""
         outputs = list(self._outputs)
         self._outputs.clear()
         return outputs
+
+    def withdraw(self, link: Link, most: int, now_s: float = 0.0) -> list[Output]:
+        """Withdraw up to `most` of a client's subscriptions, and return what is to be done, as `handle` does.
+
+        A client with very many of them takes long to leave. A driver that has other work to do calls this between its
+        other inputs until `subscription_count` is 0, and only then says LinkDown; the router is as consistent after
+        each call as after any Unsubscribe. What is left is still delivered to until then. The newest are withdrawn
+        first: neighbours then hear no more of it than they heard when the client subscribed.
+        """
+        subscriptions = self._clients.get(link)
+        if subscriptions is None:
+            raise ProtocolError(f"broker {self.broker}: {link} is no client here")
+        for part in self._trees.values():
+            part.now_s = now_s
+        for key in list(islice(reversed(subscriptions), most)):
+            self._unsubscribe(link, key)
+        return self._taken()
+
+    def subscription_count(self, link: Link) -> int:
+        """Return how many subscriptions a client has here."""
+        return len(self._clients.get(link, ()))
 
     @property
     def is_plain(self) -> bool:
@@ -170,6 +197,8 @@ class Router:
                 for key in list(part.advertised.of_link(source)):
                     part.unadvertise(source, key)
             del self._clients[source]
+            for part in self._trees.values():
+                part.clients.pop(source, None)
             self._probes.link_down(source, self._outputs.append)
             return
         for part in self._trees.values():
@@ -199,10 +228,13 @@ class Router:
                 raise ProtocolError(
                     f"broker {self.broker}: {source} has a subscription {message.key} already"
                 )
-            tree = self._plan.group(self.broker, message.filter)
-            self._local.add((source, message.key), message.filter)
-            subscriptions[message.key] = message.filter
-            self._trees[tree].strategy.subscribe(source, message.key, message.filter)
+            part = self._trees[self._plan.group(self.broker, message.filter)]
+            filter = message.filter.compact()
+            self._local.add((source, message.key), filter)
+            subscriptions[message.key] = filter
+            if part.clients is not self._clients:
+                part.clients.setdefault(source, {})[message.key] = filter
+            part.strategy.subscribe(source, message.key, message.filter)
         elif isinstance(message, Unsubscribe):
             if message.key not in subscriptions:
                 raise ProtocolError(f"broker {self.broker}: {source} has no subscription {message.key:.60}")
@@ -212,9 +244,11 @@ class Router:
 
     def _unsubscribe(self, source: Link, key: Key) -> None:
         filter = self._clients[source].pop(key)
-        tree = self._plan.group(self.broker, filter)  # as it was then: a plan never changes
+        part = self._trees[self._plan.group(self.broker, filter)]  # as it was then: a plan never changes
         self._local.remove((source, key))
-        self._trees[tree].strategy.unsubscribe(source, key, filter)
+        if part.clients is not self._clients:
+            del part.clients[source][key]
+        part.strategy.unsubscribe(source, key, filter)
 
     def _advertise(self, message: Advertise, source: Link) -> None:
         if source not in self._clients:

@@ -37,6 +37,7 @@ class Site(Protocol):
     now_s: float  # the time of the input that is being handled
     plan: TreePlan
     local: Index  # the router's index of what clients asked for, by (link, key)
+    clients: dict[Link, dict[Key, Filter]]  # what they asked for on this tree; the router's, to be read only
     counters: Counter[str]
     congested: bool
 
@@ -75,11 +76,11 @@ class Strategy(ABC):
 
     @abstractmethod
     def subscribe(self, link: Link, key: Key, filter: Filter) -> None:
-        """A client at `link` subscribes; the key is new, and `site.local` has it already."""
+        """A client at `link` subscribes; the key is new, and `site.local` and `site.clients` have it already."""
 
     @abstractmethod
     def unsubscribe(self, link: Link, key: Key, filter: Filter) -> None:
-        """A client unsubscribes what it had subscribed; `site.local` has it no more."""
+        """A client unsubscribes what it had subscribed; `site.local` and `site.clients` have it no more."""
 
     @abstractmethod
     def receive(self, link: Link, message: Message) -> None:

@@ -69,6 +69,7 @@ class TreePart:
         advertisements: bool,
         plan: TreePlan,
         local: Index,
+        clients: dict[Link, dict[Key, Filter]],
         counters: Counter[str],
     ) -> None:
         self.broker = broker
@@ -76,6 +77,7 @@ class TreePart:
         self.plan = plan
         self.now_s = 0.0
         self.local = local
+        self.clients = clients
         self.counters = counters
         self.congested = False
         self.outputs: list[Output] = []

@@ -1,9 +1,11 @@
-"""A deterministic simulator: the same routers as in a live network, driven by a heap of arrivals."""
+"""A deterministic simulator: the same routers, or whole brokers, as in a live network, driven by a heap of arrivals."""
 
 from covey.extras import require
 
 require("broker", "covey.sim")
 
-from covey.sim.network import Network  # noqa: E402 (nothing of it can be imported without the extra)
+# Nothing of it can be imported without the extra.
+from covey.sim.brokers import BrokerNetwork  # noqa: E402
+from covey.sim.network import Network  # noqa: E402
 
-__all__ = ["Network"]
+__all__ = ["BrokerNetwork", "Network"]

@@ -123,8 +123,9 @@ class DiskLog:
     def answers(self) -> list[Answer]:
         """Commit all that waits; return the answers, which are due now and to be reported in this order."""
         waiting, self._waiting = self._waiting, []
-        committed = self._commit([one for one in waiting if isinstance(one, Batch)])
-        return [*committed, *(self._read(one) for one in waiting if isinstance(one, Fetch))]
+        # As in SQLite: what is read need not wait for the disk, and shows what was reported before.
+        reads = [self._read(one) for one in waiting if isinstance(one, Fetch)]
+        return [*reads, *self._commit([one for one in waiting if isinstance(one, Batch)])]
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -150,13 +151,17 @@ class DiskLog:
     def _read(self, fetch: Fetch) -> Read:
         if self.disk.is_unreadable:
             return Read(fetch.ticket, fetch.owner, error=StoreError("the simulated disk cannot be read"))
-        behind = [one for one in self.disk.positions(fetch.owner) if one > fetch.after][: fetch.limit]
         waiting = self.disk.queues.get(fetch.owner, {})
-        rows = (
-            Damaged(position) if waiting[position].is_damaged else Row(position, waiting[position].frame)
-            for position in behind
-        )
-        return Read(fetch.ticket, fetch.owner, tuple(rows))
+        rows: list[Row | Damaged] = []
+        left = fetch.size
+        for position in self.disk.positions(fetch.owner):
+            if position > fetch.after:
+                if left <= 0 or len(rows) == fetch.limit:
+                    break
+                one = waiting[position]
+                rows.append(Damaged(position) if one.is_damaged else Row(position, one.frame))
+                left -= 0 if one.is_damaged else len(one.frame)
+        return Read(fetch.ticket, fetch.owner, tuple(rows), left > 0 and len(rows) < fetch.limit)
 
 
 class _Transaction:

@@ -22,7 +22,7 @@ class Overlay:
     """Checked at once: ConfigError for links that do not fit together, a cycle, or strategies that cannot meet."""
 
     def __init__(self, topology: Any, strategy: str | Mapping[str, str], plan: TreePlan | None) -> None:
-        links, brokers = _links_of(topology)
+        links, brokers = links_of(topology)
         self.links: tuple[Pair, ...] = links
         self.brokers: tuple[str, ...] = brokers
         self.neighbours: dict[str, list[str]] = {broker: [] for broker in brokers}
@@ -121,7 +121,8 @@ class Overlay:
         return TreePlan(trees, one_copy=OneCopy("nearest", roots) if one_copy else None)
 
 
-def _links_of(topology: Any) -> tuple[tuple[Pair, ...], tuple[str, ...]]:
+def links_of(topology: Any) -> tuple[tuple[Pair, ...], tuple[str, ...]]:
+    """Return the links and the brokers of a topology; ConfigError if they do not fit together."""
     links = getattr(topology, "links", topology)
     brokers = dict.fromkeys(getattr(topology, "brokers", ()))
     pairs: dict[frozenset[str], Pair] = {}

@@ -36,7 +36,7 @@ from covey.errors import ConfigError, ProtocolError
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Publish, Subscribe, Tree
 from covey.routing.strategy import Registered, Site, add
-from covey.routing.table import Entry, Place
+from covey.routing.table import Entry, Place, Table
 from covey.strategies.homes import WithHomes
 from covey.strategies.maximal import maximal
 from covey.strategies.told import Item, Told
@@ -58,7 +58,7 @@ class Regions(WithHomes):
         if site.plan.carrying is None:
             raise ConfigError("the strategy regions needs a plan that says on which tree an event travels")
         self._carrying = site.plan.carrying
-        self._clients: dict[Place, Filter] = {}
+        self.table = Table(site.local, {})  # of what other brokers have in the directory
         self._holders: Counter[Filter] = Counter()  # how many clients' subscriptions have it
         self._own = Told()  # what this broker has in the directory: the maximal ones of these
         self._kept: set[Link] = set()  # the neighbours that are away, and what they told is still known
@@ -67,7 +67,6 @@ class Regions(WithHomes):
 
     def subscribe(self, link: Link, key: Key, filter: Filter) -> None:
         """Note a client's subscription; if nothing else here covers it, enter it in the directory."""
-        self._clients[link, key] = filter
         self._holders[filter] += 1
         if self._own.cover(filter):
             return
@@ -79,7 +78,6 @@ class Regions(WithHomes):
 
     def unsubscribe(self, link: Link, key: Key, filter: Filter) -> None:
         """Forget a client's subscription; if it was in the directory, enter what it covered, then take it out."""
-        del self._clients[link, key]
         self._holders[filter] -= 1
         if self._holders[filter]:
             return
@@ -101,7 +99,7 @@ class Regions(WithHomes):
     def _uncovered(self, gone: Filter) -> list[Item]:
         """Return the maximal ones of the clients' filters that only `gone` covered."""
         places: list[Place] = sorted(self.site.local.covered(gone))
-        items = [Item(place[1], self._clients[place]) for place in places]
+        items = [Item(key, self.site.clients[link][key]) for link, key in places]
         return maximal(item for item in items if not self._own.cover(item.filter))
 
     def _note(self, link: Link, message: Subscribe) -> None:

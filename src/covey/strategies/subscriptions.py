@@ -36,7 +36,7 @@ class SubscriptionStrategy(Strategy):
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self.table = Table(site.local)
+        self.table = Table(site.local, site.clients)
         self._told: dict[Link, Told] = {}
 
     # -- what a strategy decides -----------------------------------------------------------------------------
@@ -69,12 +69,12 @@ class SubscriptionStrategy(Strategy):
 
     def subscribe(self, link: Link, key: Key, filter: Filter) -> None:
         """Note a client's subscription and tell the neighbours."""
-        self.table.add_local(link, key, filter)
+        self.table.added(link, key)
         self._subscribed(link, Item(key, filter))
 
     def unsubscribe(self, link: Link, key: Key, filter: Filter) -> None:
         """Forget a client's subscription and tell the neighbours."""
-        self.table.remove(link, key)
+        self.table.removed(link, key, filter)
         self._unsubscribed(link, Item(key, filter), None)
 
     def receive(self, link: Link, message: Message) -> None:
@@ -162,6 +162,7 @@ class SubscriptionStrategy(Strategy):
 
     def open(self, link: Link) -> list[Fact]:
         """Tell the neighbour all it wants."""
+        self.table.count_holders()
         told = self._told[link] = Told()
         for item in self.missing(link):
             told.add(item.key, item.filter)

@@ -22,7 +22,8 @@ class Told:
 
     def __init__(self) -> None:
         self._filters: CoverSet[Key] = CoverSet()
-        self._labels: dict[Filter, dict[Key, None]] = {}
+        # Most filters have one label, which stands there by itself.
+        self._labels: dict[Filter, Key | dict[Key, None]] = {}
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -32,16 +33,24 @@ class Told:
 
     def add(self, label: Key, filter: Filter) -> None:
         """Note that the neighbour was told."""
+        filter = filter.compact()
         self._filters.add(label, filter)
-        self._labels.setdefault(filter, {})[label] = None
+        labels = self._labels.get(filter)
+        if labels is None:
+            self._labels[filter] = label
+        elif isinstance(labels, str):
+            self._labels[filter] = {labels: None, label: None}
+        else:
+            labels[label] = None
 
     def remove(self, label: Key) -> Filter:
         """Note that it was withdrawn; return the filter."""
         filter = self._filters.remove(label)
         labels = self._labels[filter]
-        del labels[label]
-        if not labels:
+        if isinstance(labels, str) or len(labels) == 1:
             del self._labels[filter]
+        else:
+            del labels[label]
         return filter
 
     def filter_of(self, label: Key) -> Filter | None:
@@ -51,7 +60,7 @@ class Told:
     def label_of(self, filter: Filter) -> Key | None:
         """Return the first label under which exactly this filter was told."""
         labels = self._labels.get(filter)
-        return None if labels is None else next(iter(labels))
+        return labels if labels is None or isinstance(labels, str) else next(iter(labels))
 
     def items(self) -> list[Item]:
         """Return labels and filters in the order in which they were told."""

@@ -22,7 +22,7 @@ from covey.protocol.control import (
 from covey.protocol.events import Envelope, encode_content, encode_delivery, encode_event, envelope_of
 from covey.protocol.frames import Kind, framed
 from covey.protocol.outbox import Bounds
-from covey.protocol.stream import Stream
+from covey.client.stream import Stream
 
 
 def url(port: int) -> str:

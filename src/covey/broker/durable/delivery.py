@@ -302,10 +302,10 @@ class Outboxes:
         """A probe of this broker has come back."""
         yield from self._say(self.completeness.echoed(probe))
 
-    def tick(self) -> Actions:
+    def tick(self, now_s: float) -> Actions:
         """Send on, and have what is new answered; about once a second."""
         for feed in list(self._feeds.values()):
-            yield from feed.tick()
+            yield from feed.tick(now_s)
         if self._is_plain:
             yield from self._say(self.completeness.tick())
 
@@ -337,13 +337,13 @@ class Outboxes:
 
     # -- what neighbours say ---------------------------------------------------------------------------------
 
-    def said(self, link: Link, one: bytes) -> Actions:
+    def said(self, link: Link, one: bytes, now_s: float) -> Actions:
         """Handle a TAKEN or WHOLE frame; ProtocolError if it is none."""
         if one[0] == Kind.TAKEN:
             under_way = self._under_way.get(link, {})
             positions = [under_way.pop(name) for name in decode_taken(one[1:]) if name in under_way]
             if positions:
-                yield from self._feeds[link].confirm(positions)
+                yield from self._feeds[link].confirm(positions, now_s)
         elif len(one) != 2:
             raise ProtocolError("what a neighbour knows cannot be read")
         elif link in self._attached:
@@ -649,9 +649,9 @@ class Durable:
         """Leave a durable subscription, or end it; one that another connection has taken over is left already."""
         yield from self.subscriptions.unsubscribe(who, forget)
 
-    def acknowledge(self, link: Link, body: bytes) -> Actions:
+    def acknowledge(self, link: Link, body: bytes, now_s: float) -> Actions:
         """A client is done with deliveries; ProtocolError if it does not say with which."""
-        yield from self.subscriptions.acknowledge(link, decode_acknowledge(body))
+        yield from self.subscriptions.acknowledge(link, decode_acknowledge(body), now_s)
 
     def held(self) -> Sequence[DurableSubscription]:
         """Return all durable subscriptions."""
@@ -710,13 +710,13 @@ class Durable:
 
     def heard(self, message: Message, link: Link, epoch: int) -> Actions:
         """The router of an epoch has heard something from a neighbour's, and has answered."""
-        if not self._epochs.is_planned(epoch):
+        if epoch in self._epochs.routers and not self._epochs.is_planned(epoch):
             yield from self.outboxes.notice_plans()
             yield from self.outboxes.heard(message, link, epoch)
 
-    def said(self, link: Link, one: bytes) -> Actions:
+    def said(self, link: Link, one: bytes, now_s: float) -> Actions:
         """A neighbour says what it has TAKEN, or whether it is WHOLE; ProtocolError if that cannot be read."""
-        yield from self.outboxes.said(link, one)
+        yield from self.outboxes.said(link, one, now_s)
 
     def echoed(self, probe: str) -> Actions:
         """A probe of this broker itself has come back."""
@@ -733,7 +733,7 @@ class Durable:
         yield from self.outboxes.notice_plans()
         yield from self._retry(now_s, wall_s)
         yield from self.subscriptions.tick(now_s)
-        yield from self.outboxes.tick()
+        yield from self.outboxes.tick(now_s)
         if now_s >= self._expire_s:
             self._expire_s = now_s + EXPIRE_EVERY_S
             yield from self.subscriptions.expire(wall_s)
@@ -803,7 +803,7 @@ class NoDurable:
         """There is no durable subscription."""
         raise ProtocolError(f"there is no subscription {who.sid}")
 
-    def acknowledge(self, link: Link, body: bytes) -> Actions:
+    def acknowledge(self, link: Link, body: bytes, now_s: float) -> Actions:
         """Nothing was delivered that could be acknowledged."""
         return iter(())
 
@@ -859,7 +859,7 @@ class NoDurable:
         """Nobody relies on the table."""
         return iter(())
 
-    def said(self, link: Link, one: bytes) -> Actions:
+    def said(self, link: Link, one: bytes, now_s: float) -> Actions:
         """What a neighbour has taken or knows is nothing to a broker that keeps nothing."""
         return iter(())
 

@@ -6,7 +6,7 @@ once, at a *position*, with an entry for each owner. Positions grow, and none is
 The owner of a log hands it batches of operations and questions, and gets answers:
 
     Batch(ticket, operations)              carried out wholly or not at all → Committed(tickets, error, …)
-    Fetch(ticket, owner, after, limit)     the owner's next events          → Read(ticket, owner, rows)
+    Fetch(ticket, owner, after, …)         the owner's next events          → Read(ticket, owner, rows, …)
 
 The log's duties:
 
@@ -128,12 +128,13 @@ class Batch(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """Read an owner's next events behind a position, at most `limit` of them."""
+    """Read an owner's next events behind a position: at most `limit` of them, and none beyond `size` bytes."""
 
     ticket: int
     owner: int
     after: int
     limit: int
+    size: int = 1 << 20
 
 
 Asked = Batch | Fetch
@@ -181,11 +182,12 @@ class Damaged(NamedTuple):
 
 
 class Read(NamedTuple):
-    """An owner's next events, in order. Fewer than were asked for: there are no more."""
+    """An owner's next events, in order: at least one if there is any. `is_end`: there are no more."""
 
     ticket: int
     owner: int
     rows: tuple[Row | Damaged, ...] = ()
+    is_end: bool = False
     error: StoreError | None = None
 
 

@@ -7,7 +7,7 @@ A `Feed` sends one consumer what it has not confirmed, in order, with a window o
 neighbour broker (what is in its outbox) or a durable subscription (its queue). While the consumer is away, the feed
 only knows that something waits. When the consumer is back, everything that is not confirmed is sent again from the
 first. New events go out as they come while the consumer keeps up, without being read from the disk again. Once more
-waits than the window takes, the feed is *behind*, and reads on from where it was as confirmations make room.
+waits than the window takes, the feed is *behind*: it reads some at a time, and sends on as confirmations make room.
 
 A durable subscription outlives its client's connection. It is known by its client's name and its own (and by the user,
 where clients must authenticate). It is an entry of the router as long as it exists, on a link of the broker's own that
@@ -16,13 +16,13 @@ positions when they are on disk, a window at a time, and stay until they are ack
 position. What is not acknowledged comes again, with the same position: when the client attaches again, and after a
 time-out. The connection that attaches last gets the events.
 
-What one connection has of a durable subscription is an `Attachment` with a state. `TABLE` has every move:
+What one connection has of a durable subscription is an `Attachment` with a state. `TABLE` has every move, with reasons:
 
-                 attach     taken over   left       forgotten   ended      acknowledged   replaced
-    DETACHED     ATTACHED   -            -          -           ENDED      counts         ProtocolError
-    ATTACHED     (error)    TAKEN_OVER   DETACHED   ENDED       ENDED      counts         counts
-    TAKEN_OVER   (error)    -            -          -           ENDED      counts         refused
-    ENDED        (error)    -            -          -           -          -              refused
+                  ATTACH      TAKE         LEAVE      FORGET   END     ACKNOWLEDGE   REPLACE
+    DETACHED      ATTACHED    ignored      ignored    ignored  ENDED   DETACHED      forbidden
+    ATTACHED      forbidden   TAKEN_OVER   DETACHED   ENDED    ENDED   ATTACHED      ATTACHED
+    TAKEN_OVER    forbidden   ignored      ignored    ignored  ENDED   TAKEN_OVER    refused
+    ENDED         forbidden   ignored      ignored    ignored  ignored ignored       refused
 
 A queue that is longer than its limits allow loses its oldest events; that is counted and logged.
 """
@@ -30,6 +30,7 @@ A queue that is longer than its limits allow loses its oldest events; that is co
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from enum import Enum
 from hashlib import blake2b
@@ -51,6 +52,7 @@ from covey.broker.durable.log import (
     Recovered,
     Release,
     ReleaseUpTo,
+    Row,
     Trim,
 )
 from covey.core.families import decode as decode_filter
@@ -148,7 +150,7 @@ class Tickets:
 
 # -- feeds -------------------------------------------------------------------------------------------------------
 
-AT_ONCE: Final = 256  # events that are read at a time
+AT_ONCE: Final = 1_024  # events that are read at a time
 
 Transmit = Callable[[int, bytes], Action]  # of a position and the event's frame: what sends it
 
@@ -161,12 +163,13 @@ class Feed:
         self._tickets = tickets
         self._most, self._most_bytes = window, window_bytes
         self._transmit: Transmit | None = None
-        self._under_way: dict[
-            int, tuple[int, float]
-        ] = {}  # by position, in order: size, and when it was sent
+        # By position, in order: the size, and when it was sent.
+        self._under_way: dict[int, tuple[int, float]] = {}
         self._under_way_bytes = 0
         self._cursor = 0  # all up to here was sent to this consumer since it came
-        self._is_behind = False
+        self._is_behind = False  # there is more on disk than was read
+        self._ahead: deque[Row | Damaged] = deque()  # what was read and not sent
+        self._read_to = 0  # the last position of what was read, or sent
         self._fetching = self._fetching_again = 0  # tickets of what is being read for this consumer
         # What is confirmed and on disk still: positions, and what was confirmed up to a position.
         self._confirmed: set[int] = set()
@@ -179,6 +182,11 @@ class Feed:
         return self._transmit is not None
 
     @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to be tried again."""
+        return not (self._under_way or self._ahead or self._is_behind or self._failed)
+
+    @property
     def under_way(self) -> int:
         """How many events were sent and are not confirmed."""
         return len(self._under_way)
@@ -188,64 +196,64 @@ class Feed:
         self.detach()
         self._transmit = transmit
         self._is_behind = True
-        yield from self._pump()
+        yield from self._read_on()
 
     def detach(self) -> None:
         """The consumer is gone."""
         self._transmit = None
-        self._cursor = self._fetching = self._fetching_again = 0
+        self._is_behind = False
+        self._cursor = self._read_to = self._fetching = self._fetching_again = 0
+        self._ahead.clear()
         self._under_way.clear()
         self._under_way_bytes = 0
 
     def offer(self, position: int, frame: bytes, now_s: float) -> Actions:
         """Note an event that is on disk now."""
-        if self._transmit is None or position <= self._cursor:
+        if self._transmit is None or position <= self._read_to:
             return  # it is read from the log in its turn, or was already
-        if self._is_behind or not self._has_room():
+        if self._is_behind or self._ahead or not self._has_room():
             self._is_behind = True
         else:
             yield self._send(position, frame, now_s)
 
-    def tick(self) -> Actions:
+    def tick(self, now_s: float) -> Actions:
         """Try again what could not be done."""
         failed, self._failed = self._failed, []
         for operation in failed:
             yield self._release(operation)
-        yield from self._pump()
+        yield from self._pump(now_s)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def _pump(self) -> Actions:
-        """Read on from where the feed was, as far as the window allows."""
-        if self._transmit is not None and self._is_behind and not self._fetching and self._has_room():
-            limit = min(AT_ONCE, self._most - len(self._under_way))
+    def _pump(self, now_s: float) -> Actions:
+        """Send what was read, as far as the window allows, and read on."""
+        while self._ahead and self._transmit is not None and self._has_room():
+            row = self._ahead.popleft()
+            if isinstance(row, Damaged):
+                yield from self._give_up(row)
+            elif row.position > self._cursor and not self._is_confirmed(row.position):
+                yield self._send(row.position, row.frame, now_s)
+        yield from self._read_on()
 
-            def then(read: Read, now_s: float) -> Actions:
-                if read.ticket == self._fetching:  # otherwise it was for a consumer that has gone since
-                    self._fetching = 0
-                    yield from self._take(read, limit, now_s)
-
-            fetch = self._tickets.fetch(self.owner, self._cursor, limit, then)
+    def _read_on(self) -> Actions:
+        # Only when all that was read is sent: no more than one read is in memory, and a window of it is under way.
+        if self._transmit is not None and self._is_behind and not self._ahead and not self._fetching:
+            fetch = self._tickets.fetch(self.owner, self._read_to, AT_ONCE, self._take)
             self._fetching = fetch.ticket
             yield fetch
 
-    def _take(self, read: Read, limit: int, now_s: float) -> Actions:
+    def _take(self, read: Read, now_s: float) -> Actions:
+        if read.ticket != self._fetching:
+            return  # it was for a consumer that has gone since
+        self._fetching = 0
         if read.error is not None:  # it is tried again with the next confirmation or tick
             yield Say(logging.ERROR, str(read.error), {})
             return
-        for row in read.rows:
-            if self._transmit is None or not self._has_room():
-                return
-            if isinstance(row, Damaged):
-                self._cursor = max(self._cursor, row.position)
-                yield from self._give_up(row)
-            elif row.position <= self._cursor or self._is_confirmed(row.position):
-                self._cursor = max(self._cursor, row.position)
-            else:
-                yield self._send(row.position, row.frame, now_s)
-        if len(read.rows) < limit:
-            self._is_behind = False
-        yield from self._pump()
+        self._ahead.extend(read.rows)
+        if read.rows:
+            self._read_to = max(self._read_to, read.rows[-1].position)
+        self._is_behind = not read.is_end
+        yield from self._pump(now_s)
 
     def _give_up(self, damaged: Damaged) -> Actions:
         """An event cannot be delivered by anybody: it goes."""
@@ -260,31 +268,37 @@ class Feed:
 
     # -- confirmations ---------------------------------------------------------------------------------------
 
-    def confirm(self, positions: Iterable[int]) -> Actions:
+    def confirm(self, positions: Iterable[int], now_s: float) -> Actions:
         """The consumer is done with these."""
         positions = tuple(positions)
-        for position in positions:
-            self._drop(position)
+        self._drop_all(positions)
         if positions:
             self._confirmed.update(positions)
             yield self._release(Release(self.owner, positions))
-        yield from self._pump()
+        yield from self._pump(now_s)
 
-    def confirm_up_to(self, position: int) -> Actions:
+    def confirm_up_to(self, position: int, now_s: float) -> Actions:
         """The consumer is done with all up to a position, also with what it got before it came again."""
         position = min(position, self._tickets.committed)  # nobody is done with what is not there yet
         for one in [one for one in self._under_way if one <= position]:
             self._drop(one)
-        self._cursor = max(self._cursor, position)
+        self._cursor = max(self._cursor, position)  # what was read ahead up to there is not sent
+        self._read_to = max(self._read_to, position)
         self._confirmed_up_to.append(position)
         yield self._release(ReleaseUpTo(self.owner, position))
-        yield from self._pump()
+        yield from self._pump(now_s)
 
-    def dropped(self, positions: Iterable[int]) -> Actions:
+    def dropped(self, positions: Sequence[int], now_s: float) -> Actions:
         """The log has dropped these."""
+        self._drop_all(positions)
+        yield from self._pump(now_s)
+
+    def _drop_all(self, positions: Sequence[int]) -> None:
         for position in positions:
             self._drop(position)
-        yield from self._pump()
+        if self._ahead and max(positions, default=0) > self._cursor:
+            gone = set(positions)
+            self._ahead = deque(row for row in self._ahead if row.position not in gone)
 
     def _is_confirmed(self, position: int) -> bool:
         return position in self._confirmed or any(position <= last for last in self._confirmed_up_to)
@@ -313,23 +327,21 @@ class Feed:
             yield self._fetch_again(late, before_s)
 
     def _fetch_again(self, first: int, before_s: float) -> Fetch:
-        limit = min(AT_ONCE, len(self._under_way))
-
         def then(read: Read, now_s: float) -> Actions:
             if read.ticket == self._fetching_again:
                 self._fetching_again = 0
-                yield from self._take_again(first, read, limit, before_s, now_s)
+                yield from self._take_again(first, read, before_s, now_s)
 
-        fetch = self._tickets.fetch(self.owner, first - 1, limit, then)
+        fetch = self._tickets.fetch(self.owner, first - 1, min(AT_ONCE, len(self._under_way)), then)
         self._fetching_again = fetch.ticket
         return fetch
 
-    def _take_again(self, first: int, read: Read, limit: int, before_s: float, now_s: float) -> Actions:
+    def _take_again(self, first: int, read: Read, before_s: float, now_s: float) -> Actions:
         if read.error is not None:
             yield Say(logging.ERROR, str(read.error), {})
             return
         found = {row.position: row for row in read.rows}
-        last = read.rows[-1].position if len(read.rows) == limit else self._cursor
+        last = self._cursor if read.is_end else read.rows[-1].position
         for position in [one for one in self._under_way if first <= one <= last]:
             size, sent_s = self._under_way.get(position, (0, now_s))
             row = found.get(position)
@@ -344,7 +356,7 @@ class Feed:
             late = [one for one, (_, sent_s) in self._under_way.items() if one > last and sent_s <= before_s]
             if late:
                 yield self._fetch_again(late[0], before_s)
-        yield from self._pump()
+        yield from self._pump(now_s)
 
     # -- the window ------------------------------------------------------------------------------------------
 
@@ -354,6 +366,7 @@ class Feed:
     def _send(self, position: int, frame: bytes, now_s: float) -> Action:
         assert self._transmit is not None
         self._cursor = position
+        self._read_to = max(self._read_to, position)
         self._under_way[position] = (len(frame), now_s)
         self._under_way_bytes += len(frame)
         return self._transmit(position, frame)
@@ -702,16 +715,16 @@ class DurableSubscriptions:
         del self._by_key[one.key], self._by_name[one.owner[2:5]]
         yield self._tickets.commit(Forget(one.owner.id), then=then)
 
-    def acknowledge(self, link: Link, what: Acknowledgement) -> Actions:
+    def acknowledge(self, link: Link, what: Acknowledgement, now_s: float) -> Actions:
         """A client is done with deliveries, also with those of a subscription that it has left meanwhile."""
         attachment = self.attachment(link, what.sid)
         if attachment is None or not what.positions or not attachment.on(Input.ACKNOWLEDGE):
             return
         feed = attachment.subscription.feed
         if what.cumulative:
-            yield from feed.confirm_up_to(max(what.positions))
+            yield from feed.confirm_up_to(max(what.positions), now_s)
         else:
-            yield from feed.confirm(what.positions)
+            yield from feed.confirm(what.positions, now_s)
 
     # -- limits ----------------------------------------------------------------------------------------------
 
@@ -743,8 +756,9 @@ class DurableSubscriptions:
     def tick(self, now_s: float) -> Actions:
         """Deliver again what was not acknowledged in time."""
         for one in self.all():
-            yield from one.feed.redeliver(now_s - self.limits.again_after_s)
-            yield from one.feed.tick()
+            if not one.feed.is_idle:
+                yield from one.feed.redeliver(now_s - self.limits.again_after_s)
+                yield from one.feed.tick(now_s)
 
     def expire(self, wall_s: float) -> Actions:
         """Drop what is too old, or too much."""
@@ -770,4 +784,4 @@ class DurableSubscriptions:
             one.said_s = now_s
             text = f"the queue of the durable subscription {one.title} {why}: its oldest events are dropped, "
             yield Say(logging.WARNING, f"{text}{one.dropped} so far", {})
-        yield from one.feed.dropped(positions)
+        yield from one.feed.dropped(positions, now_s)

@@ -14,8 +14,8 @@ a new one. A journal (`-wal`) whose end is missing cannot be told from a crash b
 has a store at a time.
 
 Writing. The thread takes all batches that wait as one transaction (group commit), so a commit costs one wait for the
-disk however many events it has. A transaction that fails is tried again in halves, until a batch fails alone. Then the
-thread answers the fetches that wait, on the same connection, so that they show what was just committed.
+disk however many events it has. A transaction that fails is tried again in halves, until a batch fails alone. Fetches
+that wait are answered first, on the same connection, so that they show what was reported before and nothing else.
 
 A full disk. What is committed is in the journal first and must go from there to the file, which grows by it. On a full
 disk that is impossible, and then nothing could be written any more, not even that an event is no longer wanted. So the
@@ -39,7 +39,6 @@ from zlib import crc32
 
 from covey.broker.durable.log import (
     WINDOW,
-    Answer,
     Asked,
     Batch,
     Change,
@@ -322,11 +321,18 @@ def _recovered(connection: sqlite3.Connection, room: Room, window: int, warning:
 
 
 def _read(connection: sqlite3.Connection, fetch: Fetch) -> Read:
+    rows: list[Row | Damaged] = []
+    left = fetch.size
     try:
-        rows = connection.execute(_NEXT, fetch[1:]).fetchall()
+        with contextlib.closing(connection.execute(_NEXT, fetch[1:4])) as cursor:
+            for row in cursor:
+                rows.append(one := _checked(*row))
+                left -= 0 if isinstance(one, Damaged) else len(one.frame)
+                if left <= 0:
+                    break
     except sqlite3.Error as error:
         return Read(fetch.ticket, fetch.owner, error=StoreError(f"the store cannot be read: {error}"))
-    return Read(fetch.ticket, fetch.owner, tuple(_checked(*row) for row in rows))
+    return Read(fetch.ticket, fetch.owner, tuple(rows), left > 0 and len(rows) < fetch.limit)
 
 
 def _checked(position: int, frame: object, checksum: object) -> Row | Damaged:
@@ -351,7 +357,7 @@ def _rows_of(operation: Operation) -> int:
             return len(positions)
         case Trim(_, events):
             return events
-        case Expire() | ReleaseUpTo():
+        case ReleaseUpTo():
             return AT_ONCE  # it is not known before; alone it is tried in any case
     return 1
 
@@ -415,24 +421,35 @@ class StoreWriter:
         # Events first, all at once: nobody is done with one before it is there, and who goes takes the last along.
         if keeps:
             self._keep(keeps)
+        released: dict[int, list[int]] = {}  # by owner: many confirmations have one event each
         for ticket, operations in batches:
             for one in operations:
-                match one:
-                    case Release(owner, positions):
-                        self._release(owner, positions)
-                    case ReleaseUpTo(owner, position):
-                        self._release(owner, self._positions(_UP_TO, owner, position))
-                    case Trim(owner, events):
-                        self._drop(ticket, owner, self._positions(_FIRST, owner, events))
-                    case Expire(owner):
-                        self._drop(ticket, owner, self._too_old(one))
-                    case Owner():
-                        self.connection.execute(
-                            "INSERT OR REPLACE INTO owner VALUES (?, ?, ?, ?, ?, ?, ?, ?)", one
-                        )
-                    case Forget(owner):
-                        self._release(owner, self._positions(_FIRST, owner, -1))
-                        self.connection.execute("DELETE FROM owner WHERE id = ?", (owner,))
+                if isinstance(one, Release):
+                    released.setdefault(one.owner, []).extend(one.positions)
+                elif not isinstance(one, Keep):
+                    self._release_each(released)
+                    self._do(ticket, one)
+        self._release_each(released)
+
+    def _do(self, ticket: int, operation: Operation) -> None:
+        match operation:
+            case ReleaseUpTo(owner, position):
+                self._release(owner, self._positions(_UP_TO, owner, position))
+            case Trim(owner, events):
+                self._drop(ticket, owner, self._positions(_FIRST, owner, events))
+            case Expire(owner):
+                self._drop(ticket, owner, self._too_old(operation))
+            case Owner():
+                columns = ", ".join("?" * len(operation))
+                self.connection.execute(f"INSERT OR REPLACE INTO owner VALUES ({columns})", operation)
+            case Forget(owner):
+                self._release(owner, self._positions(_FIRST, owner, -1))
+                self.connection.execute("DELETE FROM owner WHERE id = ?", (owner,))
+
+    def _release_each(self, released: dict[int, list[int]]) -> None:
+        for owner, positions in released.items():
+            self._release(owner, positions)
+        released.clear()
 
     def _positions(self, question: str, owner: int, number: int) -> list[int]:
         return [position for (position,) in self.connection.execute(question, (owner, number)).fetchall()]
@@ -602,10 +619,10 @@ class SqliteLog:
                 except queue.Empty:
                     break
             going = item is not None
-            answers: list[Answer] = [*self._commit(group)]
-            answers += [_read(self._writer.connection, fetch) for fetch in fetches]
-            if answers:
-                self._report(answers)
+            if fetches:  # they need not wait for the disk
+                self._report([_read(self._writer.connection, fetch) for fetch in fetches])
+            if group:
+                self._report(self._commit(group))
 
     def _commit(self, group: Sequence[Batch]) -> list[Committed]:
         answers = list(self._carry_out(group))

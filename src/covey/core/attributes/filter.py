@@ -5,33 +5,41 @@ equal normal forms are equal; so are their texts, wire forms and hashes.
 
     f = conjunction([("symbol", "=", "IBM"), ("price", "between", (10, 20))])
     f.matches({"symbol": "IBM", "price": 12})
+
+A filter has its normal form in one or both of two shapes: as conjunctions, and as its wire form (wire.py). One that was
+decoded has the bytes alone until somebody asks for its conjunctions, which take some ten times the room. `compact`
+gives a filter for keeping, which never holds its conjunctions: a broker may have very many and asks for those of few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
-from covey.core.attributes import boxes, builder, simplify
+from covey.core.attributes import boxes, builder, simplify, wire
 from covey.core.attributes.conjunction import ANYTHING, Conjunction, satisfied
 from covey.core.attributes.constraint import Constraint
 from covey.core.attributes.forms import encode_conjunctions
 from covey.core.attributes.values import attribute_name
 from covey.core.event import Event
 from covey.core.filter import Filter, Merge
+from covey.errors import FilterError
 
 
 class AttributeFilter(Filter):
     """A predicate on mappings of names to scalars; immutable."""
 
-    __slots__ = ("conjunctions",)
+    __slots__ = ("conjunctions", "wire")
 
     family: ClassVar[str] = "attributes"
     conjunctions: tuple[Conjunction, ...]
+    wire: bytes | None  # the wire form, if it is known
 
     def __init__(self, conjunctions: Iterable[Conjunction]) -> None:
         """Make the filter that matches what any of the conjunctions matches."""
         _set_conjunctions(self, simplify.simplify(conjunctions))
+        _set_wire(self, None)
 
     @classmethod
     def of(cls, name: str, constraint: Constraint) -> AttributeFilter:
@@ -85,7 +93,11 @@ class AttributeFilter(Filter):
     def overlaps(self, other: Filter) -> bool:
         if not isinstance(other, AttributeFilter):
             return False
-        return any(a.overlaps(b) for a in self.conjunctions for b in other.conjunctions)
+        mine = self.conjunctions
+        if len(mine) == 1 and not mine[0].constraints:
+            # What may be anything, as many producers announce, is compared without making the other's conjunctions.
+            return other.wire != _FALSE_ENCODED if other.wire is not None else bool(other.conjunctions)
+        return any(a.overlaps(b) for a in mine for b in other.conjunctions)
 
     def merge(self, other: Filter) -> Merge:
         """Return the coverer of the two, else their perfect merge or disjunction (exact), else their hull."""
@@ -94,7 +106,14 @@ class AttributeFilter(Filter):
         return merge(self, other)
 
     def encode(self) -> bytes:
-        return encode_conjunctions(self.conjunctions)
+        encoded = self.wire
+        if encoded is None:
+            encoded = encode_conjunctions(self.conjunctions)
+            _set_wire(self, encoded)
+        return encoded
+
+    def compact(self) -> AttributeFilter:
+        return self
 
     def __str__(self) -> str:
         from covey.core.attributes.text import to_text
@@ -104,10 +123,17 @@ class AttributeFilter(Filter):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, AttributeFilter) and self.conjunctions == other.conjunctions
+        if not isinstance(other, AttributeFilter):
+            return False
+        if self.wire is not None and other.wire is not None:
+            return self.wire == other.wire
+        return self.conjunctions == other.conjunctions
 
     def __hash__(self) -> int:
-        return hash(self.conjunctions)
+        try:
+            return hash(self.wire or self.encode())
+        except FilterError:  # it is too long for the wire, as all that are equal to it
+            return hash(self.conjunctions)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a filter is immutable: {name} cannot be set")
@@ -116,22 +142,74 @@ class AttributeFilter(Filter):
         raise AttributeError(f"a filter is immutable: {name} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return trusted, (self.conjunctions,)
+        return (trusted, (self.conjunctions,)) if self.wire is None else (_of_wire, (self.wire,))
 
 
-# The slot itself, because setting attributes is what an immutable object refuses.
+# The slots themselves, because setting attributes is what an immutable object refuses.
 _set_conjunctions = vars(AttributeFilter)["conjunctions"].__set__
+_set_wire = vars(AttributeFilter)["wire"].__set__
 
 
 def trusted(conjunctions: tuple[Conjunction, ...]) -> AttributeFilter:
     """Return the filter with these conjunctions, which must already be in normal form."""
     result = object.__new__(AttributeFilter)
     _set_conjunctions(result, conjunctions)
+    _set_wire(result, None)
     return result
+
+
+class _Decoded(AttributeFilter):
+    """A filter made from its wire form; its conjunctions are made when they are first asked for."""
+
+    __slots__ = ()
+    wire: bytes
+
+    def __getattr__(self, name: str) -> Any:
+        # Python asks for what it has not found: a slot that is empty, or what no filter has.
+        if name != "conjunctions":
+            raise AttributeError(f"a filter has no attribute {name!r}")
+        return self._conjunctions()
+
+    def _conjunctions(self) -> tuple[Conjunction, ...]:
+        found = wire.conjunctions_of(self.wire)
+        _set_conjunctions(self, found)
+        return found
+
+    def compact(self) -> AttributeFilter:
+        return _of_wire(self.wire, _Compact)
+
+
+class _Compact(_Decoded):
+    """A filter that has its wire form alone; of all of these together the last few conjunctions are remembered."""
+
+    __slots__ = ()
+
+    def _conjunctions(self) -> tuple[Conjunction, ...]:
+        return _last_conjunctions(self.wire)
+
+    def compact(self) -> AttributeFilter:
+        return self
+
+
+_last_conjunctions = lru_cache(maxsize=1 << 12)(wire.conjunctions_of)
+
+
+def _of_wire(data: bytes, kind: type[_Decoded] = _Decoded) -> AttributeFilter:
+    """Return the filter with this wire form, which must have been checked."""
+    result = object.__new__(kind)
+    _set_wire(result, data)
+    return result
+
+
+def decode_attributes(data: bytes) -> AttributeFilter:
+    """Return the filter of a wire form; raise FilterError for bytes that are no filter's wire form."""
+    wire.check(data)
+    return _of_wire(data)
 
 
 TRUE: Final = trusted((ANYTHING,))
 FALSE: Final = trusted(())
+_FALSE_ENCODED: Final = encode_conjunctions(())
 
 
 def conjunction(items: Iterable[Sequence[object]]) -> AttributeFilter:

@@ -14,6 +14,7 @@ from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint, present
 from covey.core.attributes.cuts import ALL_STRINGS
 from covey.core.attributes.strings import like_prefix
+from covey.core.attributes.values import number_literal
 from covey.errors import FilterError
 
 MAX_WIRE_BYTES: Final = 65_536
@@ -49,10 +50,10 @@ def side_form(constraint: Constraint) -> Any:
         if not texts and len(numbers) == 2:
             (low, low_side), (high, high_side) = numbers
             if low == high:
-                return low
+                return _number_form(low)
             return [
-                None if low == -_INFINITY else low,
-                None if high == _INFINITY else high,
+                None if low == -_INFINITY else _number_form(low),
+                None if high == _INFINITY else _number_form(high),
                 low_side | high_side << 1,
             ]
         if not numbers and len(texts) == 2:
@@ -65,6 +66,11 @@ def side_form(constraint: Constraint) -> Any:
     elif not numbers and not texts and constraint.booleans != 3:
         return constraint.booleans == 2
     return _points_form(constraint) or _general_form(constraint)
+
+
+def _number_form(value: int | float) -> int | float:
+    """Return a number in its one form, which a filter that was computed, as by merging, may not have it in."""
+    return number_literal(value) if type(value) is float else value
 
 
 def _pattern_form(constraint: Constraint) -> Any:
@@ -82,7 +88,7 @@ def _points_form(constraint: Constraint) -> Any:
     numbers, texts = constraint.numbers, constraint.strings
     if constraint.likes or constraint.unlikes or (numbers and numbers[0][0] != numbers[1][0]):
         return None
-    values = [value for value, _ in numbers[::2]]
+    values = [_number_form(value) for value, _ in numbers[::2]]
     if values != [value for value, _ in numbers[1::2]]:
         return None
     words = [text for _, text in texts[::2]]
@@ -94,7 +100,7 @@ def _points_form(constraint: Constraint) -> Any:
 def _general_form(constraint: Constraint) -> list[Any]:
     numbers: list[Any] = []
     for value, side in constraint.numbers:
-        numbers += (value if -_INFINITY < value < _INFINITY else None, side)
+        numbers += (_number_form(value) if -_INFINITY < value < _INFINITY else None, side)
     texts = [None if open_end else text for open_end, text in constraint.strings]
     kinds = constraint.absent | constraint.other << 1 | constraint.booleans << 2
     return [kinds, numbers, texts, constraint.likes, constraint.unlikes]

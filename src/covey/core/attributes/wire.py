@@ -15,8 +15,9 @@
                                       cuts are listed flat, nil where unbounded
 
 The first form that fits is used, in the shortest MessagePack, so a filter has exactly one wire form. Bytes are not
-trusted: `decode_attributes` accepts a form only if it is in normal form and no earlier one would have fitted, and the
-bytes only if what they say is written so again.
+trusted: `check` accepts a form only if it is in normal form and no earlier one would have fitted, and the bytes only if
+what they say is written so again. It makes no objects of what it checks, as most filters that come to a broker are put
+into an index straight from their forms (`forms_of`); `conjunctions_of` makes them.
 """
 
 from __future__ import annotations
@@ -42,8 +43,7 @@ from covey.core.attributes.cuts import (
     StringCuts,
     is_string_point,
 )
-from covey.core.attributes.filter import AttributeFilter, trusted
-from covey.core.attributes.forms import FAMILY_BYTE, MAX_WIRE_BYTES, encode_conjunctions, encoder, side_form
+from covey.core.attributes.forms import FAMILY_BYTE, MAX_WIRE_BYTES, encoder, side_form
 from covey.core.attributes.like import MAX_PATTERN_LENGTH, parse_pattern, pattern_text
 from covey.core.attributes.strings import like_prefix
 from covey.core.attributes.values import (
@@ -58,10 +58,12 @@ from covey.errors import FilterError
 _Scalar = bool | int | float | str | None
 _Side = bool | int | float | str | list[bool | int | float | str | list[_Scalar] | None] | None
 
-# Filters of many subscribers say the same of an attribute: it is kept once, by its bytes. When there are too many, it
-# begins anew; filters keep what they have.
+Form = list[Any]  # of a conjunction: names and sides by turns
+
+# Filters of many subscribers say the same of an attribute: it is kept once. When there are too many, it begins anew;
+# filters keep what they have.
 MOST_KNOWN: Final = 8_192
-_sides_known: dict[bytes, tuple[str, Constraint]] = {}
+_sides_known: dict[bytes | tuple[str, int | str], tuple[str, Constraint]] = {}
 
 _decoder: Final = msgspec.msgpack.Decoder(list[list[_Side]])
 _PRESENT: Final = present()
@@ -71,13 +73,8 @@ _HIGHEST: Final = (float("inf"), 1)
 _MAX_CUT_LENGTH: Final = MAX_STRING_LENGTH + 1
 
 
-def encode_attributes(filter: AttributeFilter) -> bytes:
-    """Return the wire form; raise FilterError if it is longer than MAX_WIRE_BYTES."""
-    return encode_conjunctions(filter.conjunctions)
-
-
-def decode_attributes(data: bytes) -> AttributeFilter:
-    """Return the filter of a wire form; raise FilterError for bytes that are no filter's wire form."""
+def check(data: bytes) -> None:
+    """Raise FilterError for bytes that are no filter's wire form."""
     if len(data) > MAX_WIRE_BYTES:
         raise FilterError(f"the filter's wire form is longer than {MAX_WIRE_BYTES} bytes")
     if data[:1] != FAMILY_BYTE:
@@ -88,34 +85,66 @@ def decode_attributes(data: bytes) -> AttributeFilter:
         raise FilterError(f"the filter's wire form is damaged: {error}") from None
     if encoder.encode(forms) != data[1:]:
         raise _not_canonical()
-    return trusted((Conjunction(_sides(forms[0])),) if len(forms) == 1 else _several(forms))
+    if len(forms) == 1:
+        _check_conjunction(forms[0])
+    else:
+        _check_several(forms)
 
 
-def _several(forms: list[list[_Side]]) -> tuple[Conjunction, ...]:
+def forms_of(data: bytes) -> list[Form]:
+    """Return the forms of the conjunctions of a filter whose wire form was checked."""
+    return _decoder.decode(data[1:])
+
+
+def conjunctions_of(data: bytes) -> tuple[Conjunction, ...]:
+    """Return the conjunctions of a filter whose wire form was checked."""
+    return tuple([Conjunction(_sides(form)) for form in _decoder.decode(data[1:])])
+
+
+def constraint_of(form: Any) -> Constraint:
+    """Return the constraint of a form that was checked, or FilterError if it is none."""
+    return _constraint(form)
+
+
+def _check_several(forms: list[Form]) -> None:
     if len(forms) > simplify.MAX_CONJUNCTIONS:
         raise FilterError(f"a filter has more than {simplify.MAX_CONJUNCTIONS} conjunctions")
-    conjunctions = tuple([Conjunction(_sides(form)) for form in forms])
-    if not simplify.is_simplified(conjunctions):
+    for form in forms:
+        _check_conjunction(form)
+    if not simplify.is_simplified(tuple([Conjunction(_sides(form)) for form in forms])):
         raise _not_canonical()
-    return conjunctions
 
 
-def _sides(form: list[_Side]) -> tuple[tuple[str, Constraint], ...]:
-    """Return the constraints of one conjunction; their order and what they hold is checked."""
+def _check_conjunction(form: Form) -> None:
+    """Raise FilterError unless the form is that of one conjunction."""
     if len(form) & 1:
         raise FilterError("a conjunction's wire form has a name without a constraint")
-    result = []
     before = ""
     for k in range(0, len(form), 2):
-        name = form[k]
+        name, side = form[k], form[k + 1]
         if type(name) is not str or not before < name or len(name) > MAX_NAME_LENGTH:
             raise FilterError("a conjunction's wire form has a bad name or names out of order")
         before = name
-        side = form[k : k + 2]
-        written = encoder.encode(side)
+        kind = type(side)
+        if kind is int and INTEGER_MIN <= side <= INTEGER_MAX:
+            continue
+        if kind is list and len(side) == 3:
+            _interval_cuts(*side)
+        else:
+            _constraint(side)
+
+
+def _sides(form: Form) -> tuple[tuple[str, Constraint], ...]:
+    """Return the constraints of one conjunction, whose form was checked."""
+    result = []
+    parts = iter(form)
+    for name, side in zip(parts, parts, strict=True):
+        # Lists are not hashable, and true is equal to 1: those are known by their bytes.
+        kind = type(side)
+        written = (name, side) if kind is int or kind is str else encoder.encode((name, side))
         known = _sides_known.get(written)
         if known is None:
-            known = intern(name), _constraint(side[1])
+            known = intern(name), _constraint(side)
             if len(_sides_known) >= MOST_KNOWN:
                 _sides_known.clear()
             _sides_known[written] = known
@@ -153,6 +182,10 @@ def _number(value: Any) -> int | float:
 
 
 def _number_interval(low: Any, high: Any, sides: Any) -> Constraint:
+    return Constraint(False, False, 0, _interval_cuts(low, high, sides))
+
+
+def _interval_cuts(low: Any, high: Any, sides: Any) -> NumberCuts:
     if type(sides) is not int or not 0 <= sides <= 3:
         raise FilterError("a number interval's wire form has bad sides")
     start = _LOWEST if low is None else (_number(low), sides & 1)
@@ -161,7 +194,7 @@ def _number_interval(low: Any, high: Any, sides: Any) -> Constraint:
         raise FilterError("a number interval's wire form is empty or has one number")
     if (low is None and sides & 1) or (high is None and not sides & 2):
         raise _not_canonical()
-    return Constraint(False, False, 0, (start, end))
+    return start, end
 
 
 def _two(first: Any, second: Any) -> Constraint:

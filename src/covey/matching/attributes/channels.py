@@ -22,6 +22,7 @@ import numpy as np
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint, compare, null
 from covey.core.attributes.values import BOOLEAN, NUMBER, STRING, classify
+from covey.core.attributes.wire import Form, constraint_of
 from covey.core.event import flatten
 from covey.matching.attributes.atoms import Atoms
 from covey.matching.jit import Floats, Ints, Longs
@@ -32,7 +33,9 @@ _NUMBER: Final = "number"
 _SYMBOL: Final = "symbol"
 _ABSENCE: Final = "absence"
 _INFINITY: Final = math.inf
+_nextafter: Final = math.nextafter
 _NAN: Final = math.nan
+_NOTHING: Final = (1.0, 0.0)
 _NULL: Final = null()
 _FALSE, _TRUE, _FIRST_SYMBOL = 0, 1, 2
 
@@ -125,6 +128,33 @@ class Channels:
             channel = self._new(attribute, constraint)
             attribute.atoms.add(constraint, channel)
         return channel, 1.0, 1.0
+
+    def add_form(self, form: Form, names: list[int], lows: list[float], highs: list[float]) -> None:
+        """Add the intervals of a conjunction to the lists, straight from its wire form, as `interval_of` makes them."""
+        attributes = self.attributes
+        sides = iter(form)
+        for name, side in zip(sides, sides, strict=True):
+            attribute = attributes.get(name)
+            channel, low, high = 0, 0.0, 0.0
+            if attribute is not None:
+                kind = type(side)
+                if kind is int or kind is float:
+                    if -EXACT < side < EXACT:
+                        channel, low, high = attribute.number, side, side
+                elif kind is str:
+                    number = attribute.symbols.get(side)
+                    if number is not None:
+                        channel, low, high = attribute.symbol, number, number
+                elif kind is list and len(side) == 3:
+                    low, high = _closed(*side)
+                    if low <= high:
+                        channel = attribute.number
+            if not channel:
+                # A new attribute, text or kind of constraint, or one that has to be looked at closely.
+                channel, low, high = self.interval_of(name, constraint_of(side))
+            names.append(channel)
+            lows.append(low)
+            highs.append(high)
 
     def _new(self, attribute: Attribute, role: Any) -> int:
         if self._free:
@@ -304,21 +334,55 @@ class Channels:
         get, absences = self.attributes.get, set(self.absences)
         for name, constraint in sides:
             attribute = get(name)
-            if attribute is None:
-                continue
-            if is_numeric(constraint) and attribute.number:
-                (low, low_side), (high, high_side) = constraint.numbers[0], constraint.numbers[-1]
-                intervals.append((attribute.number, closed_low(low, low_side), closed_high(high, high_side)))
-            if attribute.symbol:
-                single, value = symbol_value(constraint)
-                number = self._known_symbol(attribute, value) if single else None
-                if number is not None:
-                    intervals.append((attribute.symbol, number, number))
-            if attribute.is_special:
-                self._cover_specially(attribute, constraint, intervals, absences)
+            if attribute is not None:
+                self._cover(attribute, constraint, intervals, absences)
         # Without this, what is not constrained would count as absent.
         intervals.extend((channel, _NAN, _NAN) for channel in absences)
         return intervals
+
+    def covered_form(self, form: Form) -> list[Interval]:
+        """Return the `covered_intervals` of a conjunction, straight from its wire form."""
+        intervals: list[Interval] = []
+        get, absences = self.attributes.get, set(self.absences)
+        parts = iter(form)
+        for name, side in zip(parts, parts, strict=True):
+            attribute = get(name)
+            if attribute is None:
+                continue
+            if not attribute.is_special:
+                kind = type(side)
+                if (kind is int or kind is float) and -EXACT < side < EXACT:
+                    if attribute.number:
+                        intervals.append((attribute.number, side, side))
+                    continue
+                if kind is str:
+                    number = attribute.symbols.get(side)
+                    if number is not None:
+                        intervals.append((attribute.symbol, number, number))
+                    continue
+                if kind is list and len(side) == 3:
+                    low, high = _closed(*side)
+                    if low <= high:
+                        if attribute.number:
+                            intervals.append((attribute.number, low, high))
+                        continue
+            self._cover(attribute, constraint_of(side), intervals, absences)
+        intervals.extend((channel, _NAN, _NAN) for channel in absences)
+        return intervals
+
+    def _cover(
+        self, attribute: Attribute, constraint: Constraint, intervals: list[Interval], absences: set[int]
+    ) -> None:
+        if is_numeric(constraint) and attribute.number:
+            (low, low_side), (high, high_side) = constraint.numbers[0], constraint.numbers[-1]
+            intervals.append((attribute.number, closed_low(low, low_side), closed_high(high, high_side)))
+        if attribute.symbol:
+            single, value = symbol_value(constraint)
+            number = self._known_symbol(attribute, value) if single else None
+            if number is not None:
+                intervals.append((attribute.symbol, number, number))
+        if attribute.is_special:
+            self._cover_specially(attribute, constraint, intervals, absences)
 
     @staticmethod
     def _cover_specially(
@@ -407,6 +471,21 @@ def number_interval(constraint: Constraint) -> tuple[float, float] | None:
         return None
     first, last = closed_low(low, low_side), closed_high(high, high_side)
     return (first, last) if first <= last else None
+
+
+def _closed(low: float | None, high: float | None, sides: int) -> tuple[float, float]:
+    """Return the closed interval of float64 that says the same as an interval's wire form; an empty one if none."""
+    if low is None:
+        low = -_INFINITY
+    elif not -EXACT < low < EXACT:
+        return _NOTHING
+    elif sides & 1:
+        low = _nextafter(low, _INFINITY)
+    if high is None:
+        return low, _INFINITY
+    if not -EXACT < high < EXACT:
+        return _NOTHING
+    return low, high if sides & 2 else _nextafter(high, -_INFINITY)
 
 
 def closed_low(value: float, side: int) -> float:

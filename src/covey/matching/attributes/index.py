@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.filter import AttributeFilter, trusted
+from covey.core.attributes.wire import forms_of
 from covey.matching.attributes.channels import Batch, Channels, Interval
 from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE, SHARED_BIT
 from covey.matching.attributes.packed import PackedEvents
-from covey.matching.attributes.splitting import MOST_ROWS, Sides, pieces_needed, pieces_of
+from covey.matching.attributes.splitting import MOST_ROWS, Sides, is_one_piece, pieces_needed, pieces_of
 from covey.matching.attributes.store import Store
 from covey.matching.attributes.unpacking import Unpacker
 from covey.matching.attributes.view import IndexView
@@ -78,8 +79,15 @@ class AttributeIndex:
         names: list[int] = []
         lows: list[float] = []
         highs: list[float] = []
-        interval_of = self.channels.interval_of
+        interval_of, add_form = self.channels.interval_of, self.channels.add_form
         for handle, filter in zip(handles, filters, strict=True):
+            if filter.wire is not None:
+                forms = forms_of(filter.wire)
+                if len(forms) == 1 and is_one_piece(forms[0]):
+                    add_form(forms[0], names, lows, highs)
+                    ids.append(handle)
+                    starts.append(len(names))
+                    continue
             rows = [
                 piece for conjunction in filter.conjunctions for piece in pieces_of(conjunction, MOST_ROWS)
             ]
@@ -193,7 +201,7 @@ class AttributeIndex:
         """Return the index's own unpacker as the channels are now."""
         journal = self.channels.journal
         if self._unpacker is None or journal is None:
-            self._unpacker = Unpacker(self)
+            self._unpacker = Unpacker(self.channels)
             self.channels.journal = []
         elif journal:
             self._unpacker.follow(journal)
@@ -224,14 +232,21 @@ class AttributeIndex:
 
     def covers_any(self, filter: AttributeFilter) -> bool:
         """Return whether some filter here covers the given one."""
-        if len(filter.conjunctions) == 1 and not self._several:
-            (conjunction,) = filter.conjunctions
-            if pieces_needed(conjunction) == 1:
-                return len(self._query(conjunction.constraints, 1)) > 0
+        if not self._several:
+            if filter.wire is not None:
+                forms = forms_of(filter.wire)
+                if len(forms) == 1 and is_one_piece(forms[0]):
+                    return len(self._ask(self.channels.covered_form(forms[0]), 1)) > 0
+            if len(filter.conjunctions) == 1:
+                (conjunction,) = filter.conjunctions
+                if pieces_needed(conjunction) == 1:
+                    return len(self._query(conjunction.constraints, 1)) > 0
         return len(self.covering(filter)) > 0
 
     def _query(self, sides: Sides, limit: int = 2**62) -> Ints:
-        intervals = self.channels.covered_intervals(sides)
+        return self._ask(self.channels.covered_intervals(sides), limit)
+
+    def _ask(self, intervals: list[Interval], limit: int) -> Ints:
         names, lows, highs = _columns(intervals)
         return self.store.query(self._set(names, lows, highs), limit)
 

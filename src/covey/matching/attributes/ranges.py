@@ -47,7 +47,7 @@ from covey.matching.attributes.lists import (
     refresh_links,
 )
 from covey.matching.attributes.memory import Memory
-from covey.matching.jit import called, part
+from covey.matching.jit import called, part, sort
 
 # Fields of a directory's header, as int32 numbers from its start; WIDTH is its fifth word, a float.
 DIRECTORY_CHANNEL = 0
@@ -364,7 +364,7 @@ def _split(m: Memory, directory: int, bucket: int, record: int) -> None:
     ordered = np.empty(length)
     for k in range(length):
         ordered[k] = m.f[keys + k]
-    ordered.sort()
+    sort(ordered, 0, length)
     cut = length // 2
     while ordered[cut] == ordered[0]:
         cut += 1

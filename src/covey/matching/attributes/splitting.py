@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint, compare
+from covey.core.attributes.wire import Form
 from covey.matching.attributes.atoms import values_of
 
 Sides = tuple[tuple[str, Constraint], ...]
@@ -40,6 +41,15 @@ def pieces_needed(conjunction: Conjunction) -> int:
     for _, values in _small_sets(conjunction.constraints):
         count *= len(values)
     return count
+
+
+def is_one_piece(form: Form) -> bool:
+    """Return whether a conjunction with this wire form certainly has no set to split: sets are lists of their own."""
+    for k in range(1, len(form), 2):
+        side = form[k]
+        if type(side) is list and len(side) not in (2, 3):
+            return False
+    return True
 
 
 def _small_sets(sides: Sides) -> list[tuple[str, list[tuple[bool, object]]]]:

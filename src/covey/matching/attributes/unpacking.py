@@ -6,14 +6,14 @@ texts that filters ask for by name. Values that this cannot judge (numbers from 
 with atoms: IN, LIKE, <>) are left to `Channels`, once for each distinct value of an attribute in a batch.
 `Unpacker.encode_columns` makes the same from a block of events (`columns.py`), in which names and texts are numbers.
 
-An unpacker is made from an index, and holds until a filter is added or removed there. The index's own one follows it
-(`follow`): what has changed since is in the journal of `Channels`, and only that is changed here.
+An unpacker is made from the channels of an index, and holds until a filter is added or removed there. The index's own
+one follows it (`follow`): what has changed since is in the journal of `Channels`, and only that is changed here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -36,9 +36,6 @@ from covey.matching.attributes.packed import (
 )
 from covey.matching.attributes.texts import Texts, find
 from covey.matching.jit import Floats, Ints, Longs, bytes_at, floats_at, ints_at, kernel, longs_at, part
-
-if TYPE_CHECKING:
-    from covey.matching.attributes.index import AttributeIndex
 
 # Columns of the table of attributes.
 NUMBER, SYMBOL, _ABSENCE, _PRESENCE, ATOMS, COLUMNS = 0, 1, 2, 3, 4, 5
@@ -218,8 +215,8 @@ def place_columns(
 class Unpacker:
     """Encodes packed events for an index; see the module's text."""
 
-    def __init__(self, index: AttributeIndex) -> None:
-        self._channels: Channels = index.channels
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
         self._room: tuple[Ints, Floats, Longs] = (np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64))
         self._build()
 

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from covey.core.attributes import constraint as conditions
 from covey.core.attributes import cuts
 from covey.core.attributes.constraint import ALL_BOOLEANS, EVERYTHING, Constraint
-from covey.core.attributes.filter import AttributeFilter
-from covey.core.attributes.wire import decode_attributes
+from covey.core.attributes.filter import AttributeFilter, decode_attributes
 from covey.errors import FilterError
 from covey.pipeline.network.columns import BOOLEAN, DOUBLE, FLOAT, STRING, WHOLE
 

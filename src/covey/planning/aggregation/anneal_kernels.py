@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from covey.matching.jit import Floats, Ints, called, kernel
+from covey.matching.jit import Floats, Ints, called, copy_values, kernel
 from covey.planning.aggregation import cascade_kernels as cascade
 from covey.planning.aggregation import top_kernels as top
 from covey.planning.aggregation.cascade_kernels import Blocks
@@ -131,7 +131,7 @@ def anneal_cascade(
             below += 1
         elif totals[COST] < totals[BEST] - margin:
             totals[BEST] = totals[COST]
-            best[:] = blocks.label
+            copy_values(best, 0, blocks.label, len(best))
     return below
 
 
@@ -229,5 +229,5 @@ def anneal_top(
             below += 1
         elif totals[COST] < totals[BEST] - margin:
             totals[BEST] = totals[COST]
-            best[:] = groups.label
+            copy_values(best, 0, groups.label, len(best))
     return below

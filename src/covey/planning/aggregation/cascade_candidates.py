@@ -5,7 +5,7 @@ Values are exact. Those of pairs are kept in a table and computed again only whe
 
 from __future__ import annotations
 
-from covey.matching.jit import Floats, Ints, Longs, called, kernel
+from covey.matching.jit import Floats, Ints, Longs, called, copy_values, kernel
 from covey.planning.aggregation.bits import covered, resemblance, weight
 from covey.planning.aggregation.cascade_kernels import Blocks, pair_change
 from covey.planning.aggregation.model import Layout
@@ -150,5 +150,5 @@ def best_sets(
             change, gain = many_change(layout, blocks, table, chosen, size, seen, rows)
             if change / gain < best:
                 best, found[0] = change / gain, size
-                found[1 : size + 1] = members
+                copy_values(found, 1, members, size)
     return best

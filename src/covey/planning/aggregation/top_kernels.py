@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from covey.matching.jit import Floats, Ints, called, kernel
+from covey.matching.jit import Floats, Ints, called, copy_values, kernel
 from covey.planning.aggregation.bits import add_filter, covered, join_rows, joined_once, resemblance, weight
 from covey.planning.aggregation.sample import Bytes
 
@@ -207,7 +207,7 @@ def best_sets(
             change, gain = many_change(groups, ways, table, chosen, size, rows, paths)
             if change / gain < best:
                 best, found[0] = change / gain, size
-                found[1 : size + 1] = chosen[:size]
+                copy_values(found, 1, chosen, size)
     for a in range(len(leaders)):
         for b in range(a + 1, len(leaders)):
             chosen[0], chosen[1] = leaders[a], leaders[b]
@@ -221,5 +221,5 @@ def best_sets(
             change, gain = many_change(groups, ways, table, chosen, size, rows, paths)
             if change / gain < best:
                 best, found[0] = change / gain, size
-                found[1 : size + 1] = chosen[:size]
+                copy_values(found, 1, chosen, size)
     return best

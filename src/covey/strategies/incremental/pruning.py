@@ -90,7 +90,7 @@ class Incremental(Covering):
 
     def unsubscribe(self, link: Link, key: Key, filter: Filter) -> None:
         """Forget a client's subscription and tell the neighbours, with what is known of it."""
-        self.table.remove(link, key)
+        self.table.removed(link, key, filter)
         distances = None
         if any(key in told for told in self._told.values()):
             distances = self.critical_distances((link, key), filter)

@@ -25,9 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from llvmlite.binding import address_of_symbol
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
+_INTRINSIC = "llvm."  # names of what LLVM itself provides begin so
 _CHECKSUM = hashlib.sha256().digest_size
 
 
@@ -42,8 +45,26 @@ class _Results(CompileResultCacheImpl):
     def __init__(self, function: Callable[..., Any]) -> None:
         self._lineno = function.__code__.co_firstlineno
 
+    def reduce(self, cres: Any) -> tuple[list[str], Any]:
+        """Return what a file holds: the names that the code does not define itself, and the code."""
+        module = cres.library._final_module
+        names = [
+            value.name
+            for values in (module.functions, module.global_variables)
+            for value in values
+            if value.is_declaration and not value.name.startswith(_INTRINSIC)
+        ]
+        return names, super().reduce(cres)
 
-class KeptCode(FunctionCache):
+    def rebuild(self, target_context: Any, payload: tuple[list[str], Any]) -> Any:
+        """Return compiled code from what a file holds."""
+        names, code = payload
+        if any(address_of_symbol(name) is None for name in names):
+            target_context.refresh()  # imports whatever of numba may define them
+        return super().rebuild(target_context, code)
+
+
+class CompileCache(FunctionCache):
     """What was compiled of one kernel, in a directory that belongs to one state of the sources."""
 
     def __init__(self, function: Callable[..., Any], directory: Path) -> None:
@@ -52,6 +73,15 @@ class KeptCode(FunctionCache):
         self._cache_path = str(directory)
         self._cache_file = _Files(directory, f"{function.__module__}.{function.__qualname__}")
         self.enable()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the code for a signature, None if it must be compiled.
+
+        Numba would first import everything that it can compile, and SciPy with it, which takes longer than to load all
+        the kernels of a broker. Only the compiler needs that, and imports it by itself; code needs the runtime.
+        """
+        rtsys.initialize(target_context)
+        return self._load_overload(sig, target_context)
 
     def _save_overload(self, sig: Any, data: Any) -> None:
         if self._impl.check_cachable(data):

@@ -86,7 +86,7 @@ class Stream(asyncio.BufferedProtocol):
         self.host = str(address[0]) if isinstance(address, tuple) else self.peer
         self.connection.can_half_close = transport.can_write_eof()
         self.connection.opened(self._loop.time())
-        self._set_timer()
+        self._write()  # it may have been aborted before it was there
         self._owner.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

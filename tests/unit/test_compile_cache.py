@@ -14,8 +14,8 @@ import numba
 import numpy as np
 import pytest
 
+from covey.matching.compile_cache import CompileCache
 from covey.matching.jit import _cache_directory
-from covey.matching.kept_code import KeptCode
 
 LONGS = np.array([1, 2, 4], np.int64)
 FLOATS = np.array([0.5, 0.25, 8.0])
@@ -40,7 +40,7 @@ def dispatcher(directory: Path, place: str = "/here/sums.py") -> Any:
     """Return what a new process would have before its first call."""
     function = at(place)
     compiled: Any = numba.njit(function)
-    compiled._cache = KeptCode(function, directory)
+    compiled._cache = CompileCache(function, directory)
     return compiled
 
 

@@ -1,0 +1,272 @@
+"""Machine: one broker in a simulation: its core while it runs, and the disk that outlives it.
+
+It is to a simulated broker what `broker.server` is to a live one: it gives the core inputs and carries out the effects,
+with the duties that `broker.effects` lists, and decides nothing. A machine can hang, so that what comes waits, and be
+killed, so that what is not on its disk is lost; started again, it begins another life with what is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from covey.broker import effects
+from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.core import BrokerCore
+from covey.broker.durable.log import Asked, Fetch
+from covey.broker.effects import Effect, Input, Instant
+from covey.broker.security import Security
+from covey.errors import ConfigError
+from covey.protocol.control import BARE, PlanState
+from covey.sim.disk import Disk, DiskLog
+from covey.sim.engine import Engine
+from covey.sim.streams import End, Streams
+
+WALL_S: Final = 1.8e9  # what clocks on walls show when a simulation begins
+
+Observer = Callable[[str, Input | Effect], None]  # the broker, and what went into its core or came out of it
+
+
+class Machine:
+    """One broker; see the module's text. `disk_s` draws how long its disk takes, `dial` has it dial a neighbour."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        engine: Engine,
+        streams: Streams,
+        random: Random,
+        disk_s: Callable[[], float],
+        dial: Callable[[Machine, LinkConfig], None],
+        observer: Observer | None = None,
+    ) -> None:
+        self.name, self.config = config.name, config
+        self.disk = Disk()
+        self.plans: PlanState = BARE  # on disk, too
+        self.core: BrokerCore
+        self.is_up = self.is_hung = self.is_listening = False
+        self.life = 0
+        self.ends: dict[int, End] = {}
+        self.log: list[effects.Log] = []
+        self._engine, self._streams, self._random = engine, streams, random
+        self._disk_s, self._dial_neighbour, self._observer = disk_s, dial, observer
+        self._disk_log: DiskLog
+        self._inputs: deque[Input] = deque()
+        self._is_carrying_out = False  # what happens meanwhile is given after that
+        self._timer_s: float | None = None
+        self._reported_s = 0.0  # when the last answer of the disk is heard
+        self._last_connection = 0
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin a life with what is on disk."""
+        self.life += 1
+        self.is_up, self.is_listening, self.is_hung = True, True, False
+        self._inputs.clear()
+        self._timer_s = None
+        self.core = BrokerCore(
+            self.config,
+            Security(self.config.security, self.config.host),
+            self.plans,
+            incarnation=self._random.getrandbits(63),
+            random=Random(self._random.getrandbits(64)),
+            now=self.now(),
+        )
+        self._disk_log = DiskLog(self.disk, self.config.max_store_bytes)
+        if self.config.data_dir:
+            self._carry_out(self.core.recovered(self._disk_log.open(), self.now()))
+        self._carry_out(self.core.start(self.now()))
+        self._go()
+
+    def kill(self) -> None:
+        """End at once: everyone who is connected notices, and what is not on disk is lost."""
+        self.is_up = self.is_listening = self.is_hung = False
+        ends, self.ends = self.ends, {}
+        for end in ends.values():
+            self._streams.drop(end)
+
+    def hang(self) -> None:
+        """Do nothing, while what comes waits."""
+        self.is_hung = True
+
+    def go_on(self) -> None:
+        """Take what has come meanwhile: first what was said, then what the disk answers, then the time."""
+        if self.is_hung:
+            self.is_hung = False
+            for end in list(self.ends.values()):
+                self._streams.read(end)
+            self._report(self.life)
+            self._give(effects.Tick())
+
+    def now(self) -> Instant:
+        """Return what its clocks show."""
+        return Instant(self._engine.now_s, WALL_S + self._engine.now_s)
+
+    def connect(self) -> int:
+        """Return the number of a new connection."""
+        self._last_connection += 1
+        return self._last_connection
+
+    def opened(self, end: End, peer: str, dialled: str = "") -> None:
+        """There is a new connection."""
+        self.ends[end.number] = end
+        self._give(effects.Opened(end.number, peer, peer, dialled=dialled))
+
+    def dial_failed(self, neighbour: str, reason: str) -> None:
+        """A neighbour cannot be reached."""
+        self._give(effects.DialFailed(neighbour, reason))
+
+    def do(self, given: Input) -> None:
+        """Give the core an input at once; what it raises is the caller's, ConfigError if the broker does not run."""
+        if not self.is_up or self.is_hung:
+            raise ConfigError(f"the broker {self.name} does not run")
+        self._observe(given)
+        self._carry_out(self.core.step(given, self.now()))
+        self._go()
+
+    # -- what its streams say --------------------------------------------------------------------------------
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether it takes what arrives."""
+        return self.is_up and not self.is_hung
+
+    def received(self, number: int, data: bytes) -> None:
+        """Bytes have come."""
+        self._give(effects.Received(number, data))
+
+    def heard_eof(self, number: int) -> None:
+        """A peer sends nothing more."""
+        self._give(effects.HeardEof(number))
+
+    def closed(self, number: int, reason: str) -> None:
+        """A stream is gone."""
+        if self.ends.pop(number, None) is not None:
+            self._give(effects.Closed(number, reason))
+
+    def paused(self, number: int, is_paused: bool) -> None:
+        """A stream holds enough, or takes more again."""
+        if number in self.ends:
+            self._give(effects.Paused(number) if is_paused else effects.Writable(number))
+
+    # -- the core --------------------------------------------------------------------------------------------
+
+    def _give(self, given: Input) -> None:
+        """Give the core an input, after those that wait."""
+        if self.is_up:
+            self._inputs.append(given)
+            self._go()
+
+    def _go(self) -> None:
+        while self._inputs and self.is_reading and not self._is_carrying_out:
+            one = self._inputs.popleft()
+            self._observe(one)
+            self._carry_out(self.core.step(one, self.now()))
+
+    def _observe(self, one: Input | Effect) -> None:
+        if self._observer is not None:
+            self._observer(self.name, one)
+
+    def _carry_out(self, some: list[Effect]) -> None:
+        self._is_carrying_out = True
+        try:
+            for effect in some:
+                self._observe(effect)
+                _CARRY_OUT[type(effect)](self, effect)
+        finally:
+            self._is_carrying_out = False
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        deadline_s = self.core.deadline() if self.is_up else None
+        if deadline_s is not None:
+            due_s = max(deadline_s, self._engine.now_s)
+            if self._timer_s is None or due_s < self._timer_s:
+                self._timer_s = due_s
+                self._engine.at(due_s, self._tick, due_s, self.life)
+
+    def _tick(self, due_s: float, life: int) -> None:
+        if self._timer_s == due_s and life == self.life:
+            self._timer_s = None
+            if not self.is_hung:
+                self._give(effects.Tick())
+
+    # -- effects ---------------------------------------------------------------------------------------------
+
+    def _write(self, effect: effects.Write) -> None:
+        if effect.connection in self.ends:
+            self._streams.write(self.ends[effect.connection], b"".join(effect.buffers))
+
+    def _hold(self, effect: effects.Hold) -> None:
+        if effect.connection in self.ends:
+            self._streams.hold(self.ends[effect.connection], True)
+
+    def _resume(self, effect: effects.Resume) -> None:
+        if effect.connection in self.ends:
+            self._streams.hold(self.ends[effect.connection], False)
+
+    def _end(self, effect: effects.End) -> None:
+        if effect.connection in self.ends:
+            self._streams.end(self.ends[effect.connection], effect.how)
+
+    def _dial(self, effect: effects.Dial) -> None:
+        self._dial_neighbour(self, effect.link)
+
+    def _verify(self, effect: effects.Verify) -> None:
+        raise AssertionError("clients of a simulation show no passwords")
+
+    def _commit(self, effect: effects.Commit) -> None:
+        self._ask_disk(effect.batch)
+
+    def _ask_disk(self, asked: Asked) -> None:
+        if self._disk_log.is_idle:
+            self._engine.at(self._engine.now_s + self._disk_s(), self._report, self.life)
+        self._disk_log.submit([asked])
+
+    def _report(self, life: int) -> None:
+        """Let the disk answer; a broker that hangs, with the thread of its log, is answered when it goes on."""
+        if self.is_reading and life == self.life and not self._disk_log.is_idle:
+            # A broker that is killed in between has on disk what it does not know of.
+            answers = tuple(self._disk_log.answers())
+            self._reported_s = max(self._reported_s, self._engine.now_s + self._disk_s())
+            self._engine.at(self._reported_s, self._reported, answers, life)
+
+    def _reported(self, answers: tuple[Any, ...], life: int) -> None:
+        if life == self.life:
+            self._give(effects.Answered(answers))
+
+    def _keep_plans(self, effect: effects.KeepPlans) -> None:
+        if self.config.data_dir:
+            self.plans = effect.state
+
+    def _write_samples(self, effect: effects.WriteSamples) -> None:
+        self._give(effects.SamplesWritten())
+
+    def _stop_listening(self, effect: effects.StopListening) -> None:
+        self.is_listening = False
+
+    def _stop(self, effect: effects.Stop) -> None:
+        self.kill()
+
+    def _log_event(self, effect: effects.Log) -> None:
+        self.log.append(effect)
+
+
+_CARRY_OUT: Final[dict[type, Callable[[Machine, Any], None]]] = {
+    effects.Write: Machine._write,
+    effects.Hold: Machine._hold,
+    effects.Resume: Machine._resume,
+    effects.End: Machine._end,
+    effects.Dial: Machine._dial,
+    effects.Verify: Machine._verify,
+    effects.Commit: Machine._commit,
+    Fetch: Machine._ask_disk,
+    effects.KeepPlans: Machine._keep_plans,
+    effects.WriteSamples: Machine._write_samples,
+    effects.StopListening: Machine._stop_listening,
+    effects.Stop: Machine._stop,
+    effects.Log: Machine._log_event,
+}

@@ -1,0 +1,394 @@
+"""Clients of whole simulated brokers: each talks to its broker in frames over a stream, as a live client does.
+
+A client that loses its connection dials again, and says again what it wants, then what was not confirmed. What it is
+told to do while it is not connected waits for that. A client can stop to read, so that its broker has to wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from covey.broker.config import MAX_LINK_FRAME
+from covey.broker.effects import Ending
+from covey.core.filter import Filter
+from covey.protocol.connection import Closing, Connection
+from covey.protocol.control import (
+    OURS,
+    AdvertiseRequest,
+    Goodbye,
+    Hello,
+    Request,
+    SubscribeRequest,
+    UnadvertiseRequest,
+    UnsubscribeRequest,
+    Welcome,
+    decode_life,
+    decode_reply,
+    encode,
+)
+from covey.protocol.events import (
+    ENVELOPE,
+    KEPT,
+    decode_content,
+    decode_taken,
+    delivery_of,
+    encode_acknowledge,
+    encode_content,
+    encode_event,
+    envelope_of,
+    family_of,
+)
+from covey.protocol.frames import Kind, framed
+from covey.protocol.outbox import Bounds
+from covey.sim.engine import Engine
+from covey.sim.streams import End, Streams
+
+AGAIN_S: Final = 0.25  # after which a client dials again
+STOPPED: Final = "the client does not read"
+
+_ENDINGS: Final = {
+    Closing.SHUT_WRITE: Ending.SHUT,
+    Closing.CLOSE: Ending.CLOSE,
+    Closing.ABORT: Ending.ABORT,
+}
+
+
+@dataclass(eq=False)
+class Subscription:
+    """A consumer's interest; a durable one has a name."""
+
+    filter: Filter
+    client: Client
+    durable: str = ""
+    sid: int = 0  # on the present connection
+    refused: str = ""  # why the broker did not grant it
+
+    @property
+    def broker(self) -> str:
+        """The broker where it is."""
+        return self.client.broker
+
+    def __repr__(self) -> str:
+        return f"<subscription of {self.client.name} at {self.broker}: {self.filter}>"
+
+
+@dataclass(eq=False)
+class Advertisement:
+    """A producer's announcement."""
+
+    filter: Filter
+    client: Client
+    aid: int = 0
+
+    @property
+    def broker(self) -> str:
+        """The broker where it is."""
+        return self.client.broker
+
+    def __repr__(self) -> str:
+        return f"<advertisement of {self.client.name} at {self.broker}: {self.filter}>"
+
+
+@dataclass
+class Published:
+    """An event that waits to be sent, or to be confirmed."""
+
+    content: Any
+    payload: bytes
+    confirm: bool
+
+
+Delivered = Callable[[Subscription, Any, bytes], None]
+
+
+class Client:
+    """A client of one broker; see the module's text. `dial` has it connected, once that is possible."""
+
+    def __init__(
+        self,
+        name: str,
+        broker: str,
+        engine: Engine,
+        streams: Streams,
+        dial: Callable[[Client], End | None],
+        delivered: Delivered,
+    ) -> None:
+        self.name, self.broker = name, broker
+        self.subscriptions: list[Subscription] = []
+        self.advertisements: list[Advertisement] = []
+        self.confirmed: list[Any] = []  # contents of events, in the order of their confirmations
+        self.refused: list[
+            tuple[Any, str]
+        ] = []  # contents of events and why; "" for those sent without confirmation
+        self.acknowledges = True
+        self.is_over = False
+        self.said = ""  # why the broker has ended the last connection, if it has said so
+        self.number = 0  # that it writes on its events, once it is greeted
+        self.is_reading = True
+        self._engine, self._streams, self._dial, self._delivered_to = engine, streams, dial, delivered
+        self._connection: Connection | None = None
+        self._end: End | None = None
+        self._closing = Closing.NOTHING
+        self._answers: dict[int, Callable[[str], None]] = {}  # by request
+        self._forgotten: list[Subscription] = []  # durable ones that end, until the broker knows
+        self._unconfirmed: dict[int, Published] = {}
+        self._behind: list[Published] = []  # while it is not connected
+        self._last = 0  # number of a request, a subscription, an advertisement or an event
+        self._connections = 0
+        self._timer_s: float | None = None
+
+    # -- what it is told to do -------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Dial the broker, again and again."""
+        if self.is_over or self._end is not None:
+            return
+        self._connections += 1
+        end = self._dial(self)
+        if end is None:
+            self._engine.at(self._engine.now_s + AGAIN_S, self.connect)
+            return
+        self._end, self._closing, self._timer_s, self.said = end, Closing.NOTHING, None, ""
+        self._connection = Connection(Bounds(), 10.0, self._engine.now_s)
+        if not self.is_reading:
+            self._connection.hold(STOPPED, self._engine.now_s)
+        hello = Hello(OURS.oldest, "client", self.name, newest=OURS.newest)
+        self._connection.send(Kind.HELLO, encode(hello))
+        self._flush()
+
+    def disconnect(self) -> None:
+        """End the connection in order, for good."""
+        self.is_over = True
+        if self._connection is not None:
+            self._connection.finish("the client is done")
+            self._flush()
+
+    def drop(self) -> None:
+        """Lose the connection, with all that is under way; the client comes back."""
+        if self._end is not None:
+            self._streams.cut(self._end, "the connection was cut")
+
+    def stop_reading(self) -> None:
+        """Leave what comes in the stream."""
+        self.is_reading = False
+        if self._connection is not None:
+            self._connection.hold(STOPPED, self._engine.now_s)
+
+    def read_again(self) -> None:
+        """Read what has come meanwhile."""
+        self.is_reading = True
+        if self._connection is not None and self._end is not None:
+            self._connection.go_on(STOPPED, self._engine.now_s)
+            self._streams.read(self._end)
+
+    def connection(self) -> int:
+        """Return the number of the present connection, for its end."""
+        return self._connections
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Ask for what a subscription wants, now and on every new connection."""
+        self.subscriptions.append(subscription)
+        if self.is_greeted:
+            self._ask_for(subscription)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """End a subscription; what a durable one has stored is deleted."""
+        self.subscriptions.remove(subscription)
+        if subscription.durable:
+            self._forgotten.append(subscription)
+        if self.is_greeted:
+            self._forget(subscription)
+
+    def advertise(self, advertisement: Advertisement) -> None:
+        """Announce what it may publish, now and on every new connection."""
+        self.advertisements.append(advertisement)
+        if self.is_greeted:
+            self._announce(advertisement)
+
+    def unadvertise(self, advertisement: Advertisement) -> None:
+        """Revoke an announcement."""
+        self.advertisements.remove(advertisement)
+        if self.is_greeted:
+            self._ask(UnadvertiseRequest(self._next(), advertisement.aid))
+
+    def publish(self, content: Any, payload: bytes, *, confirm: bool) -> None:
+        """Publish an event; one that is to be confirmed is sent again on each connection until it is."""
+        one = Published(content, payload, confirm)
+        if self.is_greeted:
+            self._send_event(one)
+        else:
+            self._behind.append(one)
+
+    @property
+    def is_greeted(self) -> bool:
+        """Whether its broker has welcomed it on the present connection."""
+        return self.number != 0
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many events it has published that are to be confirmed and are not."""
+        return len(self._unconfirmed) + sum(one.confirm for one in self._behind)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its broker owes it an answer to a request."""
+        return bool(self._answers)
+
+    # -- requests and events ---------------------------------------------------------------------------------
+
+    def _next(self) -> int:
+        self._last += 1
+        return self._last
+
+    def _ask(self, request: Request, answered: Callable[[str], None] = lambda error: None) -> None:
+        self._answers[request.request] = answered
+        self._send(Kind.REQUEST, encode(request))
+
+    def _ask_for(self, one: Subscription) -> None:
+        def answered(error: str) -> None:
+            one.refused = error
+
+        one.sid = self._next()
+        self._ask(SubscribeRequest(self._next(), one.sid, one.filter.encode(), one.durable), answered)
+
+    def _forget(self, one: Subscription) -> None:
+        def answered(error: str) -> None:
+            if one in self._forgotten:
+                self._forgotten.remove(one)
+
+        self._ask(UnsubscribeRequest(self._next(), one.sid, bool(one.durable)), answered)
+
+    def _announce(self, one: Advertisement) -> None:
+        one.aid = self._next()
+        self._ask(AdvertiseRequest(self._next(), one.aid, one.filter.encode()))
+
+    def _send_event(self, one: Published) -> None:
+        number = self._next()
+        if one.confirm:
+            self._unconfirmed[number] = one
+        family, content = encode_content(one.content)
+        flags = KEPT if one.confirm else 0
+        event = encode_event(
+            content, one.payload, family=family, publisher=self.number, number=number, flags=flags
+        )
+        assert self._connection is not None, "it is greeted"
+        self._connection.send_events(framed(event))
+        self._flush()
+
+    # -- what it hears ---------------------------------------------------------------------------------------
+
+    def received(self, number: int, data: bytes) -> None:
+        """Bytes have come."""
+        if self._connection is not None:
+            for one in self._connection.receive(data, self._engine.now_s):
+                self._hear(one)
+            self._flush()
+
+    def heard_eof(self, number: int) -> None:
+        """The broker sends nothing more."""
+        if self._connection is not None:
+            self._connection.receive_eof()
+            self._flush()
+
+    def paused(self, number: int, is_paused: bool) -> None:
+        """The stream holds enough, or takes more again."""
+        if self._connection is not None:
+            if is_paused:
+                self._connection.pause_writing()
+            else:
+                self._connection.resume_writing()
+                self._flush()
+
+    def closed(self, number: int, reason: str) -> None:
+        """The connection is gone: dial again."""
+        if number != self._connections or self._end is None:
+            return
+        self._end = self._connection = None
+        self.number = 0
+        self._answers.clear()
+        if not self.is_over:
+            self._engine.at(self._engine.now_s + AGAIN_S, self.connect)
+
+    def _hear(self, one: bytes) -> None:
+        kind, body = one[0], memoryview(one)[1:]
+        if kind == Kind.WELCOME or kind == Kind.GOODBYE:
+            said = decode_life(body)
+            if isinstance(said, Welcome):
+                self._welcomed(said)
+            elif isinstance(said, Goodbye) and self._connection is not None:
+                self.said = said.reason
+                self.number = 0
+                self._connection.finish(said.reason, heard_all=True)
+        elif kind == Kind.REPLY:
+            reply = decode_reply(body)
+            if reply.event:
+                refused = self._unconfirmed.pop(reply.event, None)
+                self.refused.append((None if refused is None else refused.content, reply.error))
+            elif reply.request in self._answers:
+                self._answers.pop(reply.request)(reply.error)
+        elif kind == Kind.TAKEN:
+            for _, number in decode_taken(one[1:]):
+                taken = self._unconfirmed.pop(number, None)
+                if taken is not None:
+                    self.confirmed.append(taken.content)
+        elif kind == Kind.DELIVERY:
+            self._delivered(one)
+
+    def _welcomed(self, said: Welcome) -> None:
+        assert self._connection is not None, "it was heard on one"
+        self._connection.version = OURS.newest
+        self._connection.greeted(MAX_LINK_FRAME, said.lease_s, self._engine.now_s)
+        self.number = said.number
+        for advertisement in self.advertisements:
+            self._announce(advertisement)
+        for subscription in self.subscriptions:
+            self._ask_for(subscription)
+        for subscription in self._forgotten:
+            self._ask_for(subscription)  # it has to be there to be forgotten
+            self._forget(subscription)
+        again, self._unconfirmed = [*self._unconfirmed.values(), *self._behind], {}
+        self._behind = []
+        for event in again:
+            self._send_event(event)
+
+    def _delivered(self, one: bytes) -> None:
+        delivery = delivery_of(one)
+        envelope = envelope_of(delivery.event)
+        last = ENVELOPE.size + envelope.content_length
+        content = decode_content(family_of(envelope), delivery.event[ENVELOPE.size : last])
+        for subscription in self.subscriptions:
+            if subscription.sid in delivery.sids:
+                self._delivered_to(subscription, content, delivery.event[last + envelope.notes_length :])
+        if delivery.position is not None and self.acknowledges:
+            body = encode_acknowledge(delivery.sids[0], [delivery.position], cumulative=False)
+            self._send(Kind.ACKNOWLEDGE, body)
+
+    # -- bytes and time --------------------------------------------------------------------------------------
+
+    def _send(self, kind: int, body: bytes) -> None:
+        if self._connection is not None:
+            self._connection.send(kind, body, barrier=True)
+            self._flush()
+
+    def _flush(self) -> None:
+        connection, end, now_s = self._connection, self._end, self._engine.now_s
+        if connection is None or end is None:
+            return
+        while chunks := connection.to_send(now_s):
+            self._streams.write(end, b"".join(chunks))
+        if connection.closing > self._closing:
+            self._closing = connection.closing
+            self._streams.end(end, _ENDINGS[connection.closing])
+        due_s = connection.next_timeout()
+        if due_s is not None and (self._timer_s is None or due_s < self._timer_s):
+            self._timer_s = due_s
+            self._engine.at(due_s, self._on_timeout, due_s, self._connections)
+
+    def _on_timeout(self, due_s: float, connections: int) -> None:
+        if self._timer_s == due_s and connections == self._connections:
+            self._timer_s = None
+            if self._connection is not None:
+                self._connection.on_timeout(self._engine.now_s)
+                self._flush()

@@ -1,0 +1,370 @@
+"""Turns: what several links have sent, handled together, has the outputs that it has one event after the other.
+
+One broker with two epochs, six clients and three neighbours; each side gets the same bytes, and what it sends, counts
+and samples is compared. Among the frames are all that the kernel leaves to Python, in any place.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from covey.broker.exchange import Exchange
+from covey.broker.peers import Client, Neighbour
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import special_values
+from tests.oracles.one_by_one import OneByOne
+from tests.property.test_flow import FILTERS, Wire
+
+import covey.strategies  # noqa: F401 (registers them)
+from covey.broker.epochs import Epochs
+from covey.broker.fastpath import Read
+from covey.broker.permissions import Allowed, Permissions
+from covey.broker.sampling import Sampler
+from covey.core.families import parse
+from covey.errors import CoveyError
+from covey.matching import relay
+from covey.matching.attributes import view
+from covey.protocol import events as wire
+from covey.protocol.batches import address_of
+from covey.protocol.control import (
+    AdvertiseRequest,
+    FlushRequest,
+    PlanState,
+    SubscribeRequest,
+    UnsubscribeRequest,
+    encode,
+    encode_routed,
+)
+from covey.protocol.events import (
+    ATTRIBUTES,
+    FLOODED,
+    KEPT,
+    Notes,
+    delivery_of,
+    encode_content,
+    encode_event,
+    envelope_of,
+    link_of,
+)
+from covey.protocol.frames import Kind, Splitter, frame, framed
+from covey.protocol.outbox import Verdict
+from covey.routing.digest import Fact, digest
+from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Message, Sync
+from covey.routing.router import Router
+
+NEIGHBOURS = ("x", "y", "z")
+LIMIT = 1 << 24
+EPOCHS = PlanState(0, "", 0, {0: b"", 1: b""})
+
+CONTENTS: list[Any] = [
+    {"n": 4, "s": "x"},
+    {"n": 2, "s": "y", "m": True},
+    *({"n": value, "s": "x"} for value in special_values.VALUES),
+    {},
+    {"s": "é", "big": 2**70},
+    frozenset({"n", "word"}),
+    "<n><word/></n>",
+]
+
+
+class Broker:
+    """One exchange with all its links, and a few things that may happen in the middle of a turn."""
+
+    def __init__(self, sort: type[Exchange], strategy: str, directory: Path, share: float) -> None:
+        self.exchange = sort(Epochs(lambda _: Router("b", strategy), EPOCHS))
+        self.exchange.sampler = Sampler("b", directory, share) if share else None
+        self.wires: dict[str, Wire] = {}
+        self.peers: dict[str, Client | Neighbour] = {}
+        self.failures: list[tuple[str, str]] = []
+        self.filled: list[tuple[str, list[str]]] = []
+        self.exchange.full = lambda link, sources: self.filled.append((link, list(sources)))
+        for number in range(1, 7):
+            allowed = [parse("n > 1 or s = 'z'"), parse("word", "keywords")] if number == 4 else []
+            publish = Allowed(allowed) if number in (4, 5) else None
+            client = Client(
+                link_of(number), number, self._wire(link_of(number)), Permissions("c", None, publish)
+            )
+            self.peers[client.link] = client
+            self.exchange.client_up(client)
+        handle = self.exchange.requests.handle
+        self.exchange.requests.handle = lambda client, request: (  # type: ignore[method-assign]
+            self.happen(request.request) if isinstance(request, FlushRequest) else handle(client, request)
+        )
+        for link in NEIGHBOURS:
+            self.link(link)
+
+    def _wire(self, link: str) -> Wire:
+        self.wires[link] = Wire()
+        return self.wires[link]
+
+    def link(self, link: str) -> None:
+        neighbour = Neighbour(link, self._wire(link))
+        self.peers[link] = neighbour
+        self.exchange.links.connected(neighbour)
+        self.exchange.links.up(neighbour)
+        dialect = self.exchange.router.trees[0].dialect
+        filters = FILTERS[NEIGHBOURS.index(link) :: 3] if link in NEIGHBOURS else [f"n = {link[1:]}"]
+        facts = tuple(Fact(f"{link}{at}", parse(text)) for at, text in enumerate(filters))
+        said: list[Message] = [Greet(dialect, digest(()), digest(())), Sync(ADVERTISEMENTS, 1, {})]
+        said.append(Sync(SUBSCRIPTIONS, 1, {} if dialect.startswith("flooding") else {0: facts}))
+        for epoch in EPOCHS.plans:
+            for message in said:
+                one = bytes((Kind.ROUTE,)) + encode_routed(message, epoch)
+                self.exchange.from_neighbour(neighbour, [one])
+
+    def happen(self, what: int) -> None:
+        """In the middle of a turn: permissions are cut, clients or links go, the network switches, or is there."""
+        exchange = self.exchange
+        if what == 1:
+            client = self.peers[link_of(2)]
+            assert isinstance(client, Client)
+            client.permissions = Permissions("cut", None, Allowed([parse("n = 4")]))
+        elif what == 2 and link_of(3) in exchange.clients:
+            exchange.client_down(link_of(3))
+        elif what == 3 and "z" in exchange.neighbours:
+            exchange.links.disconnected("z")
+            exchange.links.down("z")
+        elif what == 4:
+            exchange.plans._held_by = "somebody"
+        elif what == 5:
+            exchange.plans._held_by = ""
+            exchange.release()
+        elif what == 6:
+            exchange.epochs.router.remember_events()
+
+    def turn(self, said: list[tuple[str, bytes]]) -> None:
+        reads = []
+        for link, data in said:
+            reads.append(Read(link, self.peers[link], data, address_of(data), 0, len(data)))
+        self.exchange.handle(reads, lambda read, error: self.failures.append((read.link, str(error))))
+
+    def heard(self) -> dict[str, Any]:
+        sampler = self.exchange.sampler
+        return {
+            "wires": {link: bytes(wire.waiting) for link, wire in self.wires.items()},
+            "counts": {
+                link: (peer.published, peer.delivered, peer.refused)
+                if isinstance(peer, Client)
+                else (peer.received, peer.sent)
+                for link, peer in self.peers.items()
+            },
+            "failures": self.failures,
+            "counters": dict(self.exchange.counters),
+            "routers": [dict(router.counters) for router in self.exchange.epochs.routers.values()],
+            "samples": None if sampler is None else (sampler._events.rows, sampler._deliveries.rows),
+            "held": [(read.link, bytes(read.data[read.at : read.end])) for read in self.exchange._held],
+        }
+
+
+def request(kind: Any, number: int, *values: Any) -> bytes:
+    return frame(Kind.REQUEST, encode(kind(number, *values)))
+
+
+NOTES = wire._encode(Notes(2.0))
+
+published = st.builds(
+    lambda content, number, payload, flags, epoch, tree, notes, lie: (
+        "event", content, number, payload, flags, epoch, tree, notes, lie,
+    ),
+    st.sampled_from(CONTENTS),
+    st.integers(0, 40),
+    st.binary(max_size=5),
+    st.sampled_from([0, 0, 0, 0, FLOODED, KEPT]),
+    st.sampled_from([0, 0, 0, 1, 7]),
+    st.sampled_from([0] * 20 + [3]),
+    st.sampled_from([b""] * 9 + [NOTES]),
+    st.sampled_from([False] * 40 + [True]),
+)  # fmt: skip
+asked = st.one_of(
+    st.tuples(st.just("subscribe"), st.integers(1, 9), st.sampled_from(FILTERS)),
+    st.tuples(st.just("unsubscribe"), st.integers(1, 9)),
+    st.tuples(st.just("advertise"), st.integers(1, 9), st.sampled_from([*FILTERS, "true"])),
+    st.tuples(st.just("happen"), st.integers(1, 6)),
+)
+links = [link_of(number) for number in range(1, 7)]
+reads = st.one_of(
+    st.tuples(
+        st.sampled_from(links), st.lists(st.one_of(published, published, published, asked), max_size=8)
+    ),
+    st.tuples(st.sampled_from(NEIGHBOURS), st.lists(published, max_size=8)),
+)
+turns = st.lists(
+    st.lists(reads, min_size=1, max_size=6, unique_by=lambda one: one[0]), min_size=1, max_size=4
+)
+
+
+def bytes_of(link: str, one: tuple[Any, ...]) -> bytes:
+    what, *values = one
+    if what == "event":
+        content, number, payload, flags, epoch, tree, notes, lie = values
+        publisher = int(link[1:], 16) if link in links else 77
+        family, data = encode_content(content)
+        return framed(
+            encode_event(
+                data, payload, family=family, publisher=publisher + lie, number=number, flags=flags,
+                epoch=epoch, tree=tree, notes=notes,
+            )
+        )  # fmt: skip
+    if what == "happen":
+        return request(FlushRequest, values[0])
+    if what == "unsubscribe":
+        return request(UnsubscribeRequest, 1, values[0])
+    kind = SubscribeRequest if what == "subscribe" else AdvertiseRequest
+    return request(kind, 1, values[0], parse(values[1]).encode())
+
+
+@pytest.mark.parametrize("strategy", ["covering", "flooding", "incremental"])
+@settings(max_examples=60)
+@given(turns=turns, share=st.sampled_from([0.0, 0.0, 0.3, 1.0]))
+def test_turns_do_what_is_done_one_by_one(strategy: str, turns: Any, share: float) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        fast, slow = (Broker(sort, strategy, Path(directory), share) for sort in (Exchange, OneByOne))
+        for turn in turns:
+            said = [(link, b"".join(bytes_of(link, one) for one in some)) for link, some in turn]
+            fast.turn(said)
+            slow.turn(said)
+            assert fast.heard() == slow.heard()
+
+
+def ready(tmp_path: Path, sort: type[Exchange] = Exchange) -> Broker:
+    """A broker whose client 1 has advertised everything, and whose client 2 wants n > 3."""
+    broker = Broker(sort, "covering", tmp_path, 0.0)
+    broker.turn([(link_of(1), request(AdvertiseRequest, 1, 1, parse("true").encode()))])
+    broker.turn([(link_of(2), request(SubscribeRequest, 1, 1, parse("n > 3").encode()))])
+    for one in broker.wires.values():
+        one.take()
+    return broker
+
+
+def event(publisher: int, number: int, payload: bytes = b"", n: int = 5) -> bytes:
+    content = encode_content({"n": n})[1]
+    return framed(encode_event(content, payload, family=ATTRIBUTES, publisher=publisher, number=number))
+
+
+def numbers(data: bytes) -> list[tuple[int, int]]:
+    found = [envelope_of(delivery_of(one).event) for one in Splitter(LIMIT).feed(data)]
+    return [(one.publisher, one.number) for one in found]
+
+
+def test_links_are_handled_together_and_each_receiver_gets_one_chunk(tmp_path: Path) -> None:
+    broker = ready(tmp_path)
+    broker.turn([(link_of(one), event(one, 1) + event(one, 2)) for one in (1, 3, 6)])
+    assert broker.wires[link_of(2)].counts == [6]
+    assert numbers(broker.wires[link_of(2)].take()) == [(one, k) for one in (1, 3, 6) for k in (1, 2)]
+
+
+def test_what_a_turn_changes_holds_for_the_reads_behind_it(tmp_path: Path) -> None:
+    content = encode_content({"n": 5})[1]
+    kept = framed(encode_event(content, b"", family=ATTRIBUTES, publisher=1, number=1, flags=KEPT))
+    subscribe = request(SubscribeRequest, 1, 1, parse("n > 0").encode())
+    brokers = [ready(tmp_path, sort) for sort in (Exchange, OneByOne)]
+    for broker in brokers:
+        broker.turn([(link_of(1), event(1, 2) + kept), (link_of(3), subscribe), (link_of(6), event(6, 1))])
+    fast, slow = (broker.heard() for broker in brokers)
+    assert fast == slow
+    assert fast["counts"][link_of(3)] == (0, 1, 0)
+
+
+def test_what_is_not_complete_waits(tmp_path: Path) -> None:
+    broker = ready(tmp_path)
+    data = event(1, 1) + event(1, 2)
+    for cut in range(1, len(event(1, 2))):
+        some = data[:-cut]
+        read = Read(link_of(1), broker.peers[link_of(1)], some, address_of(some), 0, len(some))
+        broker.exchange.handle([read], lambda read, error: pytest.fail(str(error)))
+        assert read.at == len(event(1, 1))
+        assert numbers(broker.wires[link_of(2)].take()) == [(1, 1)]
+
+
+def test_a_frame_that_is_too_long_ends_its_link_alone(tmp_path: Path) -> None:
+    broker = ready(tmp_path)
+    reads = []
+    for number, data in ((1, event(1, 1)), (3, event(3, 1) + b"\0\0\0\0" + event(3, 2)), (6, event(6, 1))):
+        peer = broker.peers[link_of(number)]
+        reads.append(Read(peer.link, peer, data, address_of(data), 0, len(data), 1_000))
+    failed: list[tuple[str, CoveyError]] = []
+    broker.exchange.handle(reads, lambda read, error: failed.append((read.link, error)))
+    assert [(link, str(error)) for link, error in failed] == [
+        (link_of(3), "a frame of 0 bytes; from 1 to 1,000 are allowed")
+    ]
+    assert numbers(broker.wires[link_of(2)].take()) == [(1, 1), (3, 1), (6, 1)]
+
+
+def test_those_who_fill_a_link_are_named_and_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = ready(tmp_path)
+
+    def full(chunk: bytes, count: int = 1) -> Verdict:
+        return Verdict.FULL
+
+    monkeypatch.setattr(broker.wires[link_of(2)], "send_events", full)
+    broker.turn([(link_of(one), event(one, 1, n=n)) for one, n in ((1, 5), (3, 1), (6, 7))])
+    assert broker.filled == [(link_of(2), [link_of(1), link_of(6)])]
+
+
+@pytest.mark.parametrize("sort", [Exchange, OneByOne])
+def test_large_payloads(tmp_path: Path, sort: type[Exchange]) -> None:
+    """They are written to memory of their own, after it is known how much there is."""
+    broker = ready(tmp_path, sort)
+    payloads = [bytes([k]) * (relay.MOST_WRITTEN // 2 * k + k) for k in range(5)]
+    broker.turn([(link_of(1), b"".join(event(1, k, payload) for k, payload in enumerate(payloads)))])
+    found = [delivery_of(one).event for one in Splitter(LIMIT).feed(broker.wires[link_of(2)].take())]
+    content = encode_content({"n": 5})[1]
+    assert [one[relay.HEAD + len(content) :] for one in found] == payloads
+
+
+def test_more_neighbours_than_a_mask_has_bits(tmp_path: Path) -> None:
+    brokers = [Broker(sort, "covering", tmp_path, 0.0) for sort in (Exchange, OneByOne)]
+    for broker in brokers:
+        for number in range(150):
+            broker.link(f"l{number}")
+        broker.turn([(link_of(1), request(AdvertiseRequest, 1, 1, parse("true").encode()))])
+        for n in (0, 61, 62, 63, 64, 149):
+            broker.turn([(link_of(1), event(1, n, n=n)), ("l3", event(77, n, n=n) + event(78, n, n=3))])
+    fast, slow = (broker.heard() for broker in brokers)
+    assert fast == slow
+    assert brokers[0].peers["l149"].outlet is not None
+    assert sum(map(len, fast["wires"].values())) > 0
+
+
+@pytest.mark.parametrize("most", [0, 3])
+def test_values_that_python_judges_may_be_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(view, "MOST_LEARNT", most)
+    broker = ready(tmp_path)
+    subscribe = request(SubscribeRequest, 1, 2, parse("s <> 'a' and s not like '%9'").encode())
+    broker.turn([(link_of(2), subscribe)])
+    broker.wires[link_of(2)].take()
+    data = b""
+    for number in range(50):
+        content = encode_content({"s": f"t{number}"})[1]
+        data += framed(encode_event(content, b"", family=ATTRIBUTES, publisher=1, number=number))
+    broker.turn([(link_of(1), data)])
+    assert numbers(broker.wires[link_of(2)].take()) == [(1, k) for k in range(50) if k % 10 != 9]
+
+
+def test_offsets_are_those_of_the_frames() -> None:
+    """A kernel is compiled anew only when its own package changes: so it has them written down again."""
+    envelope = wire.Envelope(0x11, 0x12, 0x1413, 0x15161718, 0x21 << 56, 0x22 << 56, 0x2423, 0x2625)
+    data = wire.ENVELOPE.pack(*envelope)
+    assert len(data) == relay.HEAD
+    for at, size, value in (
+        (relay.FLAGS_AT, 1, envelope.flags),
+        (relay.TREE_AT, 2, envelope.tree),
+        (relay.CONTENT_LENGTH_AT, 4, envelope.content_length),
+        (relay.PUBLISHER_AT, 8, envelope.publisher),
+        (relay.NUMBER_AT, 8, envelope.number),
+        (relay.EPOCH_AT, 2, envelope.epoch),
+        (relay.NOTES_LENGTH_AT, 2, envelope.notes_length),
+    ):
+        assert int.from_bytes(data[at : at + size], "little") == value
+    assert (relay.EVENT_KIND, relay.DELIVERY_KIND) == (Kind.EVENT, Kind.DELIVERY)
+    assert (relay.FLOODED, relay.KEPT) == (FLOODED, KEPT)
+    assert relay.FAMILY == 3 << wire.FAMILY_SHIFT
+    assert relay.ATTRIBUTES == ATTRIBUTES << wire.FAMILY_SHIFT

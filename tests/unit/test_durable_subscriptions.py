@@ -1,0 +1,234 @@
+"""Durable subscriptions as connections see them: every move of the table, and disks that fail at the wrong moment."""
+
+from __future__ import annotations
+
+import inspect
+from itertools import product
+
+import pytest
+from tests.oracles.faults import Attached, Line, Node
+
+from covey.broker.durable import queues
+from covey.broker.durable.delivery import Durable, NoDurable
+from covey.broker.durable.log import Batch, Committed
+from covey.broker.durable.queues import (
+    TABLE,
+    Attachment,
+    Forbidden,
+    Ignored,
+    Input,
+    Refused,
+    State,
+)
+from covey.core.families import parse
+from covey.errors import ProtocolError, StoreError
+from covey.protocol.control import ReplaceRequest, Reply, SubscribeRequest, UnsubscribeRequest, decode_reply
+from covey.protocol.events import delivery_of, encode_acknowledge
+from covey.protocol.frames import Kind
+
+FILTER = parse("topic = 1").encode()
+
+
+class Reader:
+    """A connection of the client "reader", with what it was told."""
+
+    def __init__(self, node: Node, number: int) -> None:
+        self.node = node
+        self.attached = Attached(node, number, "reader")
+        self.link = self.attached.client.link
+        self.sid = 0
+        self.replies: list[Reply] = []
+        self.got: list[int] = []  # positions
+
+    def subscribe(self, filter: bytes = FILTER) -> int:
+        self.sid += 1
+        return self.attached.ask(SubscribeRequest, self.sid, filter, "mine")
+
+    def listen(self) -> None:
+        """Let the log answer, and read what comes."""
+        while self.node.log.waiting:
+            self.node.commit()
+        frames, self.attached.outlet.frames = self.attached.outlet.frames, type(self.attached.outlet.frames)()
+        for one in frames:
+            if one[0] == Kind.REPLY:
+                self.replies.append(decode_reply(memoryview(one)[1:]))
+            elif one[0] == Kind.DELIVERY:
+                self.got.append(delivery_of(one).position or 0)
+
+    def answer(self, request: int) -> str:
+        """Return what a request was answered with; each is answered once."""
+        self.listen()
+        (reply,) = [reply for reply in self.replies if reply.request == request]
+        return reply.error
+
+    def acknowledge(self, position: int, *, cumulative: bool = False) -> None:
+        frame = bytes([Kind.ACKNOWLEDGE]) + encode_acknowledge(1, (position,), cumulative=cumulative)
+        self.node.exchange.from_client(self.attached.client, [frame])
+
+    @property
+    def attachment(self) -> Attachment:
+        """What it has of the subscription that it made first."""
+        found = self.node.durable.subscriptions.attachment(self.link, 1)
+        assert found is not None
+        return found
+
+
+class Scene:
+    """One broker, with a reader in some state and one event on disk that was delivered to it."""
+
+    def __init__(self, state: State) -> None:
+        self.node = Line("a", 1).nodes["a"]
+        self.reader = Reader(self.node, 100)
+        self.reader.answer(self.reader.subscribe())
+        Attached(self.node, 99).publish(1)
+        self.reader.listen()
+        assert self.reader.got == [1]
+        self.one = self.reader.attachment.subscription
+        if state is State.DETACHED:
+            self.reader.answer(self.reader.attached.ask(UnsubscribeRequest, 1, False))
+        elif state is State.TAKEN_OVER:
+            other = Reader(self.node, 101)
+            assert other.answer(other.subscribe()) == ""
+        elif state is State.ENDED:
+            self.reader.answer(self.reader.attached.ask(UnsubscribeRequest, 1, True))
+        assert self.reader.attachment.state is state
+
+    def give(self, given: Input) -> str | None:
+        """Let something happen; return what the reader was answered if it has asked for something."""
+        reader, node = self.reader, self.node
+        if given is Input.LEAVE:
+            return reader.answer(reader.attached.ask(UnsubscribeRequest, 1, False))
+        if given is Input.FORGET:
+            return reader.answer(reader.attached.ask(UnsubscribeRequest, 1, True))
+        if given is Input.REPLACE:
+            return reader.answer(reader.attached.ask(ReplaceRequest, 1, parse("topic = 2").encode()))
+        if given is Input.ACKNOWLEDGE:
+            reader.acknowledge(1)
+        elif given is Input.TAKE:
+            other = Reader(node, 102)
+            assert other.answer(other.subscribe()) == ""
+        elif given is Input.END and self.one in node.durable.held():
+            node.exchange.perform(node.durable.end(self.one))
+        else:
+            reader.attachment.on(given)
+        reader.listen()
+        return None
+
+
+def test_the_table_has_every_pair() -> None:
+    assert set(TABLE) == set(product(State, Input))
+
+
+def test_the_table_in_the_text_is_the_table() -> None:
+    lines = [line.split() for line in (queues.__doc__ or "").splitlines()]
+    (columns,) = [words for words in lines if words[:1] == [Input.ATTACH.name]]
+    for state in State:
+        (row,) = [words[1:] for words in lines if words[:1] == [state.name]]
+        for name, said in zip(columns, row, strict=True):
+            move = TABLE[state, Input[name]]
+            assert said == (move.name if isinstance(move, State) else type(move).__name__.lower())
+
+
+@pytest.mark.parametrize(("state", "given"), TABLE, ids=lambda value: value.name)
+def test_every_pair_of_the_table(state: State, given: Input) -> None:
+    if (state, given) == (State.DETACHED, Input.ATTACH):
+        fresh = Attachment("link", 1, Scene(State.ATTACHED).one)
+        assert fresh.on(given)
+        assert fresh.state is State.ATTACHED
+        return
+    scene, move = Scene(state), TABLE[state, given]
+    queue = scene.node.log.disk.queues
+    if isinstance(move, Forbidden):
+        with pytest.raises(ProtocolError):
+            scene.give(given)
+        assert scene.reader.attachment.state is state
+        return
+    answer = scene.give(given)
+    after = scene.reader.attachment.state
+    if isinstance(move, State):
+        assert after is move
+        assert not answer
+    else:
+        assert after is state
+        assert bool(answer) is isinstance(move, Refused)
+    owner, is_taken = scene.one.owner.id, after is State.TAKEN_OVER or given is Input.TAKE
+    assert (scene.one in scene.node.durable.held()) is (after is not State.ENDED)
+    is_done = given is Input.ACKNOWLEDGE and not isinstance(move, Ignored)
+    assert bool(queue.get(owner)) is not (is_done or after is State.ENDED)
+    if after is State.ENDED or not is_taken:
+        assert scene.one.feed.is_attached is (after is State.ATTACHED)
+    else:
+        assert scene.one.feed.is_attached
+
+
+def test_a_client_that_is_gone_leaves_its_subscriptions() -> None:
+    scene = Scene(State.ATTACHED)
+    scene.node.exchange.client_down(scene.reader.link)
+    assert scene.one.attachments == []
+    assert not scene.one.feed.is_attached
+    again = Reader(scene.node, 103)
+    assert again.answer(again.subscribe()) == ""
+    assert again.got == [1], "it comes again, with the same position"
+
+
+def test_nobody_is_done_with_events_that_are_not_there_yet() -> None:
+    scene = Scene(State.ATTACHED)
+    publisher = Attached(scene.node, 98)
+    publisher.publish(1)
+    scene.reader.acknowledge(1_000, cumulative=True)
+    scene.reader.listen()
+    assert scene.node.log.disk.positions(scene.one.owner.id) == [2]
+    assert scene.reader.got == [1, 2]
+
+
+def test_whoever_is_taken_over_before_the_disk_has_answered_is_told_so() -> None:
+    node = Line("a", 1).nodes["a"]
+    first, second = Reader(node, 1), Reader(node, 2)
+    asked, also = first.subscribe(), second.subscribe()
+    assert "attached by another connection" in first.answer(asked)
+    assert second.answer(also) == ""
+    assert first.attachment.state is State.TAKEN_OVER
+    assert second.attachment.state is State.ATTACHED
+
+
+def fail(node: Node) -> None:
+    """Let the log refuse all that waits, as it does when it cannot write."""
+    waiting, node.log.waiting = node.log.waiting, []
+    tickets = tuple(one.ticket for one in waiting if isinstance(one, Batch))
+    node.exchange.log_answered([Committed(tickets, StoreError("the disk is full"))])
+
+
+def test_a_subscription_that_could_not_be_written_does_not_exist() -> None:
+    node = Line("a", 1).nodes["a"]
+    reader = Reader(node, 1)
+    asked = reader.subscribe()
+    fail(node)
+    assert reader.answer(asked) == "the disk is full"
+    assert node.durable.held() == []
+    assert node.exchange.router.local_size() == 0
+    assert reader.answer(reader.subscribe()) == ""
+    assert [owner.name for owner in node.log.disk.owners.values()] == ["mine"]
+
+
+def test_a_filter_that_could_not_be_written_is_written_when_the_client_comes_again() -> None:
+    node = Line("a", 1).nodes["a"]
+    reader, other = Reader(node, 1), parse("topic = 2").encode()
+    assert reader.answer(reader.subscribe()) == ""
+    asked = reader.subscribe(other)
+    fail(node)
+    assert reader.answer(asked) == "the disk is full"
+    assert reader.answer(reader.subscribe(other)) == ""
+    assert [owner.filter for owner in node.log.disk.owners.values()] == [other]
+
+
+def test_a_null_object_has_all_that_is_asked_of_durable_delivery() -> None:
+    def interface(kind: type) -> dict[str, inspect.Signature]:
+        return {
+            name: inspect.signature(one)
+            for name, one in inspect.getmembers(kind, inspect.isfunction)
+            if not name.startswith("_")
+        }
+
+    real = interface(Durable)
+    del real["load"]  # there is nothing to load
+    assert interface(NoDurable) == real
