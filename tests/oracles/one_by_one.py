@@ -3,66 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from covey.broker.durable_requests import NO_STORE, confirm_unkept
-from covey.broker.exchange import Exchange, Failed
-from covey.broker.fastpath import Read
-from covey.broker.peers import Client
+from covey.broker.core import BrokerCore
+from covey.broker.durable.delivery import NO_STORE, confirm_unkept
+from covey.broker.epochs import Epochs
+from covey.broker.fastpath import Desk, FastPath, Read
+from covey.broker.sessions import Session
 from covey.core.content import check_content
 from covey.errors import CoveyError, EventError, ProtocolError
 from covey.protocol.events import ENVELOPE, KEPT, envelope_of, family_of, publish_of
-from covey.protocol.frames import Kind, Splitter
+from covey.protocol.frames import Kind
+from covey.routing.messages import Link
 from covey.routing.outputs import Deliver
 
-ANY = 1 << 30
 
+class PlainPath(FastPath):
+    """Every event is decoded and given to the router by itself."""
 
-class OneByOne(Exchange):
-    """An exchange without a fast path: every event is decoded and given to the router by itself."""
+    def __init__(self, epochs: Epochs) -> None:
+        self._epochs = epochs
 
-    def handle(self, reads: Sequence[Read], failed: Failed) -> None:
-        before, self._failed = self._failed, failed
+    def client_up(self, client: Session) -> None:
+        """There is nothing to prepare."""
+
+    def client_down(self, link: Link) -> None:
+        """There is nothing to forget."""
+
+    def handle(self, reads: Sequence[Read], desk: Desk, now_s: float) -> None:
+        """Handle what links have sent, one after the other."""
+        assert isinstance(desk, BrokerCore)
         gone: set[str] = set()
-        try:
-            for read in reads:
-                if read.link not in gone and not self._one_read(read):
-                    gone.add(read.link)
-        finally:
-            self._failed = before
+        for read in reads:
+            if read.link not in gone and not self._one_read(read, desk, now_s):
+                gone.add(read.link)
 
-    def _one_read(self, read: Read) -> bool:
+    def _one_read(self, read: Read, core: BrokerCore, now_s: float) -> bool:
         while read.at < read.end:
-            if isinstance(read.peer, Client):
-                if self.clients.get(read.link) is not read.peer:
+            if isinstance(read.peer, Session):
+                if core.clients.get(read.link) is not read.peer:
                     return True
-                if self.is_holding:
-                    self.hold(Read(read.link, read.peer, read.data, read.address, read.at, read.end))
+                if core.is_holding:
+                    core.hold(Read(read.link, read.peer, read.data, read.address, read.at, read.end))
                     return True
             frame = read.frame(read.at)
             read.at += 4 + len(frame)
+            core.begin(read.link)
             try:
                 if frame[0] == Kind.EVENT:
-                    self.one_event(frame, read)
+                    self._one_event(frame, read, core, now_s)
                 else:
-                    self.control(read, frame)
+                    core.control(read, frame)
             except CoveyError as error:
-                self.failed(read, error)
+                core.failed(read, error)
                 return False
+            finally:
+                core.begin(None)
         return True
 
-    def one_event(self, one: bytes, read: Read) -> None:
+    def _one_event(self, one: bytes, read: Read, core: BrokerCore, now_s: float) -> None:
         source = read.link
-        client = read.peer if isinstance(read.peer, Client) else None
+        client = read.peer if isinstance(read.peer, Session) else None
         envelope = envelope_of(one)
         if client is not None:
             if envelope.publisher != client.number:
                 raise ProtocolError("an event has another publisher than the client that sends it")
             client.published += 1
         else:
-            neighbour = self.links.neighbours.get(source)
-            is_kept = envelope.flags & KEPT and self.durable is not None
-            if neighbour is None or not (is_kept or self.links.is_used(neighbour, envelope.epoch)):
-                self.counters["stale_frames"] += 1
+            neighbour = core.linked.get(source)
+            is_kept = envelope.flags & KEPT and core.is_keeping
+            if neighbour is None or not (is_kept or core.is_used(neighbour, envelope.epoch)):
+                core.counters["stale_frames"] += 1
                 return
             neighbour.received += 1
         try:
@@ -70,9 +81,9 @@ class OneByOne(Exchange):
             if client is not None:
                 check_content(publish.event.content)
         except EventError as error:
-            self.unreadable(envelope, read, error)
+            core.unreadable(envelope, read, error)
             return
-        sampler, name = self.sampler, (envelope.publisher, envelope.number)
+        sampler, name = core.sampler, (envelope.publisher, envelope.number)
         if client is not None:
             allowed = client.permissions.publish
             if allowed is not None and not allowed.matches(publish.event):
@@ -80,28 +91,31 @@ class OneByOne(Exchange):
                 return
             if sampler is not None and sampler.takes(*name):
                 content = one[ENVELOPE.size : ENVELOPE.size + envelope.content_length]
-                sampler.record(*name, family_of(envelope), content, self.time_s)
+                sampler.record(*name, family_of(envelope), content, core.time_s)
         if envelope.flags & KEPT:
-            if self.durable is not None:
-                self.durable.arrived(one, envelope, publish, source)
+            if core.is_keeping:
+                core.confirmed(one, envelope, publish, read)
                 return
             if client is not None:
                 client.refuse(envelope.number, NO_STORE)
                 return
-            confirm_unkept(self.links.neighbours[source], envelope)
-        epoch = envelope.epoch if client is None else self.epochs.current
-        router = self.epochs.routers[epoch]
+            core.perform(confirm_unkept(source, envelope))
+        epoch = envelope.epoch if client is None else self._epochs.current
+        router = self._epochs.routers[epoch]
         is_sampled = sampler is not None and sampler.takes(*name)
         distance = router.distance_of(publish, source) if is_sampled else None
-        outputs = router.handle(publish, source, self.now_s)
+        outputs = router.handle(publish, source, now_s)
         if distance is not None:
             assert sampler is not None
             for output in outputs:
                 if isinstance(output, Deliver):
-                    sampler.delivered(*name, output.keys, distance, self.time_s)
-        self.carry_out(outputs, epoch, one, envelope)
+                    sampler.delivered(*name, output.keys, distance, core.time_s)
+        core.carry_out(outputs, epoch, one, envelope)
 
 
-def frames_of(data: bytes) -> list[bytes]:
-    """Return the frames of a stream, cut by plain Python."""
-    return list(Splitter(ANY).feed(data))
+class OneByOne(BrokerCore):
+    """A core without a fast path."""
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        super().__init__(*values, **named)
+        self.fastpath = PlainPath(self.epochs)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from covey.broker.exchange import Exchange
+from covey.broker.peers import Client, Neighbour
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import special_values
@@ -19,9 +21,7 @@ from tests.property.test_flow import FILTERS, Wire
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.epochs import Epochs
-from covey.broker.exchange import Exchange
 from covey.broker.fastpath import Read
-from covey.broker.peers import Client, Neighbour
 from covey.broker.permissions import Allowed, Permissions
 from covey.broker.sampling import Sampler
 from covey.core.families import parse

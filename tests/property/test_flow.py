@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import special_values
+from tests.oracles.cores import Client, Cores, Machine, links_of
 from tests.oracles.one_by_one import OneByOne
 
-import covey.strategies  # noqa: F401 (registers them)
-from covey.broker.epochs import Epochs
-from covey.broker.exchange import Exchange
+from covey.broker import effects
+from covey.broker.core import BrokerCore
 from covey.broker.fastpath import MOST_IN_CHUNK
-from covey.broker.peers import Client, Neighbour
+from covey.broker.overlay import pair
 from covey.broker.permissions import Allowed, Permissions
 from covey.core.families import parse
 from covey.core.packing import pack
 from covey.errors import ProtocolError
 from covey.protocol.batches import FastSplitter
 from covey.protocol.control import (
+    BARE,
     AdvertiseRequest,
     FlushRequest,
+    PlanState,
     Reply,
     SubscribeRequest,
     decode_reply,
@@ -39,10 +43,8 @@ from covey.protocol.events import (
     encode_content,
     encode_event,
     envelope_of,
-    link_of,
 )
 from covey.protocol.frames import Kind, Splitter, frame, framed
-from covey.protocol.outbox import Verdict
 from covey.routing.plan import ONE_TREE, OneCopy, TreePlan
 from covey.routing.router import Router
 from covey.routing.strategy import Strategy, names, registered
@@ -82,35 +84,21 @@ CONTENTS: list[Any] = [
 ]
 
 
-class Wire:
-    """The sending end of a link in memory."""
+class Fixed(Random):
+    """Draws one number."""
 
-    def __init__(self) -> None:
-        self.waiting = bytearray()
-        self.sent: list[bytes] = []
-        self.counts: list[int] = []
+    def __init__(self, number: int) -> None:
+        super().__init__(0)
+        self._number = number
 
-    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
-        self.waiting += frame(kind, body)
-
-    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
-        self.waiting += chunk
-        self.counts.append(count)
-        return Verdict.TAKEN
-
-    def end(self, reason: str) -> None:
-        raise AssertionError(f"nobody ends a link here: {reason}")
-
-    def take(self) -> bytes:
-        data = bytes(self.waiting)
-        self.waiting.clear()
-        return data
+    def getrandbits(self, k: int) -> int:
+        return self._number
 
 
-class Network:
-    """Exchanges of one sort linked in memory."""
+class Network(Cores):
+    """Cores of one sort; what is under way on a stream arrives together, and streams take turns in one order."""
 
-    def __init__(self, strategy: str, sort: type[Exchange]) -> None:
+    def __init__(self, strategy: str, sort: type[BrokerCore]) -> None:
         kind = registered(strategy)
         plan: TreePlan = ONE_TREE
         if kind.trees:
@@ -119,58 +107,82 @@ class Network:
             )
         links = sorted({link for tree in TREES for link in tree}) if kind.trees else LINKS
 
-        def exchange(name: str) -> Exchange:
-            return sort(Epochs(lambda _: Router(name, strategy, plan=plan)))
+        def router(name: str, planned: bytes) -> Router:
+            if kind.trees and not planned:  # nothing is said in the overlay's own epoch
+                return Router(name)
+            return Router(name, strategy, plan=plan)
 
-        self.exchanges = {name: exchange(name) for name in "abcd"}
-        self.wires: dict[tuple[str, str], Wire] = {}
-        self.clients: dict[int, tuple[str, Client, Wire]] = {}
-        for pair in links:
-            for here, there in (pair, pair[::-1]):
-                wire = self.wires[here, there] = Wire()
-                neighbour = Neighbour(there, wire)
-                self.exchanges[here].links.connected(neighbour)
-                self.exchanges[here].links.up(neighbour)
+        self.joined: dict[int, Client] = {}
+        plans = PlanState(1, "a", 1, {0: b"", 1: b"planned"}) if kind.trees else BARE
+        super().__init__(links_of(links), kind=sort, make_router=router, plans=plans)
         self.settle()
 
     def feed(self, data: bytes) -> Sequence[bytes]:
         return FastSplitter(LIMIT).feed(data)
 
-    def settle(self) -> None:
-        while any(wire.waiting for wire in self.wires.values()):
-            for (here, there), wire in self.wires.items():
-                if wire.waiting:
-                    exchange = self.exchanges[there]
-                    exchange.from_neighbour(exchange.neighbours[here], self.feed(wire.take()))
+    def step(self, *, works: bool = True) -> bool:
+        ends = [end for both in self.streams.values() for end in both]
+        for end in ends:
+            if end.is_due:
+                some = [one for one in end.waiting if isinstance(one, bytes)]
+                if some:
+                    for one in some:
+                        end.waiting.remove(one)
+                    end.waiting.appendleft(b"".join(some))
+                self._arrive(end)
+        self._forget_streams()
+        return any(end.is_due for end in ends) or self._ring_first()
+
+    def _ring_first(self) -> bool:
+        for machine in self.machines.values():
+            due_s = machine.core.neighbours.deadline()
+            if due_s is not None and due_s < self.now_s + 2.0:
+                self._ring(machine, due_s)
+                return True
+        return False
 
     def join(self, broker: str, number: int, permissions: Permissions) -> None:
-        wire = Wire()
-        client = Client(link_of(number), number, wire, permissions)
-        self.clients[number] = broker, client, wire
-        self.exchanges[broker].client_up(client)
+        with mock.patch.object(self.core(broker), "_random", Fixed(number)):
+            self.joined[number] = Joined(self.machines[broker], permissions)
 
     def say(self, number: int, data: bytes) -> None:
-        broker, client, _ = self.clients[number]
-        try:
-            self.exchanges[broker].from_client(client, self.feed(data))
-        finally:
-            self.settle()
+        self.joined[number].say(data)
+        self.settle()
+
+    def heard_from(self, sender: str, receiver: str, data: bytes) -> bool:
+        """Let a broker hear something from a neighbour; return whether it goes on listening."""
+        end = next(
+            one for one in self.streams[pair(sender, receiver)] if one.owner is self.machines[receiver]
+        )
+        self.machines[receiver].give(effects.Received(end.number, data))
+        return end.is_open
 
     def heard(self) -> dict[str, Any]:
         """Return all that clients were sent, and what was counted."""
         return {
-            "clients": {number: bytes(wire.waiting) for number, (_, _, wire) in self.clients.items()},
-            "counted": {
-                number: (client.published, client.delivered, client.refused)
-                for number, (_, client, _) in self.clients.items()
-            },
+            "clients": {number: client.heard for number, client in self.joined.items()},
+            "counted": {number: self.counted(number) for number in self.joined},
             "links": {
                 (name, link): (neighbour.received, neighbour.sent)
-                for name, exchange in self.exchanges.items()
-                for link, neighbour in exchange.neighbours.items()
+                for name, machine in self.machines.items()
+                for link, neighbour in machine.core.neighbours.records.items()
             },
-            "routers": {name: dict(exchange.router.counters) for name, exchange in self.exchanges.items()},
+            "routers": {name: dict(machine.router.counters) for name, machine in self.machines.items()},
         }
+
+    def counted(self, number: int) -> tuple[int, int, int]:
+        """Return how many events a client has published, was delivered, and was refused."""
+        client = self.joined[number]
+        assert isinstance(client, Joined)
+        return client.known.published, client.known.delivered, client.known.refused
+
+
+class Joined(Client):
+    """A client, and what its broker knew of it, also when it is gone."""
+
+    def __init__(self, machine: Machine, permissions: Permissions) -> None:
+        super().__init__(machine, permissions=permissions)
+        self.known = self.session
 
 
 def request(kind: Any, *values: Any) -> bytes:
@@ -185,7 +197,7 @@ def event(content: Any, publisher: int, number: int, payload: bytes = b"", flags
     return framed(one)
 
 
-def prepared(strategy: str, sort: type[Exchange], plan: list[tuple[str, int, str]]) -> Network:
+def prepared(strategy: str, sort: type[BrokerCore], plan: list[tuple[str, int, str]]) -> Network:
     network = Network(strategy, sort)
     for place, number in (("a", 1), ("a", 2), ("c", 3), ("d", 4)):
         allowed = Allowed([parse("n > 1 or s = 'z'"), parse("word", "keywords")]) if number == 4 else None
@@ -220,7 +232,7 @@ bursts = st.lists(
 @settings(max_examples=25)
 @given(plan=steps, published=bursts, kept=st.booleans())
 def test_batches_do_what_is_done_one_by_one(strategy: str, plan: Any, published: Any, kept: bool) -> None:
-    fast, slow = (prepared(strategy, sort, plan) for sort in (Exchange, OneByOne))
+    fast, slow = (prepared(strategy, sort, plan) for sort in (BrokerCore, OneByOne))
     number = 0
     for publisher, contents in published:
         data = b""
@@ -233,8 +245,8 @@ def test_batches_do_what_is_done_one_by_one(strategy: str, plan: Any, published:
         assert fast.heard() == slow.heard()
 
 
-@pytest.mark.parametrize("sort", [Exchange, OneByOne])
-def test_special_values_are_delivered_to_whom_they_match(sort: type[Exchange]) -> None:
+@pytest.mark.parametrize("sort", [BrokerCore, OneByOne])
+def test_special_values_are_delivered_to_whom_they_match(sort: type[BrokerCore]) -> None:
     """One by one or in batches, at the broker of the publisher and at others."""
     filters = [filter for filter in special_values.filters() if filter.conjunctions]
     events = special_values.events()
@@ -242,7 +254,7 @@ def test_special_values_are_delivered_to_whom_they_match(sort: type[Exchange]) -
     for subscriber in (2, 3):
         for sid, filter in enumerate(filters, 1):
             network.say(subscriber, request(SubscribeRequest, sid, filter.encode()))
-        network.clients[subscriber][2].take()
+        network.joined[subscriber].take()
     network.say(1, b"".join(event(content, 1, number) for number, content in enumerate(events)))
     expected = {
         (number, sid)
@@ -251,17 +263,17 @@ def test_special_values_are_delivered_to_whom_they_match(sort: type[Exchange]) -
         if filter.matches(content)
     }
     for subscriber in (2, 3):
-        found = [delivery_of(one) for one in Splitter(LIMIT).feed(network.clients[subscriber][2].take())]
+        found = [delivery_of(one) for one in Splitter(LIMIT).feed(network.joined[subscriber].take())]
         assert {(envelope_of(one.event).number, sid) for one in found for sid in one.sids} == expected
 
 
 @pytest.mark.parametrize("strategy", ["covering", "trees"])
 def test_events_that_come_again_are_known(strategy: str) -> None:
     plan = [("advertise", 1, "n is not null"), ("subscribe", 3, "n > 3"), ("subscribe", 4, "s = 'x'")]
-    networks = [prepared(strategy, sort, plan) for sort in (Exchange, OneByOne)]
+    networks = [prepared(strategy, sort, plan) for sort in (BrokerCore, OneByOne)]
     for network in networks:
-        for exchange in network.exchanges.values():
-            exchange.router.remember_events()
+        for machine in network.machines.values():
+            machine.router.remember_events()
         for numbers in (range(20), range(10, 30), (1, 40, 2, 41, 40, 40)):
             network.say(1, b"".join(event({"n": n % 9, "s": "xyz"[n % 3]}, 1, n) for n in numbers))
     fast, slow = (network.heard() for network in networks)
@@ -273,28 +285,28 @@ def test_events_that_come_again_are_known(strategy: str) -> None:
 def test_much_is_handled_in_batches_and_something_is_delivered(strategy: str) -> None:
     plan = [("advertise", 1, "n is not null"), ("subscribe", 3, "n > 3"), ("subscribe", 4, "s = 'x'")]
     plan += [("subscribe", 2, "n > 1 and n < 5"), ("subscribe", 2, "s <> 'x'")]
-    fast, slow = (prepared(strategy, sort, plan) for sort in (Exchange, OneByOne))
+    fast, slow = (prepared(strategy, sort, plan) for sort in (BrokerCore, OneByOne))
     data = b"".join(event({"n": n % 9, "s": "xyz"[n % 3]}, 1, n, b"payload") for n in range(1000))
     for network in (fast, slow):
         network.say(1, data)
     assert fast.heard() == slow.heard()
     for number in (2, 3, 4):
-        wire = fast.clients[number][2]
-        assert sum(wire.counts) > 300
-        assert max(wire.counts) == MOST_IN_CHUNK
+        client = fast.joined[number]
+        assert sum(client.chunks) > 300
+        assert max(client.chunks) == MOST_IN_CHUNK
 
 
 def test_an_event_for_more_subscriptions_than_a_frame_can_name() -> None:
-    networks = [prepared("covering", sort, []) for sort in (Exchange, OneByOne)]
+    networks = [prepared("covering", sort, []) for sort in (BrokerCore, OneByOne)]
     filter = parse("n > 3").encode()
     subscribing = b"".join(request(SubscribeRequest, sid, filter) for sid in range(1, 66_001))
     for network in networks:
         network.say(2, subscribing)
-        network.clients[2][2].take()
+        network.joined[2].take()
         network.say(1, b"".join(event({"n": n}, 1, n) for n in (9, 2, 5, 1, 7)))
     fast, slow = networks
     assert fast.heard() == slow.heard()
-    assert fast.clients[2][1].delivered == 6
+    assert fast.counted(2)[1] == 6
 
 
 @pytest.mark.parametrize(
@@ -311,10 +323,11 @@ def test_what_comes_before_a_bad_event_is_delivered(bad: bytes) -> None:
     plan = [("advertise", 1, "n > 1"), ("subscribe", 3, "n > 3"), ("subscribe", 2, "n > 3")]
     data = b"".join(event({"n": 5}, 1, n) for n in range(8)) + framed(bad) + event({"n": 6}, 1, 10)
     heard = []
-    for sort in (Exchange, OneByOne):
+    for sort in (BrokerCore, OneByOne):
         network = prepared("covering", sort, plan)
-        with pytest.raises(ProtocolError):
-            network.say(1, data)
+        network.say(1, data)
+        assert network.joined[1].goodbye
+        assert not network.joined[1].is_open
         heard.append(network.heard())
     assert heard[0] == heard[1]
     assert heard[0]["counted"][3][1] == 8
@@ -347,11 +360,11 @@ def test_an_event_that_is_none_is_refused_alone(family: int, content: bytes, sai
     bad = encode_event(content, b"", family=family, publisher=1, number=9, flags=flags)
     data = b"".join(event({"n": 5}, 1, n) for n in range(8)) + framed(bad) + event({"n": 6}, 1, 10)
     heard = []
-    for sort in (Exchange, OneByOne):
+    for sort in (BrokerCore, OneByOne):
         network = prepared("covering", sort, plan)
-        network.clients[1][2].take()
+        network.joined[1].take()
         network.say(1, data)
-        (reply,) = [decode_reply(one[1:]) for one in network.feed(network.clients[1][2].take())]
+        (reply,) = [decode_reply(one[1:]) for one in network.feed(network.joined[1].take())]
         assert (reply.request, reply.event) == (0, 9)
         assert said in reply.error
         assert "\n" not in reply.error
@@ -363,33 +376,33 @@ def test_an_event_that_is_none_is_refused_alone(family: int, content: bytes, sai
 
 
 @pytest.mark.parametrize("flags", [0, KEPT])
-@pytest.mark.parametrize("sort", [Exchange, OneByOne])
-def test_an_event_of_a_neighbour_that_nobody_can_read_ends_there(sort: type[Exchange], flags: int) -> None:
+@pytest.mark.parametrize("sort", [BrokerCore, OneByOne])
+def test_an_event_of_a_neighbour_that_nobody_can_read_ends_there(sort: type[BrokerCore], flags: int) -> None:
     network = prepared("covering", sort, [("advertise", 1, "n > 1"), ("subscribe", 3, "n > 3")])
     bad = framed(encode_event(b"<n", b"", family=XPATH, publisher=1, number=9, flags=flags))
     # What another version of a broker has taken is carried on.
     other = framed(encode_event(pack({"n": 6, "m": []}), b"", family=ATTRIBUTES, publisher=1, number=11))
     data = b"".join(event({"n": 5}, 1, n) for n in range(8)) + bad + event({"n": 6}, 1, 10) + other
-    exchange = network.exchanges["c"]
-    exchange.from_neighbour(exchange.neighbours["b"], network.feed(data))
-    assert exchange.counters["unreadable_events"] == 1
-    assert network.clients[3][1].delivered == 10
-    told = [one[0] for one in network.feed(network.wires["c", "b"].take())]
+    network.heard_from("b", "c", data)
+    assert network.core("c").counters["unreadable_events"] == 1
+    assert network.counted(3)[1] == 10
+    under_way = b"".join(one for one in network.under_way("c", "b") if isinstance(one, bytes))
+    told = [one[0] for one in network.feed(under_way)]
     assert told == ([Kind.TAKEN] if flags else [])  # lest it is sent again for ever
 
 
 def test_a_flush_of_one_broker_needs_no_other() -> None:
-    network = prepared("covering", Exchange, [("subscribe", 3, "n > 3")])
-    broker, client, wire = network.clients[1]
-    wire.take()
+    network = prepared("covering", BrokerCore, [("subscribe", 3, "n > 3")])
+    client = network.joined[1]
+    client.take()
     answers = []
     for near in (False, True):
         asking = frame(Kind.REQUEST, encode(FlushRequest(7 + near, near)))
-        network.exchanges[broker].from_client(client, network.feed(asking))
-        answers.append([decode_reply(one[1:]) for one in network.feed(wire.take())])
+        client.say(asking)
+        answers.append([decode_reply(one[1:]) for one in network.feed(client.take())])
     assert answers == [[], [Reply(8)]]
     network.settle()
-    assert [decode_reply(one[1:]) for one in network.feed(wire.take())] == [Reply(7)]
+    assert [decode_reply(one[1:]) for one in network.feed(client.take())] == [Reply(7)]
 
 
 def test_a_strategy_that_answers_many_events_answers_each_of_them() -> None:

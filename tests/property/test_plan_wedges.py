@@ -5,91 +5,45 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.oracles.exchanges import Mesh, QueueOutlet
-from tests.property.test_epochs import LINKS, ON_TREE, TREES, plan
+from tests.oracles.cores import Cores
+from tests.property.test_epochs import LINKS, TREES, mesh_of, plan
 
-from covey.broker.config import BrokerConfig
-from covey.broker.epochs import Epochs, router_maker
-from covey.broker.exchange import Exchange
-from covey.broker.peers import Neighbour
 from covey.broker.plans import GONE_S, GRACE_S, Installation, Step
 from covey.core.families import parse
-from covey.errors import PlanError, ProtocolError
+from covey.errors import PlanError
 from covey.protocol.control import BARE, MOST_EPOCHS, PlanState
 
 PLAN = plan(TREES[:2], None)
 
 
-class Ending(QueueOutlet):
-    """An outlet whose broker may end the link."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_ended = False
-        self.reasons: list[str] = []
-
-    def end(self, reason: str) -> None:
-        self.is_ended = True
-        self.reasons.append(reason)
-
-
-class Breaking(Mesh):
-    """A network in which a link that is ended, by whoever does not understand what comes, begins anew."""
-
-    make_outlet = Ending
-
-    def step(self) -> bool:
-        busy = [pair for pair, outlet in self.outlets.items() if outlet.lanes]
-        if not busy:
-            return False
-        here, there = self.random.choice(busy)
-        try:
-            self.exchanges[there].from_neighbour(
-                self.neighbours[there, here], self.outlets[here, there].take()
-            )
-        except ProtocolError:
-            self.outlets[there, here].end("")
-        for (a, b), outlet in self.outlets.items():
-            if isinstance(outlet, Ending) and outlet.is_ended:
-                outlet.is_ended = False
-                self.disconnect(a, b)
-                self.connect(a, b, (a, b) in ON_TREE or (b, a) in ON_TREE)
-        return True
-
-
-def kill(mesh: Mesh, name: str, *, forgets: bool = False) -> None:
+def kill(mesh: Cores, name: str, *, forgets: bool = False) -> None:
     """Let a broker die and come back with what is on its disk, or with nothing."""
-    links = [pair for pair in LINKS if name in pair]
-    for pair in links:
-        mesh.disconnect(*pair)
-    state = BARE if forgets else mesh.exchanges[name].epochs.state
-    mesh.exchanges[name] = Exchange(Epochs(router_maker(BrokerConfig(name)), state))
-    mesh.exchanges[name].now_s = mesh.now_s
-    for a, b in links:
-        for here, there in ((a, b), (b, a)):
-            mesh.neighbours[here, there] = Neighbour(there, mesh.outlets[here, there])
-        mesh.connect(a, b, (a, b) in ON_TREE)
+    mesh.kill(name)
+    if forgets:
+        mesh.machines[name].plans = BARE
+    mesh.start(name)
+    for link in LINKS:
+        if name in link:
+            mesh.connect(*link)
 
 
-def states(mesh: Mesh) -> set[tuple[int, frozenset[int]]]:
+def states(mesh: Cores) -> set[tuple[int, frozenset[int]]]:
     """Return what is current and what is installed, at any broker."""
     mesh.settle()
-    return {
-        (exchange.epochs.current, frozenset(exchange.epochs.routers)) for exchange in mesh.exchanges.values()
-    }
+    return {(one.core.epochs.current, frozenset(one.core.epochs.routers)) for one in mesh.alive.values()}
 
 
-def wedged(*, forgets: bool = False) -> Mesh:
+def wedged(*, forgets: bool = False) -> Cores:
     """Return a network in which a has been killed three times while it installed a plan."""
-    mesh = Mesh(LINKS, ON_TREE, "covering", 1)
+    mesh = mesh_of("covering", 1)
     for _ in range(MOST_EPOCHS - 1):
         mesh.settle()
-        mesh.exchanges["a"].install(PLAN)
+        mesh.machines["a"].install(PLAN)
         for _ in range(3):
             mesh.step()
         kill(mesh, "a", forgets=forgets)
     mesh.settle()
-    assert all(len(exchange.epochs.routers) == MOST_EPOCHS for exchange in mesh.exchanges.values())
+    assert all(len(one.core.epochs.routers) == MOST_EPOCHS for one in mesh.machines.values())
     return mesh
 
 
@@ -97,12 +51,12 @@ def wedged(*, forgets: bool = False) -> Mesh:
 def test_a_broker_that_was_killed_while_it_installed_cleans_up_when_it_is_back(forgets: bool) -> None:
     mesh = wedged(forgets=forgets)
     mesh.pass_time(1.0)
-    installation = mesh.exchanges["a"].plans.installation
+    installation = mesh.core("a").plans.installation
     assert installation is not None
     assert installation.step is Step.ABANDONED
     mesh.pass_time(GRACE_S)
     assert states(mesh) == {(0, frozenset({0}))}
-    again = mesh.exchanges["a"].install(PLAN)
+    again = mesh.machines["a"].install(PLAN)
     mesh.settle()
     assert again.step is Step.SWITCHED
 
@@ -112,14 +66,12 @@ def test_a_broker_that_was_killed_while_it_installed_cleans_up_when_it_is_back(f
 def test_any_broker_can_install_after_one_was_killed(where: str, asked: bytes) -> None:
     mesh = wedged()
     mesh.pass_time(0.1)  # from which a broker that has restarted counts
-    exchange = mesh.exchanges[where]
+    machine = mesh.machines[where]
     if asked:
         with pytest.raises(PlanError, match="are the most at one time"):
-            exchange.install(asked)  # whoever installs may be alive, as far as this broker knows
-    for other in mesh.exchanges.values():  # but nobody has any more to say
-        other.now_s = mesh.now_s + GONE_S
-    mesh.now_s += GONE_S
-    made = exchange.install(asked)
+            machine.install(asked)  # whoever installs may be alive, as far as this broker knows
+    mesh.now_s += GONE_S  # but nobody has any more to say
+    made = machine.install(asked)
     mesh.settle()
     assert made.step is Step.SWITCHED
     mesh.pass_time(GRACE_S)
@@ -129,32 +81,31 @@ def test_any_broker_can_install_after_one_was_killed(where: str, asked: bytes) -
 def test_any_broker_can_roll_back_what_a_dead_one_has_left() -> None:
     mesh = wedged()
     with pytest.raises(PlanError, match="no plan was installed at this broker"):
-        mesh.exchanges["f"].roll_back()
-    mesh.exchanges["f"].now_s += GONE_S
-    mesh.exchanges["f"].roll_back()
+        mesh.machines["f"].roll_back()
+    mesh.now_s += GONE_S
+    mesh.machines["f"].roll_back()
     assert states(mesh) == {(0, frozenset({0}))}
     with pytest.raises(PlanError, match="taken back already: rolled back"):
-        mesh.exchanges["f"].roll_back()
+        mesh.machines["f"].roll_back()
 
 
 def test_what_an_installation_under_way_elsewhere_needs_is_left_alone() -> None:
-    mesh = Mesh(LINKS, ON_TREE, "covering", 1)
+    mesh = mesh_of("covering", 1)
     mesh.settle()
-    made = mesh.exchanges["a"].install(PLAN)
-    for exchange in mesh.exchanges.values():
-        exchange.tick()
+    made = mesh.machines["a"].install(PLAN)
+    mesh.pass_time(0.0)
     with pytest.raises(PlanError, match="no plan was installed at this broker"):
-        mesh.exchanges["f"].roll_back()
+        mesh.machines["f"].roll_back()
     mesh.settle()
     assert made.step is Step.SWITCHED
-    second = mesh.exchanges["a"]
+    second = mesh.machines["a"]
     mesh.pass_time(GRACE_S)
     mesh.settle()
     later = second.install(plan(TREES[:1], None))
     mesh.settle()
     assert later.step is Step.SWITCHED
-    overtaking = mesh.exchanges["f"].install(plan(TREES[1:], None))
-    assert {made.epoch, later.epoch, overtaking.epoch} < set(mesh.exchanges["f"].epochs.routers), (
+    overtaking = mesh.machines["f"].install(plan(TREES[1:], None))
+    assert {made.epoch, later.epoch, overtaking.epoch} < set(mesh.core("f").epochs.routers), (
         "what set out in the plan before may be on its way"
     )
     mesh.settle()
@@ -164,26 +115,24 @@ def test_what_an_installation_under_way_elsewhere_needs_is_left_alone() -> None:
 
 
 def test_plans_that_come_and_go_leave_nothing() -> None:
-    mesh = Mesh(LINKS, ON_TREE, "covering", 1)
+    mesh = mesh_of("covering", 1)
     mesh.settle()
     for _ in range(MOST_EPOCHS):
         for asked in (PLAN, b""):
-            mesh.exchanges["c"].install(asked)
+            mesh.machines["c"].install(asked)
             mesh.settle()
             mesh.pass_time(GRACE_S)
     assert states(mesh) == {(0, frozenset({0}))}
 
 
 def test_the_overlay_is_a_way_out_of_a_plan_whose_broker_is_gone() -> None:
-    mesh = Mesh(LINKS, ON_TREE, "covering", 1)
+    mesh = mesh_of("covering", 1)
     mesh.settle()
-    mesh.exchanges["a"].install(PLAN)
+    mesh.machines["a"].install(PLAN)
     mesh.settle()
     mesh.pass_time(GRACE_S)
-    for pair in (("b", "f"), ("c", "f")):
-        mesh.disconnect(*pair)
-    mesh.exchanges.pop("f")
-    made = mesh.exchanges["b"].install(b"")
+    mesh.kill("f")
+    made = mesh.machines["b"].install(b"")
     mesh.settle()
     assert made.step is Step.SWITCHED
     mesh.pass_time(GRACE_S)
@@ -191,40 +140,35 @@ def test_the_overlay_is_a_way_out_of_a_plan_whose_broker_is_gone() -> None:
 
 
 def test_a_broker_whose_own_state_of_before_comes_back_does_not_go_on_from_an_older_one() -> None:
-    mesh = Mesh(LINKS, ON_TREE, "covering", 1)
+    mesh = mesh_of("covering", 1)
     mesh.settle()
-    mesh.exchanges["a"].install(PLAN)
+    mesh.machines["a"].install(PLAN)
     mesh.settle()
     mesh.pass_time(GRACE_S)
     mesh.settle()
-    version = mesh.exchanges["b"].epochs.state.version
+    version = mesh.core("b").epochs.state.version
     kill(mesh, "a", forgets=True)
-    made = mesh.exchanges["a"].install(PLAN)  # before a neighbour has said what there is
+    made = mesh.machines["a"].install(PLAN)  # before a neighbour has said what there is
     assert made.state.version <= version
     mesh.settle()
     mesh.pass_time(40.0)
     mesh.settle()
     assert made.step is Step.FAILED
-    assert {one.epochs.state.version for one in mesh.exchanges.values()} == {version}
+    assert {one.core.epochs.state.version for one in mesh.machines.values()} == {version}
 
 
 def test_links_begin_anew_where_two_plans_meet_under_one_number() -> None:
-    mesh = Breaking(LINKS, ON_TREE, "covering", 1)
+    mesh = mesh_of("covering", 1, reconnects=True)
     mesh.settle()
-    first, second = mesh.exchanges["a"].install(PLAN), mesh.exchanges["f"].install(plan(TREES[:1], None))
+    first, second = mesh.machines["a"].install(PLAN), mesh.machines["f"].install(plan(TREES[:1], None))
     assert first.epoch == second.epoch
     mesh.settle()
     assert (first.step, second.step) == (Step.FAILED, Step.SWITCHED), (
         "of two versions, the larger name counts"
     )
-    reasons = [
-        reason
-        for (here, _), outlet in mesh.outlets.items()
-        if here == "a" and isinstance(outlet, Ending)
-        for reason in outlet.reasons
-    ]
+    reasons = mesh.machines["a"].reasons("link down")
     assert any("has the number of another one" in reason for reason in reasons)
-    third = mesh.exchanges["a"].install(PLAN)
+    third = mesh.machines["a"].install(PLAN)
     assert third.epoch > second.epoch
 
 
@@ -232,19 +176,19 @@ def test_links_begin_anew_where_two_plans_meet_under_one_number() -> None:
 def test_every_state_heals(seed: int) -> None:
     """Installations, roll-backs and kills at random; then time passes, and a plan can be installed from anywhere."""
     pick = random.Random(seed)
-    mesh = Breaking(LINKS, ON_TREE, "covering", seed)
+    mesh = mesh_of("covering", seed, reconnects=True)
     for _ in range(25):
-        exchange = mesh.exchanges[pick.choice("abcdef")]
+        machine = mesh.machines[pick.choice("abcdef")]
         try:
             match pick.randrange(6):
                 case 0 | 1:
-                    exchange.install(plan(TREES[: pick.randint(1, 3)], None))
+                    machine.install(plan(TREES[: pick.randint(1, 3)], None))
                 case 2:
-                    exchange.install(b"")
+                    machine.install(b"")
                 case 3:
-                    exchange.roll_back()
+                    machine.roll_back()
                 case 4:
-                    kill(mesh, exchange.broker, forgets=pick.random() < 0.3)
+                    kill(mesh, machine.name, forgets=pick.random() < 0.3)
                 case _:
                     mesh.pass_time(pick.choice([0.1, 3.0, 12.0]))
         except PlanError:
@@ -255,11 +199,11 @@ def test_every_state_heals(seed: int) -> None:
         mesh.settle()
         mesh.pass_time(GRACE_S)
     mesh.settle()
-    assert len({exchange.epochs.state.order for exchange in mesh.exchanges.values()}) == 1
+    assert len({one.core.epochs.state.order for one in mesh.machines.values()}) == 1
     publisher, subscriber = mesh.client("d"), mesh.client("f")
     publisher.advertise(parse("x > 0"))
     sid = subscriber.subscribe(parse("x > 1"))
-    made = mesh.exchanges[pick.choice("abcdef")].install(PLAN)
+    made = mesh.machines[pick.choice("abcdef")].install(PLAN)
     mesh.settle()
     numbers = [publisher.publish({"x": 2}) for _ in range(3)]
     mesh.settle()

@@ -12,7 +12,15 @@ import pytest
 from covey.core.attributes import constraint as conditions
 from covey.core.attributes.boxes import covers as boxes_cover
 from covey.core.attributes.conjunction import Conjunction
-from covey.core.attributes.filter import FALSE, TRUE, AttributeFilter, conjunction
+from covey.core.attributes.constraint import Constraint
+from covey.core.attributes.filter import (
+    FALSE,
+    TRUE,
+    AttributeFilter,
+    conjunction,
+    decode_attributes,
+    trusted,
+)
 from covey.core.event import Event
 from covey.errors import FilterError
 
@@ -215,3 +223,43 @@ def test_other_families_neither_cover_nor_overlap() -> None:
     assert not TRUE.overlaps(words)
     with pytest.raises(FilterError):
         TRUE.merge(words)
+
+
+def test_a_decoded_filter_is_the_same_before_and_after_its_conjunctions_are_made() -> None:
+    several = AttributeFilter.any_of([QUOTE, conjunction([("x", "in", [1, "a", True])])])
+    for whole in (QUOTE, TRUE, FALSE, several):
+        decoded = decode_attributes(whole.encode())
+        kept = decoded.compact()
+        assert kept == decoded == whole
+        assert hash(kept) == hash(decoded) == hash(whole)
+        assert kept.conjunctions == decoded.conjunctions == whole.conjunctions
+        assert kept == decoded == whole
+        assert kept.compact() is kept
+        assert whole.compact() is whole
+        assert pickle.loads(pickle.dumps(kept)) == pickle.loads(pickle.dumps(decoded)) == whole
+        for one in (whole, decoded, kept):
+            assert one.overlaps(TRUE) == TRUE.overlaps(one) == (whole != FALSE)
+            with pytest.raises(AttributeError):
+                one.wire = b""
+    with pytest.raises(AttributeError, match="no attribute 'constraints'"):
+        getattr(decode_attributes(TRUE.encode()), "constraints")  # noqa: B009 (it has none, as types say too)
+
+
+def test_numbers_computed_as_floats_make_equal_filters() -> None:
+    computed = trusted((Conjunction((("x", Constraint(numbers=((1.0, 0), (-0.0 + 3.0, 1)))),)),))
+    plain = conjunction([("x", "between", (1, 3))])
+    assert computed == plain
+    assert hash(computed) == hash(plain)
+    assert computed.encode() == plain.encode()
+    assert decode_attributes(computed.encode()) == computed
+
+
+def test_a_filter_too_long_for_the_wire_has_a_hash() -> None:
+    values = [f"{k:03}" + "x" * 400 for k in range(300)]
+    long, again = (
+        AttributeFilter.any_of([eq("a", value) for value in some]) for some in (values, values[::-1])
+    )
+    assert long == again
+    assert hash(long) == hash(again)
+    with pytest.raises(FilterError):
+        long.encode()

@@ -7,7 +7,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.oracles.faults import Wire
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.actions import (
@@ -57,11 +56,28 @@ from covey.protocol.control import (
     encode_routed,
 )
 from covey.protocol.frames import Kind
+from covey.protocol.outbox import Verdict
 from covey.routing.messages import Advertise, Echo, LinkDown, LinkUp, Probe
 from covey.routing.router import Router
 
 ROOT = Path(__file__).parents[2]
 FORGET_AFTER_S = 100.0
+
+
+class Wire:
+    """The sending end of a connection; it keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
+        self.frames.append(bytes([kind]) + body)
+
+    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
+        return Verdict.TAKEN
+
+    def end(self, reason: str) -> None:
+        raise AssertionError(f"nobody ends a link here: {reason}")
 
 
 class One:

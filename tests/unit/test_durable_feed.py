@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.oracles.disk import Disk, SimulatedLog
 from tests.oracles.logs import Store
 
 from covey.broker.actions import Action, Actions, Commit, Say, SendEvent
-from covey.broker.durable.log import Committed, Entry, Fetch, Keep, Owner, Read, Release
+from covey.broker.durable.log import Batch, Committed, Entry, Fetch, Keep, Operation, Owner, Read, Release
 from covey.broker.durable.queues import Feed, Tickets
+from covey.sim.disk import Disk, DiskLog
 
 OWNER = Owner(1, "subscription", "ann", "reader", "mine")
 
@@ -59,14 +59,22 @@ class Simulated:
 
     def __init__(self, events: int, window: int = 100, size: int = 5) -> None:
         self.disk = Disk()
-        self.disk.take(OWNER)
-        for number in range(1, events + 1):
-            self.disk.take(Keep(number, 7, number, b"x" * size, 0.0, (Entry(OWNER.id),), seen=False))
-        self.log = SimulatedLog(self.disk)
+        self.log = DiskLog(self.disk)
+        keeps = [
+            Keep(number, 7, number, b"x" * size, 0.0, (Entry(OWNER.id),), seen=False)
+            for number in range(1, events + 1)
+        ]
+        self.write(OWNER, *keeps)
         self.tickets = Tickets(self.log.open())
         self.feed = Feed(self.tickets, OWNER.id, window, 1 << 20)
         self.sent: list[int] = []
         self.said: list[Say] = []
+
+    def write(self, *operations: Operation) -> None:
+        """Change what is on disk without the feed."""
+        log = DiskLog(self.disk)
+        log.submit([Batch(1, operations)])
+        log.answers()
 
     def perform(self, actions: Actions) -> None:
         """Do what the feed asks for."""
@@ -81,8 +89,8 @@ class Simulated:
 
     def step(self, now_s: float = 0.0) -> None:
         """Let the log answer until it has nothing to do."""
-        while self.log.waiting:
-            for answer in self.log.step():
+        while not self.log.is_idle:
+            for answer in self.log.answers():
                 if isinstance(answer, Committed):
                     self.perform(self.tickets.answered(answer, now_s))
                 else:
@@ -93,7 +101,7 @@ class Simulated:
 def test_what_is_confirmed_while_it_is_read_does_not_come_again(up_to: bool) -> None:
     one = Simulated(5)
     one.perform(one.feed.attach(transmit))
-    answers = one.log.step()  # the disk has read all five, and nobody has heard of that
+    answers = one.log.answers()  # the disk has read all five, and nobody has heard of that
     one.perform(one.feed.confirm_up_to(2, 0.0) if up_to else one.feed.confirm([1, 2], 0.0))
     for answer in answers:
         assert isinstance(answer, Read)
@@ -154,7 +162,7 @@ def test_what_was_read_ahead_and_is_gone_is_not_sent(how: str) -> None:
     elif how == "confirmed up to":
         one.perform(one.feed.confirm_up_to(4, 0.0))
     else:
-        one.disk.take(Release(OWNER.id, (1, 2, 3, 4)))
+        one.write(Release(OWNER.id, (1, 2, 3, 4)))
         one.perform(one.feed.dropped((1, 2, 3, 4), 0.0))
     one.step()
     assert one.sent == [1, 2, 5, 6]
@@ -175,7 +183,7 @@ def test_what_is_not_confirmed_in_time_is_sent_again() -> None:
     one.perform(one.feed.redeliver(0.5))
     one.step(2.0)
     assert one.sent == []
-    one.disk.take(Release(OWNER.id, (1,)))  # it is gone from the queue without the feed
+    one.write(Release(OWNER.id, (1,)))  # it is gone from the queue without the feed
     one.perform(one.feed.redeliver(1.5))
     one.perform(one.feed.redeliver(1.5))
     one.step(2.0)
@@ -188,14 +196,15 @@ def test_what_is_not_confirmed_in_time_is_sent_again() -> None:
 
 def test_a_damaged_event_is_counted_said_and_never_sent() -> None:
     one = Simulated(5)
-    one.disk.damaged = {2, 5}
+    for position in (2, 5):
+        one.disk.damage(position)
     one.perform(one.feed.attach(transmit))
     one.step()
     assert one.sent == [1, 3, 4]
     assert one.tickets.damaged == len(one.said) == 2
     assert "damaged" in one.said[0].event
     assert one.disk.positions(OWNER.id) == [1, 3, 4]
-    one.disk.damaged = {3}
+    one.disk.damage(3)
     one.perform(one.feed.redeliver(0.0))
     one.step()
     assert one.sent == [1, 3, 4, 1, 4]

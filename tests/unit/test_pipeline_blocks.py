@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from covey.core.packing import pack, unpack
 from covey.errors import EventError
 from covey.matching.attributes.columns import Columns
-from covey.pipeline.blocks import Block, block_batches, decode, encode
+from covey.pipeline.blocks import Block, block_batches, bytes_of, decode, encode
 
 EVENTS: list[dict[str, Any]] = [
     {},
@@ -131,3 +132,23 @@ def test_other_versions_are_told() -> None:
         decode(msgspec.msgpack.encode([2, [b"", b""], None, None]))
     with pytest.raises(EventError, match="no events"):
         decode(msgspec.msgpack.encode([1, [b"", b""], None, None]))
+
+
+def test_kernels_get_arrays_of_one_type_whoever_owns_the_bytes() -> None:
+    """Arrays that can be written are of another type for the compiler: each kernel would be compiled twice."""
+    ours = pa.array([b"one", b"", b"three"], pa.binary())
+    received = pa.ipc.open_stream(_sent(ours)).read_next_batch().column(0)
+    received_large = pa.ipc.open_stream(_sent(ours.cast(pa.large_binary()))).read_next_batch().column(0)
+    for column in (ours, received, received_large, received.slice(1, 2), pa.array([], pa.binary())):
+        data, starts = bytes_of(column)
+        assert (data.flags.writeable, starts.flags.writeable) == (False, True)
+        assert [data[first:last].tobytes() for first, last in pairwise(starts)] == column.to_pylist()
+
+
+def _sent(column: pa.Array) -> bytes:
+    """Return a column as Spark sends it."""
+    batch = pa.RecordBatch.from_arrays([column], ["values"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]

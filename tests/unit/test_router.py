@@ -27,6 +27,7 @@ from covey.routing.router import Router
 from covey.sim import Network  # registers the strategies
 
 F = covey.parse("x > 1")
+EVENT = {"x": 4, "y": 3}
 DIALECT = "subscriptions, without advertisements"
 
 
@@ -110,6 +111,59 @@ def test_what_a_client_had_goes_with_it() -> None:
     router.handle(Subscribe("k", F), "client")
     assert router.handle(LinkDown(), "client") == [Send("n", Unsubscribe("k"))]
     assert router.local_subscriptions() == {}
+
+
+def router_with_two_clients(strategy: str) -> Router:
+    router = Router("b", strategy, advertisements=False)
+    for client in ("large", "small"):
+        router.handle(LinkUp(client=True), client)
+    router.handle(LinkUp(), "n")
+    router.handle(Greet(router.trees[0].dialect, (), ()), "n")
+    router.handle(Sync("advertisements", 1, {}), "n")
+    return router
+
+
+def withdraw(router: Router, link: str, most: int) -> None:
+    """Withdraw some of a client's subscriptions, the newest first, as a driver does that has other work in between."""
+    for key in list(reversed(router.local_subscriptions()[link]))[:most]:
+        router.handle(Unsubscribe(key), link)
+
+
+@pytest.mark.parametrize("strategy", ["simple", "covering", "merging", "incremental", "xroute"])
+def test_a_client_leaves_in_slices(strategy: str) -> None:
+    router, texts = router_with_two_clients(strategy), [f"x > {n % 7} and y > {n % 5}" for n in range(30)]
+    router.handle(Subscribe("stays", covey.parse("x > 3")), "small")
+    for number, text in enumerate(texts):
+        router.handle(Subscribe(f"k{number}", covey.decode(covey.parse(text).encode())), "large")
+    slices = 0
+    while left := len(router.local_subscriptions()["large"]):
+        withdraw(router, "large", 4)
+        slices += 1
+        left = max(0, left - 4)
+        assert len(router.local_subscriptions()["large"]) == left
+        # Between two slices the router answers as one that never had what is withdrawn.
+        there = {f"k{n}" for n, text in enumerate(texts[:left]) if covey.parse(text).matches(EVENT)}
+        assert {key for link, key in router.matching(EVENT) if link == "large"} == there
+    assert slices == 8
+    router.handle(LinkDown(), "large")
+    assert router.local_subscriptions() == {"small": {"stays": covey.parse("x > 3")}}
+
+
+@pytest.mark.parametrize("strategy", ["simple", "identity", "covering", "covering-lazy", "merging"])
+def test_neighbours_know_the_same_however_a_client_left(strategy: str) -> None:
+    texts = ["x > 5", "x > 5", "x > 3 and y = 1", "x > 3", "x > 4", "x between 4 and 9"]
+
+    def told(slices: int) -> set[str]:
+        router = router_with_two_clients(strategy)
+        for number, text in enumerate(texts):
+            client = "small" if number in (1, 4) else "large"
+            router.handle(Subscribe(f"k{number}", covey.parse(text)), client)
+        while slices and router.local_subscriptions()["large"]:
+            withdraw(router, "large", slices)
+        router.handle(LinkDown(), "large")
+        return {str(fact.filter) for fact in router.trees[0].strategy.told("n")}
+
+    assert told(1) == told(3) == told(0)
 
 
 def test_a_plan_is_checked() -> None:

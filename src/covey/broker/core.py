@@ -81,6 +81,7 @@ from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
 
 TICKS: Final = 8  # in a lease: how often what has taken too long is looked for
+MOST_WRITTEN: Final = 1 << 20  # bytes that one connection is written in a step
 GOING: Final = "the broker is going away"
 LAST_WAIT_S: Final = 1.0  # for connections that were aborted
 PASSWORD, FULL, BLOCKED = "password", "full", "blocked"  # why a connection is not read
@@ -169,6 +170,7 @@ class BrokerCore:
         self._held: list[Read] = []  # of clients, while the network switches to another plan
         self._timeouts: list[tuple[float, int]] = []  # a heap: when a connection wants to be looked at
         self._effects: list[Effect] = []
+        self._unsent: list[Peer] = []  # that have more to send
         self._next_tick_s = now.monotonic_s
         self._started_s = now.monotonic_s
         self._until_s = 0.0  # by when draining has to be done
@@ -205,7 +207,7 @@ class BrokerCore:
         """Return the monotonic second at which a Tick is due; it may be past. None: never."""
         if self.phase is Phase.ENDED:
             return None
-        if self.scheduler.has_work or self.sessions.has_work or self.plans.has_work:
+        if self.scheduler.has_work or self.sessions.has_work or self.plans.has_work or self._unsent:
             return self.now.monotonic_s
         due_s = self._next_tick_s
         if self._timeouts:
@@ -232,21 +234,30 @@ class BrokerCore:
         self._drain()
         self.perform(self.durable.flush())
         self._note_pressure(None)
+        unsent, self._unsent = self._unsent, []
+        for peer in unsent:
+            if peer.number in self.peers:
+                self._flush(peer)
         signals = self._signals
         while signals.touched:
             touched, signals.touched = signals.touched, []
             for connection in touched:
                 connection.is_touched = False
-                peer = self._of.get(connection)
-                if peer is not None:
-                    self._flush(peer)
-        found, self._effects = self._effects, []
-        return found
+                found = self._of.get(connection)
+                if found is not None:
+                    self._flush(found)
+        asked, self._effects = self._effects, []
+        return asked
 
     def _flush(self, peer: Peer) -> None:
         connection, now_s = peer.connection, self.now.monotonic_s
+        before = connection.sent_bytes
         while buffers := connection.to_send(now_s):
             self._effects.append(effects.Write(peer.number, buffers))
+            if connection.sent_bytes - before >= MOST_WRITTEN and connection.outbox:
+                # The rest in the next step: by then the shell has said whether the stream takes more.
+                self._unsent.append(peer)
+                break
         if connection.closing > peer.ending:
             peer.ending = connection.closing
             self._effects.append(effects.End(peer.number, _ENDINGS[connection.closing]))
@@ -370,10 +381,15 @@ class BrokerCore:
         name = who.permissions.name if isinstance(who, Session) else who.link
         return Ended(who.link, name, peer.address, reason, self.now.monotonic_s)
 
+    def _peer_of(self, who: Session | Neighbour) -> Peer | None:
+        """Return the connection of somebody, if it is there."""
+        outlet = who.connection if isinstance(who, Neighbour) else who.outlet
+        return None if outlet is None else self._of.get(outlet)
+
     def peer_at(self, link: Link) -> Peer | None:
         """Return the connection of a session or neighbour, if it is there."""
         who = self.sessions.connected.get(link) or self.neighbours.connected.get(link)
-        return None if who is None else self._of.get(who.outlet)
+        return None if who is None else self._peer_of(who)
 
     # -- greetings -------------------------------------------------------------------------------------------
 
@@ -582,7 +598,7 @@ class BrokerCore:
 
     def failed(self, read: Read, error: CoveyError) -> None:
         """A link has said what it may not: nothing more of it is handled."""
-        peer = self._of.get(read.peer.outlet)
+        peer = self._peer_of(read.peer)
         if peer is not None:
             self._say(logging.WARNING, "link ended", peer=peer.address, reason=error)
             peer.connection.end(str(error), retry=False)
@@ -597,7 +613,7 @@ class BrokerCore:
             self._neighbour_says(read.peer.link, frame)
 
     def _goodbye(self, who: Session | Neighbour, frame: bytes) -> None:
-        said, peer = decode_life(memoryview(frame)[1:]), self._of.get(who.outlet)
+        said, peer = decode_life(memoryview(frame)[1:]), self._peer_of(who)
         if isinstance(said, Goodbye) and peer is not None:
             peer.connection.finish(said.reason, heard_all=True)  # it still listens to what we have for it
             if isinstance(who, Neighbour):
@@ -667,14 +683,16 @@ class BrokerCore:
         """A receiver has taken more than it should: those who have filled it are to wait."""
         peer = self.peer_at(link)
         if peer is not None:
+            # Who has filled it is known here, and not by whoever looks at signals later.
+            signals = self._signals
+            signals.pressed = [one for one in signals.pressed if one != (peer.connection, Verdict.FULL)]
             found = [one for one in map(self.peer_at, sources) if one is not None]
             self._press(peer, Verdict.FULL, found)
 
     def _note_pressure(self, source: Peer | None) -> None:
         """Look at the outboxes whose bounds were met, by what was handled for a source."""
-        pressed = self._signals.pressed
-        while pressed:
-            connection, verdict = pressed.pop()
+        pressed, self._signals.pressed = self._signals.pressed, []
+        for connection, verdict in pressed:
             peer = self._of.get(connection)
             if peer is not None:
                 self._press(peer, verdict, [] if source is None else [source])

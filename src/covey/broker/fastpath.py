@@ -45,10 +45,11 @@ from covey.protocol.batches import Frames, address_of, new_bytes
 from covey.protocol.events import ENVELOPE, KEPT, Envelope, envelope_of, family_of, publish_of
 from covey.protocol.frames import LENGTH, Kind
 from covey.protocol.outbox import Verdict
-from covey.routing.messages import Key, Link, Publish
+from covey.routing.messages import Key, Link, Publish, Tree
 from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
 from covey.routing.table import Place
+from covey.routing.tree import TreePart
 
 __all__ = ["MOST_IN_CHUNK", "Desk", "FastPath", "Read"]
 
@@ -249,6 +250,8 @@ class Tables:
         self.row[kernel.ROUTER_EPOCH] = epoch
         self.address = int(self.row.ctypes.data)
         self.counts = self.row.data
+        self._telling = {part.tree for part in router.telling}
+        self._trees: list[tuple[Any, ...]] = []
         self._kept: list[Longs] = []
         self.most_links = 0
         self.is_plain = False  # whether the kernel may use it
@@ -265,32 +268,41 @@ class Tables:
             row[kernel.ROUTER_LABELS] = self.labels.rows.ctypes.data
         seen = self.router.seen
         row[kernel.ROUTER_SEEN] = 0 if seen is None else seen.names.address
-        self._kept = []
-        self.most_links = 0
-        telling = {id(part) for part in self.router.telling}
         trees = [
-            (number, int(id(part) in telling), *self._hops(part.strategy.next_hop_index(), links, views))
+            self._tree(
+                number, part, {link: slots.of(link) for link in part.neighbours() if link in used}, views
+            )
             for number, part in self.router.trees.items()
-            for links in [{link: slots.of(link) for link in part.neighbours() if link in used}]
         ]
-        rows = self._keep(np.array(trees, np.int64).reshape(-1))
-        row[kernel.ROUTER_TREES] = rows.ctypes.data
-        row[kernel.ROUTER_TREE_COUNT] = len(trees)
+        if trees != self._trees:  # seldom: subscriptions change more often than links
+            self._trees = trees
+            self._set_trees()
 
-    def _hops(
-        self, index: Index | None, links: Mapping[Link, int], views: dict[int, IndexView]
-    ) -> tuple[int, int, int, int]:
-        slots = self._keep(np.array(list(links.values()), np.int64))
+    def _tree(
+        self, number: Tree, part: TreePart, links: Mapping[Link, int], views: dict[int, IndexView]
+    ) -> tuple[Any, ...]:
+        """Return a tree's number, whether it tells, its next hops, and the slots of links by number and as listed."""
+        index, slots = part.strategy.next_hop_index(), tuple(links.values())
         if index is None:
-            return kernel.EVERYTHING, 0, slots.ctypes.data, len(links)
+            return number, number in self._telling, kernel.EVERYTHING, (), slots
         if not len(index):
-            return kernel.NOTHING, 0, slots.ctypes.data, len(links)
+            return number, number in self._telling, kernel.NOTHING, (), slots
         numbered: Sequence[Any] = index.numbered_links()
-        of_numbers = self._keep(np.array([links.get(link, 0) for link in numbered], np.int64))
-        self.most_links = max(self.most_links, len(numbered))
-        return address_of_view(index, views), of_numbers.ctypes.data, slots.ctypes.data, len(links)
+        view = address_of_view(index, views)
+        return number, number in self._telling, view, tuple(links.get(link, 0) for link in numbered), slots
 
-    def _keep(self, array: Longs) -> Longs:
+    def _set_trees(self) -> None:
+        self._kept = []
+        rows = []
+        for number, tells, hops, of_numbers, slots in self._trees:
+            numbered, listed = self._keep(of_numbers), self._keep(slots)
+            rows.append((number, tells, hops, numbered.ctypes.data, listed.ctypes.data, len(slots)))
+        self.row[kernel.ROUTER_TREES] = self._keep(rows).ctypes.data
+        self.row[kernel.ROUTER_TREE_COUNT] = len(rows)
+        self.most_links = max(len(of_numbers) for _, _, _, of_numbers, _ in self._trees)
+
+    def _keep(self, items: Sequence[Any]) -> Longs:
+        array: Longs = np.array(items, np.int64).reshape(-1)
         self._kept.append(array)
         return array
 
@@ -594,11 +606,11 @@ class FastPath:
             state += (epoch, router, router.version)
         return tuple(state)
 
-    def _follow(self, desk: Desk) -> bool:
-        """Bring what the kernel knows up to date; return whether anything has changed."""
+    def _follow(self, desk: Desk) -> None:
+        """Bring what the kernel knows up to date."""
         state = self._state_of(desk)
         if state == self._state:
-            return False
+            return
         self._state = state
         self._slots.keep_neighbours(desk.linked)
         self._sources = {
@@ -624,7 +636,6 @@ class FastPath:
                 tables.refresh(self._slots, used, self._views)
                 links = max(links, tables.most_links)
         self._rooms.fit(len(self._slots.peers), links)
-        return True
 
     def _place(self, turn: _Turn, first: int, last: int, desk: Desk) -> None:
         """Set the sources of the next reads; what has to wait, or is of nobody, is put aside."""
@@ -749,7 +760,7 @@ class FastPath:
         """
         read, source = turn.reads[number], turn.sources[number]
         is_lane = source is not None and source.is_lane
-        is_right = True
+        is_right, state = True, self._state
         desk.begin(read.link)
         try:
             while not self._is_put_aside(turn, number, desk):
@@ -770,7 +781,8 @@ class FastPath:
             is_right = False
         finally:
             desk.begin(None)
-        return is_right and self._state_of(desk) == self._state
+        # A turn within this one may have followed a change already.
+        return is_right and self._state is state and self._state_of(desk) == state
 
     def _kind(self, turn: _Turn, number: int) -> int:
         """Return the kind of the next frame of a read, -1 if it is not there."""

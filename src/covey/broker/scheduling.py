@@ -109,6 +109,13 @@ class Scheduler:
 
     def turn(self) -> tuple[list[Work], list[int]]:
         """Return what is to be handled now, in its order, and the connections that are to be read again."""
+        work, resumed = self._round()
+        if not work and self._due:
+            self._forgive()
+            work, resumed = self._round()
+        return work, resumed
+
+    def _round(self) -> tuple[list[Work], list[int]]:
         work: list[Work] = []
         resumed: list[int] = []
         left, share = TURN, max(LEAST, TURN / max(1, len(self._due)))
@@ -137,14 +144,22 @@ class Scheduler:
             self._make_due(connection, waiting)
         return work, resumed
 
+    def _forgive(self) -> None:
+        """All have used more than their share: let the one that has used least of it go on at once."""
+        some = [self._waiting[one] for one in self._due if one in self._waiting]
+        most = max((waiting.credit for waiting in some), default=0.0)
+        for waiting in some:
+            waiting.credit -= most
+
     def _take(self, waiting: _Waiting) -> tuple[Frames, float]:
         """Take the frames of the next chunk that a connection's credit covers, at least one."""
         frames, cost = waiting.chunks.popleft()
         count = len(frames)
         if cost > waiting.credit and count > 1:
             frames, rest = frames.split(max(1, int(count * waiting.credit / cost)))
-            waiting.chunks.appendleft((rest, cost_of(rest)))
-            cost = cost_of(frames)
+            # Costs add up; to count all that waits again in each turn would be quadratic.
+            whole, cost = cost, cost_of(frames)
+            waiting.chunks.appendleft((rest, whole - cost))
         self.count -= len(frames)
         waiting.count -= len(frames)
         waiting.bytes -= frames.size

@@ -49,7 +49,8 @@ _is_warm = False
 
 
 def warm_up() -> None:
-    """Compile what a broker uses, or load it from the cache: one to two minutes the first time, seconds after.
+    """Compile what a broker uses, or load it from the cache: half a minute the first time, a fraction of
+    a second after.
 
     Once a process, before its first broker handles anything: it may run in another thread, and kernels write to
     buffers that all brokers of a process share.

@@ -10,9 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib import import_module
-from multiprocessing import get_context
 from typing import Final, NamedTuple
 
 from covey.commands.options import Json
@@ -58,6 +56,10 @@ def compile_all(json: Json = False) -> None:
     first plan.
     """
     require("broker", "covey compile")
+    # Loaded here: every command loads this module.
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from multiprocessing import get_context
+
     took_s = {part: 0.0 for part in PARTS if installed(EXTRAS[part])}
     left = {part: sum(task.part == part for task in FIRST + THEN) for part in took_s}
     with (

@@ -67,12 +67,10 @@ class Index:
         # Of a filter of attributes just its handle: almost all are, and there may be very many.
         self._places: dict[Hashable, Place | int] = {}
         self._attributes: AttributeIndex | None = None
-        self._coming: dict[
-            int, tuple[AttributeFilter, int]
-        ] = {}  # handles with filters and their links' numbers
-        self._leaving: list[
-            int
-        ] = []  # handles that may have been given to other filters since, which are coming
+        # Changes that wait: handles with filters and the numbers of their links; and handles that were given up, and
+        # may have been given to filters since that are coming.
+        self._coming: dict[int, tuple[AttributeFilter, int]] = {}
+        self._leaving: dict[int, None] = {}
         self._others: dict[str, Any] = {}
         self._filters: dict[Hashable, Filter] = {}  # of the families whose index needs them to remove
         self._keys = KeyTable()
@@ -144,8 +142,8 @@ class Index:
         if attributes is None:
             attributes = self._attributes = AttributeIndex()
         if self._leaving:
-            leaving, self._leaving = self._leaving, []
-            attributes.remove_batch(leaving)
+            leaving, self._leaving = self._leaving, {}
+            attributes.remove_batch(list(leaving))
         if self._coming:
             coming, self._coming = self._coming, {}
             if self._links.in_use:
@@ -190,7 +188,7 @@ class Index:
         if isinstance(place, int):
             self._keys.remove(place)
             if self._coming.pop(place, None) is None:
-                self._leaving.append(place)
+                self._leaving[place] = None
         else:
             self._others[place.family].remove(place.handle, self._filters.pop(key))
             self._other_keys[place.family].remove(place.handle)
@@ -311,7 +309,12 @@ class Index:
 
     def _ask(self, filter: Filter, question: str) -> Keys:
         if isinstance(filter, AttributeFilter):
-            found: Ints = getattr(self.attributes(), question)(filter)
+            # What is leaving is left out of the answer here: whoever leaves with many filters asks after each of them.
+            rows = self.attributes() if self._coming or self._attributes is None else self._attributes
+            found: Ints = getattr(rows, question)(filter)
+            if self._leaving and len(found):
+                stays = [handle for handle in found.tolist() if handle not in self._leaving]
+                found = np.array(stays, np.int32)
             return Keys(self._keys.take(found))
         index = self._others.get(filter.family)
         if index is None:

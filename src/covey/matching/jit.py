@@ -85,7 +85,7 @@ def _forget_old(directory: Path) -> None:
 
 def kernel(function: Function) -> Function:
     """Compile `function`; the compiled one has the same signature."""
-    compiled = _compiled(function, pipeline_class=KernelCompiler)
+    compiled = _compiled(function, pipeline_class=KernelCompiler, no_cfunc_wrapper=True)
     directory = _cache_directory(_package_of(function))
     if directory is not None:
         compiled._cache = CompileCache(function, directory)

@@ -270,7 +270,7 @@ def _points(turn: Longs, view: int, which: int, base: int, attributes: int, miss
     return points_of(view, base, rows, numbers, attributes, channels, values, missing, missed, MOST_MISSED)
 
 
-@part
+@called
 def _ask(turn: Longs, view: int, which: int, points: int, limit: int) -> int:
     """Ask an index about the points that were written for it; see `matching`."""
     channels = ints_at(turn[TURN_SCRATCH] + 8 * (ATTRIBUTE_COLUMNS * MOST_NAMES + which * MOST_POINTS))

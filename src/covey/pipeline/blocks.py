@@ -171,11 +171,16 @@ def _read(array: tuple[str, bytes], wanted: type[Any]) -> NDArray[Any]:
 
 
 def bytes_of(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of a binary column, and where each value begins, and at last ends."""
+    """Return the bytes of a binary column, and where each value begins, and at last ends.
+
+    Whoever owns the column's buffers, the bytes cannot be written and the places can: kernels are compiled for that.
+    """
     large = column.cast(pa.large_binary())
     _, offsets, data = large.buffers()
-    starts = np.frombuffer(offsets, np.int64)[large.offset : large.offset + len(large) + 1]
-    return np.frombuffer(data if data is not None else b"", np.uint8), starts
+    starts = np.frombuffer(offsets, np.int64)[large.offset : large.offset + len(large) + 1].copy()
+    values = np.frombuffer(data if data is not None else b"", np.uint8)
+    values.flags.writeable = False
+    return values, starts
 
 
 def _strings(column: pa.Array) -> Strings:

@@ -13,7 +13,9 @@ from collections.abc import Hashable, ItemsView, Iterable
 from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from covey.core.attributes.constraint import TRUE_BIT, Constraint
 from covey.core.attributes.filter import AttributeFilter
+from covey.core.attributes.wire import Form, forms_of
 from covey.core.filter import Filter
 from covey.matching.index import Index
 
@@ -24,7 +26,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Values(NamedTuple):
-    """What single values a filter asks for, each as name and cuts; `plain` are those without a LIKE beside them."""
+    """What single values a filter asks for, each with its name; `plain` are those without a LIKE beside them."""
 
     every: tuple[Hashable, ...]
     plain: tuple[Hashable, ...]
@@ -33,17 +35,51 @@ class Values(NamedTuple):
 @lru_cache(maxsize=1 << 12)
 def values_of(filter: Filter) -> Values | None:
     """Return the single values that a filter of one conjunction asks for; None for any other filter."""
-    if not isinstance(filter, AttributeFilter) or len(filter.conjunctions) != 1:
+    if not isinstance(filter, AttributeFilter):
+        return None
+    if filter.wire is not None:
+        forms = forms_of(filter.wire)
+        if len(forms) != 1:
+            return None
+        found = _values_of_form(forms[0])
+        if found is not None:
+            return found
+    if len(filter.conjunctions) != 1:
         return None
     every: list[Hashable] = []
     plain: list[Hashable] = []
     for name, side in filter.conjunctions[0].constraints:
         if side.is_point:
-            value = name, side.numbers, side.strings, side.booleans
+            value = _value(name, _point(side))
             every.append(value)
             if side.is_plain:
                 plain.append(value)
     return Values(tuple(every), tuple(plain))
+
+
+def _values_of_form(form: Form) -> Values | None:
+    """Return the single values of a conjunction's wire form; None if one of its sides is of the general form."""
+    found: list[Hashable] = []
+    parts = iter(form)
+    for name, side in zip(parts, parts, strict=True):
+        if type(side) is not list:
+            if side is not None:
+                found.append(_value(name, side))
+        elif len(side) == 5:
+            return None
+    values = tuple(found)
+    return Values(values, values)
+
+
+def _point(side: Constraint) -> bool | int | float | str:
+    """Return the one value of a constraint that has one."""
+    if side.numbers:
+        return side.numbers[0][0]
+    return side.strings[0][1] if side.strings else side.booleans == TRUE_BIT
+
+
+def _value(name: str, value: bool | int | float | str) -> Hashable:
+    return (name, "is", value) if type(value) is bool else (name, value)  # true is equal to 1
 
 
 class CoverSet(Generic[Name]):
@@ -167,8 +203,11 @@ class CoverSet(Generic[Name]):
         values = values_of(filter)
         if values is None or not values.plain:
             return None
-        fewest = min((self._by_value.get(value, {}) for value in values.plain), key=len)
-        return [fewest, self._others] if len(fewest) + len(self._others) <= FEW else None
+        fewest, *more = sorted((self._by_value.get(value, {}) for value in values.plain), key=len)
+        if len(fewest) + len(self._others) > FEW:
+            return None
+        found = {key: other for key, other in fewest.items() if all(key in same for same in more)}
+        return [found, self._others]
 
     def _asked(self) -> Index:
         if self._index is None:

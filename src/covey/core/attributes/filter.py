@@ -93,7 +93,11 @@ class AttributeFilter(Filter):
     def overlaps(self, other: Filter) -> bool:
         if not isinstance(other, AttributeFilter):
             return False
-        return any(a.overlaps(b) for a in self.conjunctions for b in other.conjunctions)
+        mine = self.conjunctions
+        if len(mine) == 1 and not mine[0].constraints:
+            # What may be anything, as many producers announce, is compared without making the other's conjunctions.
+            return other.wire != _FALSE_ENCODED if other.wire is not None else bool(other.conjunctions)
+        return any(a.overlaps(b) for a in mine for b in other.conjunctions)
 
     def merge(self, other: Filter) -> Merge:
         """Return the coverer of the two, else their perfect merge or disjunction (exact), else their hull."""
@@ -107,6 +111,9 @@ class AttributeFilter(Filter):
             encoded = encode_conjunctions(self.conjunctions)
             _set_wire(self, encoded)
         return encoded
+
+    def compact(self) -> AttributeFilter:
+        return self
 
     def __str__(self) -> str:
         from covey.core.attributes.text import to_text
@@ -184,7 +191,7 @@ class _Compact(_Decoded):
         return self
 
 
-_last_conjunctions = lru_cache(maxsize=1 << 12)(wire.conjunctions_of)
+_last_conjunctions = lru_cache(maxsize=1 << 14)(wire.conjunctions_of)
 
 
 def _of_wire(data: bytes, kind: type[_Decoded] = _Decoded) -> AttributeFilter:
@@ -202,6 +209,7 @@ def decode_attributes(data: bytes) -> AttributeFilter:
 
 TRUE: Final = trusted((ANYTHING,))
 FALSE: Final = trusted(())
+_FALSE_ENCODED: Final = encode_conjunctions(())
 
 
 def conjunction(items: Iterable[Sequence[object]]) -> AttributeFilter:

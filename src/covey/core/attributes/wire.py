@@ -60,10 +60,10 @@ _Side = bool | int | float | str | list[bool | int | float | str | list[_Scalar]
 
 Form = list[Any]  # of a conjunction: names and sides by turns
 
-# Filters of many subscribers say the same of an attribute: it is kept once, by its bytes. When there are too many, it
-# begins anew; filters keep what they have.
+# Filters of many subscribers say the same of an attribute: it is kept once. When there are too many, it begins anew;
+# filters keep what they have.
 MOST_KNOWN: Final = 8_192
-_sides_known: dict[bytes, tuple[str, Constraint]] = {}
+_sides_known: dict[bytes | tuple[str, int | str], tuple[str, Constraint]] = {}
 
 _decoder: Final = msgspec.msgpack.Decoder(list[list[_Side]])
 _PRESENT: Final = present()
@@ -88,7 +88,7 @@ def check(data: bytes) -> None:
     if len(forms) == 1:
         _check_conjunction(forms[0])
     else:
-        _several(forms)
+        _check_several(forms)
 
 
 def forms_of(data: bytes) -> list[Form]:
@@ -106,13 +106,13 @@ def constraint_of(form: Any) -> Constraint:
     return _constraint(form)
 
 
-def _several(forms: list[Form]) -> tuple[Conjunction, ...]:
+def _check_several(forms: list[Form]) -> None:
     if len(forms) > simplify.MAX_CONJUNCTIONS:
         raise FilterError(f"a filter has more than {simplify.MAX_CONJUNCTIONS} conjunctions")
-    conjunctions = tuple([Conjunction(_sides(form)) for form in forms])
-    if not simplify.is_simplified(conjunctions):
+    for form in forms:
+        _check_conjunction(form)
+    if not simplify.is_simplified(tuple([Conjunction(_sides(form)) for form in forms])):
         raise _not_canonical()
-    return conjunctions
 
 
 def _check_conjunction(form: Form) -> None:
@@ -135,21 +135,16 @@ def _check_conjunction(form: Form) -> None:
 
 
 def _sides(form: Form) -> tuple[tuple[str, Constraint], ...]:
-    """Return the constraints of one conjunction; their order and what they hold is checked."""
-    if len(form) & 1:
-        raise FilterError("a conjunction's wire form has a name without a constraint")
+    """Return the constraints of one conjunction, whose form was checked."""
     result = []
-    before = ""
-    for k in range(0, len(form), 2):
-        name = form[k]
-        if type(name) is not str or not before < name or len(name) > MAX_NAME_LENGTH:
-            raise FilterError("a conjunction's wire form has a bad name or names out of order")
-        before = name
-        side = form[k : k + 2]
-        written = encoder.encode(side)
+    parts = iter(form)
+    for name, side in zip(parts, parts, strict=True):
+        # Lists are not hashable, and true is equal to 1: those are known by their bytes.
+        kind = type(side)
+        written = (name, side) if kind is int or kind is str else encoder.encode((name, side))
         known = _sides_known.get(written)
         if known is None:
-            known = intern(name), _constraint(side[1])
+            known = intern(name), _constraint(side)
             if len(_sides_known) >= MOST_KNOWN:
                 _sides_known.clear()
             _sides_known[written] = known

@@ -334,21 +334,55 @@ class Channels:
         get, absences = self.attributes.get, set(self.absences)
         for name, constraint in sides:
             attribute = get(name)
-            if attribute is None:
-                continue
-            if is_numeric(constraint) and attribute.number:
-                (low, low_side), (high, high_side) = constraint.numbers[0], constraint.numbers[-1]
-                intervals.append((attribute.number, closed_low(low, low_side), closed_high(high, high_side)))
-            if attribute.symbol:
-                single, value = symbol_value(constraint)
-                number = self._known_symbol(attribute, value) if single else None
-                if number is not None:
-                    intervals.append((attribute.symbol, number, number))
-            if attribute.is_special:
-                self._cover_specially(attribute, constraint, intervals, absences)
+            if attribute is not None:
+                self._cover(attribute, constraint, intervals, absences)
         # Without this, what is not constrained would count as absent.
         intervals.extend((channel, _NAN, _NAN) for channel in absences)
         return intervals
+
+    def covered_form(self, form: Form) -> list[Interval]:
+        """Return the `covered_intervals` of a conjunction, straight from its wire form."""
+        intervals: list[Interval] = []
+        get, absences = self.attributes.get, set(self.absences)
+        parts = iter(form)
+        for name, side in zip(parts, parts, strict=True):
+            attribute = get(name)
+            if attribute is None:
+                continue
+            if not attribute.is_special:
+                kind = type(side)
+                if (kind is int or kind is float) and -EXACT < side < EXACT:
+                    if attribute.number:
+                        intervals.append((attribute.number, side, side))
+                    continue
+                if kind is str:
+                    number = attribute.symbols.get(side)
+                    if number is not None:
+                        intervals.append((attribute.symbol, number, number))
+                    continue
+                if kind is list and len(side) == 3:
+                    low, high = _closed(*side)
+                    if low <= high:
+                        if attribute.number:
+                            intervals.append((attribute.number, low, high))
+                        continue
+            self._cover(attribute, constraint_of(side), intervals, absences)
+        intervals.extend((channel, _NAN, _NAN) for channel in absences)
+        return intervals
+
+    def _cover(
+        self, attribute: Attribute, constraint: Constraint, intervals: list[Interval], absences: set[int]
+    ) -> None:
+        if is_numeric(constraint) and attribute.number:
+            (low, low_side), (high, high_side) = constraint.numbers[0], constraint.numbers[-1]
+            intervals.append((attribute.number, closed_low(low, low_side), closed_high(high, high_side)))
+        if attribute.symbol:
+            single, value = symbol_value(constraint)
+            number = self._known_symbol(attribute, value) if single else None
+            if number is not None:
+                intervals.append((attribute.symbol, number, number))
+        if attribute.is_special:
+            self._cover_specially(attribute, constraint, intervals, absences)
 
     @staticmethod
     def _cover_specially(

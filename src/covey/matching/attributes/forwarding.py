@@ -166,20 +166,22 @@ def all_links(links: int) -> int:
 
 
 @part
-def links_hit(
-    m: Memory, w: Intervals, start: int, end: int, links: int, seen: Ints, cells: Ints, found: Ints
-) -> int:
-    """Return the mask of the links, of which there are `links`, that one event must go to.
+def hit_simple(m: Memory, w: Intervals, start: int, end: int, links: int, seen: Ints) -> int:
+    """Return the mask of links that simple rows send an event to: others are open unless it is `all_links`.
 
-    With links from SHARED_BIT up, `seen` has room for links + 1 zeros; `found` is room for the answers of a query.
+    With links from SHARED_BIT up, `seen` has room for links + 1 zeros.
     """
+    return _hit_simple(m, w, start, end, all_links(links), seen, links)
+
+
+@part
+def hit_found(m: Memory, hit: int, seen: Ints, links: int, found: Ints, count: int) -> int:
+    """Return the mask with the links of the rows that a query has found."""
     everything = all_links(links)
-    hit = _hit_simple(m, w, start, end, everything, seen, links)
-    if hit != everything:
-        for k in range(satisfied(m, w, start, end, cells, found, 0, 2**62)):
-            hit = _hit_row(m, found[k], hit, seen, links)
-            if hit == everything:
-                break
+    for k in range(count):
+        hit = _hit_row(m, found[k], hit, seen, links)
+        if hit == everything:
+            break
     return hit
 
 
@@ -197,4 +199,8 @@ def links_batch(
     width = links + 1 if links > SHARED_BIT else 0
     for number in range(len(starts) - 1):
         row = ints_at(seen.ctypes.data + 4 * width * number)
-        masks[number] = links_hit(m, w, starts[number], starts[number + 1], links, row, cells, found)
+        hit = hit_simple(m, w, starts[number], starts[number + 1], links, row)
+        if hit != all_links(links):
+            count = satisfied(m, w, starts[number], starts[number + 1], cells, found, 0, 2**62)
+            hit = hit_found(m, hit, row, links, found, count)
+        masks[number] = hit

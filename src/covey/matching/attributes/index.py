@@ -232,14 +232,21 @@ class AttributeIndex:
 
     def covers_any(self, filter: AttributeFilter) -> bool:
         """Return whether some filter here covers the given one."""
-        if len(filter.conjunctions) == 1 and not self._several:
-            (conjunction,) = filter.conjunctions
-            if pieces_needed(conjunction) == 1:
-                return len(self._query(conjunction.constraints, 1)) > 0
+        if not self._several:
+            if filter.wire is not None:
+                forms = forms_of(filter.wire)
+                if len(forms) == 1 and is_one_piece(forms[0]):
+                    return len(self._ask(self.channels.covered_form(forms[0]), 1)) > 0
+            if len(filter.conjunctions) == 1:
+                (conjunction,) = filter.conjunctions
+                if pieces_needed(conjunction) == 1:
+                    return len(self._query(conjunction.constraints, 1)) > 0
         return len(self.covering(filter)) > 0
 
     def _query(self, sides: Sides, limit: int = 2**62) -> Ints:
-        intervals = self.channels.covered_intervals(sides)
+        return self._ask(self.channels.covered_intervals(sides), limit)
+
+    def _ask(self, intervals: list[Interval], limit: int) -> Ints:
         names, lows, highs = _columns(intervals)
         return self.store.query(self._set(names, lows, highs), limit)
 

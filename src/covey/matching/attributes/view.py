@@ -27,7 +27,7 @@ from covey.matching.attributes.checking import (
     VALUE_FIRST,
     VALUE_LAST,
 )
-from covey.matching.attributes.forwarding import links_hit
+from covey.matching.attributes.forwarding import all_links, hit_found, hit_simple
 from covey.matching.attributes.memory import ARRAYS, Intervals, memory_at
 from covey.matching.attributes.packed import FLOAT, LARGE, NOTHING, TEXT, TRUTH, Bytes
 from covey.matching.attributes.query import satisfied
@@ -167,11 +167,14 @@ def matching(at: int, channels: Ints, values: Floats, count: int, cells: Ints, l
 
 @called
 def links_to(at: int, channels: Ints, values: Floats, count: int, cells: Ints, seen: Ints) -> int:
-    """Return the mask of links that an event with these points must go to, as `forwarding.links_hit` does."""
-    view = longs_at(at)
-    addresses = longs_at(view[_STORE])
-    m, w = memory_at(addresses), Intervals(channels, values, values)
-    return links_hit(m, w, 0, count, view[_LINKS], seen, cells, ints_at(addresses[ARRAYS + 4]))
+    """Return the mask of links that an event with these points must go to; see `forwarding.hit_simple`."""
+    links = longs_at(at)[_LINKS]
+    m, w = memory_at(longs_at(longs_at(at)[_STORE])), Intervals(channels, values, values)
+    hit = hit_simple(m, w, 0, count, links, seen)
+    if hit != all_links(links):
+        found = matching(at, channels, values, count, cells, 2**62)
+        hit = hit_found(m, hit, seen, links, answers_of(at), found)
+    return hit
 
 
 @part
