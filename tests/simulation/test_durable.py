@@ -214,8 +214,10 @@ def harm(net: BrokerNetwork, random: Random, clients: list[Client]) -> None:
             net.go_on(broker)
         elif machine.is_up:
             net.hang(broker)
-    elif lot < 0.65:
+    elif lot < 0.6:
         net.link_down(a, b)
+    elif lot < 0.65:
+        net.link_silent(a, b)
     elif lot < 0.85:
         net.link_up(a, b)
     else:

@@ -92,6 +92,19 @@ def test_a_broker_that_hangs_is_left_within_a_lease_and_comes_back(links: list[t
     traffic.round()
 
 
+@pytest.mark.parametrize("links", [LINE, RING])
+def test_a_silent_link_is_noticed_within_a_lease(links: list[tuple[str, str]]) -> None:
+    net, traffic = busy(links, "silent")
+    net.link_silent("b", "c")
+    net.run(net.now_s + 10.0)
+    assert "c" not in in_use(net, "b")
+    assert "b" not in in_use(net, "c")
+    if links is RING:
+        traffic.round()
+    net.link_up("b", "c")
+    traffic.round()
+
+
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("links", [LINE, RING])
 def test_a_broker_is_killed_and_started_again(links: list[tuple[str, str]], durable: bool) -> None:
