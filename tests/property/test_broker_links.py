@@ -116,7 +116,7 @@ def test_at_rest_everyone_routes_over_the_tree(strategy: str, seed: int, links: 
     for name, node in world.machines.items():
         near = {b if name == a else a for a, b in tree if name in (a, b)}
         records = node.core.neighbours.records
-        assert set(node.core.attached) == near
+        assert set(node.core.neighbours.attached) == near
         assert set(node.router.trees[0].neighbours()) == near
         assert {other for other, link in records.items() if link.routing is Routing.LIVE} == near
         assert all(link.routing is not Routing.REMEMBERED for link in records.values())

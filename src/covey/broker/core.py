@@ -185,6 +185,8 @@ class BrokerCore:
         """Take one input; return what is to be done, in this order."""
         self.now = now
         _STEP[type(given)](self, given)
+        if type(given) is effects.Received and not (self._signals.touched or self._effects):
+            return []  # as most are: it waits for its turn
         return self._finish()
 
     def recovered(self, recovered: Recovered, now: Instant) -> list[Effect]:
@@ -561,9 +563,9 @@ class BrokerCore:
         return self.neighbours.connected
 
     @property
-    def attached(self) -> Mapping[Link, Neighbour]:
-        """The neighbours whose links are on the overlay's tree."""
-        return self.neighbours.attached
+    def links_version(self) -> int:
+        """A number that is another one after every change of who is linked, and over which links routers talk."""
+        return self.neighbours.version
 
     @property
     def is_holding(self) -> bool:

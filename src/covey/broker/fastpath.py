@@ -124,8 +124,8 @@ class Desk(Protocol):
         """The brokers to which there is a connection."""
 
     @property
-    def attached(self) -> Mapping[Link, Neighbour]:
-        """The neighbours whose links are on the overlay's tree."""
+    def links_version(self) -> int:
+        """A number that is another one after every change of who is linked, and over which links routers talk."""
 
     @property
     def is_holding(self) -> bool:
@@ -600,8 +600,7 @@ class FastPath:
     def _state_of(self, desk: Desk) -> tuple[object, ...]:
         """Return what is different if anything has changed that the kernel knows."""
         state: list[object] = [desk.is_holding, desk.sampler, self._epochs.current, *self._epochs.adopting]
-        state += desk.linked.values()
-        state += desk.attached
+        state.append(desk.links_version)
         for epoch, router in self._epochs.routers.items():
             state += (epoch, router, router.version)
         return tuple(state)

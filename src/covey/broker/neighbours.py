@@ -385,6 +385,7 @@ class Neighbours:
             self.records, lambda one: one.state is LinkState.ATTACHED
         )
         self.counters: Counter[str] = Counter()
+        self.version = 0  # another one after every change of who is connected or attached
         self._news_s = 0.0  # when the overlay has changed last
         self._joining_since_s: float | None = None  # since when a link waits to join the tree
         self._dials = False
@@ -482,6 +483,7 @@ class Neighbours:
             known = self.records.get(name)
             if known is None:
                 dialling = Dialling(due_s=now_s)
+                self.version += 1
                 self.records[name] = Neighbour(config, away_since_s=now_s, dialling=dialling)
                 continue
             before, known.config = known.config, config
@@ -497,12 +499,14 @@ class Neighbours:
             yield Close(neighbour.link, reason)
             yield from self._lose(neighbour)
         yield from self._forget(neighbour)
+        self.version += 1
         del self.records[neighbour.link]
 
     def greeted(self, link: Link, outlet: Outlet, incarnation: int, now_s: float) -> Actions:
         """A neighbour and this broker have greeted each other: plans use the link at once."""
         neighbour = self.records[link]
         yield from self._handle(neighbour, LinkInput.GREETED)
+        self.version += 1
         neighbour.connection, neighbour.incarnation = outlet, incarnation
         neighbour.received = neighbour.sent = 0
         neighbour.has_said_goodbye = False
@@ -528,6 +532,7 @@ class Neighbours:
         yield from self._state(now_s)
 
     def _lose(self, neighbour: Neighbour) -> Actions:
+        self.version += 1
         neighbour.connection = None
         yield from self._handle(neighbour, LinkInput.LOST)
         yield Disconnected(neighbour.link)
@@ -550,6 +555,7 @@ class Neighbours:
                 yield from self._withdraw(neighbour)
             yield from self._join(neighbour)
         else:
+            self.version += 1
             neighbour.state = outcome.to
             if before is LinkState.ATTACHED:
                 lost = outcome.to is LinkState.AWAY
@@ -558,6 +564,7 @@ class Neighbours:
     def _join(self, neighbour: Neighbour) -> Actions:
         """Routers of the overlay use a link from now on."""
         yield Withdrawing(neighbour.link)
+        self.version += 1
         neighbour.state, neighbour.routing = LinkState.ATTACHED, Routing.LIVE
         yield Attached(neighbour.link, True)
         for epoch, _ in self._epochs.of_overlay():

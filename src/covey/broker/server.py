@@ -243,8 +243,10 @@ class Broker:
         self._set_timer()
 
     def _set_timer(self) -> None:
+        if self._is_ticking:
+            return  # a Tick is on its way, and after it this is asked again
         deadline_s = self.core.deadline()
-        if deadline_s is None or self._is_ticking:
+        if deadline_s is None:
             return
         now_s = time.monotonic()
         if deadline_s <= now_s:

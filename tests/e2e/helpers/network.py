@@ -117,7 +117,7 @@ class Live:
     def open_links(self, name: str) -> set[str]:
         """Return the neighbours with which a broker's router exchanges subscriptions."""
         broker = self.brokers[name]
-        return set(broker.core.router.trees[0].neighbours()) & set(broker.core.attached)
+        return set(broker.core.router.trees[0].neighbours()) & set(broker.core.neighbours.attached)
 
     async def linked(self, links: Iterable[Pair] | None = None, limit_s: float = 30.0) -> None:
         """Return once all these links are open at both ends."""

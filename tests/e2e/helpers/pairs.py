@@ -27,5 +27,5 @@ def dialling(name: str, neighbour: Broker, **settings: Any) -> BrokerConfig:
 
 def is_linked(broker: Broker, name: str) -> bool:
     """Return whether the link to a neighbour is used, and both know what they must."""
-    attached = name in broker.core.attached
+    attached = name in broker.core.neighbours.attached
     return attached and any(name in part.neighbours() for part in broker.core.router.trees.values())
