@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import uvloop
 
+from covey.client.stream import Stream
 from covey.protocol.control import Goodbye, encode
 from covey.protocol.frames import Kind, Splitter, frame
 from covey.protocol.outbox import Bounds
-from covey.client.stream import Stream
 
 
 class Ended(asyncio.Transport):
