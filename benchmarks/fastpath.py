@@ -12,11 +12,12 @@ import argparse
 import time
 from collections.abc import Callable
 
+from covey.broker.exchange import Exchange
+from covey.broker.peers import Client
+
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker.epochs import Epochs
-from covey.broker.exchange import Exchange
 from covey.broker.fastpath import Read
-from covey.broker.peers import Client
 from covey.core.families import parse
 from covey.protocol.batches import FastSplitter
 from covey.protocol.control import AdvertiseRequest, SubscribeRequest, encode

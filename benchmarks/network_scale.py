@@ -20,8 +20,7 @@ from pathlib import Path
 import covey
 from covey.bench.network_load import Program
 from covey.broker.config import BrokerConfig
-from covey.broker.daemon import loop_factory
-from covey.broker.forking import Child, Family, listen
+from covey.broker.process import Child, Family, listen, loop_factory
 
 HOST = "127.0.0.1"
 

@@ -13,7 +13,7 @@ from tests.e2e.helpers.nursery import Nursery, Process
 from tests.e2e.helpers.running import free_port, run
 
 from covey.broker.config import BrokerConfig
-from covey.broker.daemon import serve
+from covey.broker.process import serve
 from covey.client.client import Client, connect
 from covey.errors import RefusedError
 

@@ -15,7 +15,7 @@ from tests.e2e.helpers.running import eventually, free_port, punctuality, run
 from tests.e2e.helpers.traffic import Traffic
 
 from covey.broker.config import BrokerConfig, read_config
-from covey.broker.daemon import run as run_broker
+from covey.broker.process import run as run_broker
 from covey.client.client import Client, connect
 
 LEASE_S = 2.0

@@ -27,12 +27,12 @@ from covey.broker.permissions import Permissions, read_rules
 from covey.broker.security import read_security
 from covey.broker.server import Broker
 from covey.client.publishing import Batch
+from covey.client.stream import Stream
 from covey.client.sync import Calls
 from covey.core.packing import pack
 from covey.protocol.control import FlushRequest, Reply, encode
 from covey.protocol.events import ATTRIBUTES, KEYWORDS, XPATH
 from covey.protocol.frames import Kind
-from covey.client.stream import Stream
 
 NO_EVENTS: list[tuple[Any, str]] = [
     ({"tags": ["a"]}, "'tags'"),

@@ -10,7 +10,7 @@ from tests.e2e.helpers.pairs import dialling, is_linked, url
 from tests.e2e.helpers.running import eventually
 from tests.e2e.test_security import ANN, GUARDED, Certificates, listening, never_linked, refusal
 
-from covey.broker.daemon import loop_factory
+from covey.broker.process import loop_factory
 from covey.broker.security import read_security
 from covey.broker.server import Broker
 from covey.client.client import connect

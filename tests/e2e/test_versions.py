@@ -11,6 +11,7 @@ from tests.e2e.helpers.scripted import Scripted, broker, url
 
 from covey.broker.config import LinkConfig
 from covey.client.client import connect
+from covey.client.stream import Stream
 from covey.errors import ProtocolError, RefusedError
 from covey.protocol.control import (
     OURS,
@@ -24,7 +25,6 @@ from covey.protocol.control import (
     versions_of,
 )
 from covey.protocol.frames import Kind, Splitter, frame
-from covey.client.stream import Stream
 
 # Frames as the first peers of version 1 wrote them, which knew no field `newest`.
 OLD_CLIENT = "240000000198a568656c6c6f01a6636c69656e74a6746573746572a0a3616e6ea673656372657400"

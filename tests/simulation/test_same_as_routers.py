@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.e2e.helpers.traffic import some_event, some_filter
 
 import covey
 from covey.core.filter import Filter
 from covey.planning.plan import Plan, PlannedTree
 from covey.routing.strategy import registered
 from covey.sim import BrokerNetwork, Network
+from tests.e2e.helpers.traffic import some_event, some_filter
 
 STRATEGIES = [name for name in covey.strategies() if not registered(name).trees]
 

@@ -123,6 +123,12 @@ def router_with_two_clients(strategy: str) -> Router:
     return router
 
 
+def withdraw(router: Router, link: str, most: int) -> None:
+    """Withdraw some of a client's subscriptions, the newest first, as a driver does that has other work in between."""
+    for key in list(reversed(router.local_subscriptions()[link]))[:most]:
+        router.handle(Unsubscribe(key), link)
+
+
 @pytest.mark.parametrize("strategy", ["simple", "covering", "merging", "incremental", "xroute"])
 def test_a_client_leaves_in_slices(strategy: str) -> None:
     router, texts = router_with_two_clients(strategy), [f"x > {n % 7} and y > {n % 5}" for n in range(30)]
@@ -130,20 +136,17 @@ def test_a_client_leaves_in_slices(strategy: str) -> None:
     for number, text in enumerate(texts):
         router.handle(Subscribe(f"k{number}", covey.decode(covey.parse(text).encode())), "large")
     slices = 0
-    while left := router.subscription_count("large"):
-        router.withdraw("large", 4)
+    while left := len(router.local_subscriptions()["large"]):
+        withdraw(router, "large", 4)
         slices += 1
         left = max(0, left - 4)
-        assert router.subscription_count("large") == left
+        assert len(router.local_subscriptions()["large"]) == left
         # Between two slices the router answers as one that never had what is withdrawn.
         there = {f"k{n}" for n, text in enumerate(texts[:left]) if covey.parse(text).matches(EVENT)}
         assert {key for link, key in router.matching(EVENT) if link == "large"} == there
     assert slices == 8
-    assert router.withdraw("large", 4) == []
     router.handle(LinkDown(), "large")
     assert router.local_subscriptions() == {"small": {"stays": covey.parse("x > 3")}}
-    with pytest.raises(covey.ProtocolError, match="large is no client here"):
-        router.withdraw("large", 4)
 
 
 @pytest.mark.parametrize("strategy", ["simple", "identity", "covering", "covering-lazy", "merging"])
@@ -155,8 +158,8 @@ def test_neighbours_know_the_same_however_a_client_left(strategy: str) -> None:
         for number, text in enumerate(texts):
             client = "small" if number in (1, 4) else "large"
             router.handle(Subscribe(f"k{number}", covey.parse(text)), client)
-        while slices and router.subscription_count("large"):
-            router.withdraw("large", slices)
+        while slices and router.local_subscriptions()["large"]:
+            withdraw(router, "large", slices)
         router.handle(LinkDown(), "large")
         return {str(fact.filter) for fact in router.trees[0].strategy.told("n")}
 

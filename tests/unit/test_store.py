@@ -443,7 +443,7 @@ def test_a_store_of_another_broker_version_or_program_is_left_alone(tmp_path: Pa
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version=99")
     connection.close()
-    with pytest.raises(ConfigError, match="has version 99"):
+    with pytest.raises(ConfigError, match="has format 99, and this version of Covey reads formats up to 1"):
         Store(path, "A")
     other = tmp_path / "other.db"
     connection = sqlite3.connect(other)

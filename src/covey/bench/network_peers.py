@@ -38,8 +38,7 @@ import numpy as np
 from covey import parse
 from covey.bench.network_load import Batch, Connect, Program, payload_of
 from covey.broker.config import BrokerConfig, LinkConfig, Queue
-from covey.broker.daemon import loop_factory
-from covey.broker.forking import Family, listen
+from covey.broker.process import Family, listen, loop_factory
 from covey.core.packing import pack
 from covey.errors import CoveyError
 from covey.protocol.control import (

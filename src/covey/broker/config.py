@@ -1,18 +1,8 @@
-"""The section `[admin]` of a broker's configuration: where its inside is shown, and to whom.
-
-Settings: what each may be, how it is read from text, and what people are told of it.
+"""Configuration: what a broker is told, what each setting may be, and how settings are read.
 
 A setting is a field of a dataclass, made by `setting`. Everything else follows from the dataclass: how files, the
-environment and flags are read (`config_reading`), what a reload may change, and the table in docs/operations.md.
-
-
-What a broker is told: its name, where it listens, its neighbours, and its bounds.
-
-These are the values; `config_reading` reads them from a TOML file, environment variables and flags. A field that is
-made by `setting` is a setting: it can be given in all three ways and is documented in docs/operations.md.
-
-
-Reading a configuration: a TOML file, then environment variables, then flags; each wins over those before it.
+environment and flags are read, what a reload may change, and the table in docs/operations.md. Settings come from a TOML
+file, then from environment variables, then from flags; each wins over those before it:
 
     name = "paris"                          COVEY_NAME=paris                 --name paris
     [client_bounds]
@@ -21,7 +11,7 @@ Reading a configuration: a TOML file, then environment variables, then flags; ea
     name = "lyon"
     address = "10.0.0.2:7400"               COVEY_LINKS=lyon=10.0.0.2:7400   --link lyon=10.0.0.2:7400
 
-Whatever is wrong is a ConfigError of one line: where it was given, the setting, what is expected, what was found.
+A mistake is a ConfigError of one line: where it was given, the setting, what is expected, and what was found.
 """
 
 from __future__ import annotations

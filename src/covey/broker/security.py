@@ -1,11 +1,4 @@
-"""Throttle: who has failed too often has to wait, a little longer after each further failure.
-
-A failure fills a bucket, which leaks as time goes by; while it is full, nothing more is even looked at. Buckets are by
-whatever the caller names (an address and a user), and there are never more of them than allowed: the oldest are
-forgotten first.
-
-
-Security: who may come in, and with which permissions.
+"""Security: who may come in, and with which permissions.
 
     a client       by a token, or a user's name and password; anonymous as far as configured
     a neighbour    by a certificate with its name (`tls`), or by the token that all neighbours share
@@ -14,9 +7,13 @@ Where no credentials are configured, a broker that listens on this machine alone
 things. As soon as there are any, or it listens further, nobody comes in without, unless `[anonymous]` says so, and no
 neighbour without proof, unless `[neighbours]` says so.
 
-Whoever is refused is told one sentence that does not say which part was wrong, and who fails again and again is not
-looked at for a while (`throttle`). A check of a password takes long by design: `known` decides all that is quick, and
-`prove` runs the rest in a thread, a few at a time.
+A refused peer is told one sentence that does not say which part was wrong. A check of a password takes long by design:
+`known` decides all that is quick, `expected` says what a password is to be compared with, which the shell does in a
+thread, and `proved` is told the outcome.
+
+A peer that fails again and again is not looked at for a while (`Throttle`). A failure fills a bucket, which leaks as
+time goes by; while it is full, nothing more is even looked at. Buckets are by address and user, and there are never
+more of them than allowed: the oldest are forgotten first.
 """
 
 from __future__ import annotations

@@ -415,7 +415,7 @@ class Broker:
         self.say(logging.INFO, "start", version=__version__)
         warming = self._loop.run_in_executor(None, warm_up)
         if not (await asyncio.wait({warming}, timeout=SILENCE_S))[0]:
-            self.say(logging.INFO, "compiling", hint="one to two minutes, once; covey compile does it ahead")
+            self.say(logging.INFO, "compiling", hint="about a minute, once; covey compile does it ahead")
         await warming
         config = self._config
         if self._directory is not None:
@@ -454,6 +454,8 @@ class Broker:
             log.warning("%s", shared)
         for warning in recovered.warnings:
             log.error("%s", warning)
+        for notice in recovered.notices:
+            log.warning("%s", notice)
         self._log.start(self._report)
         self._carry_out(self.core.recovered(recovered, _now()))
 

@@ -318,8 +318,8 @@ def _allowed(session: Session, encoded: bytes) -> Filter:
 
 
 def _withdrawals(session: Session) -> Iterator[Message]:
-    """Yield what withdraws all that a client has asked for, in the order in which a router does so at once."""
-    for key in session.keys.values():
+    """Yield what withdraws all that a client has asked for; neighbours hear the least if the newest goes first."""
+    for key in reversed(session.keys.values()):
         yield Unsubscribe(key)
     for key in session.advertised.values():
         yield Unadvertise(key)

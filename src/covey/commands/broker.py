@@ -52,8 +52,8 @@ def broker(
     require("broker", "covey broker")
     # Loaded here: it brings the compiler, which takes half a second.
     from covey.broker.config import read_config
-    from covey.broker.daemon import run
     from covey.broker.logs import configure as configure_logs
+    from covey.broker.process import run
 
     flags = {"name": name, "host": host, "port": port, "strategy": strategy, **_pairs(settings)}
     given = {path: str(value) for path, value in flags.items() if value is not None}
@@ -128,8 +128,8 @@ def up(
     require("broker", "covey up")
     import time
 
-    from covey.broker.forking import Family, listen
     from covey.broker.logs import configure as configure_logs
+    from covey.broker.process import Family, listen
     from covey.broker.topology import read_topology
 
     topology = read_topology(file)

@@ -14,8 +14,8 @@ from typing import Final
 
 from covey.broker.config import AdminConfig, BrokerConfig, LinkConfig
 from covey.broker.credentials import hash_token
-from covey.broker.forking import Family, listen
 from covey.broker.logs import configure as configure_logs
+from covey.broker.process import Family, listen
 
 HOST: Final = "127.0.0.1"
 READY_S: Final = 60.0

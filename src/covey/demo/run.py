@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from covey.broker.daemon import loop_factory
+from covey.broker.process import loop_factory
 from covey.broker.warming import warm_up
 from covey.demo import burst
 from covey.demo.acts import Acts

@@ -1,30 +1,24 @@
-"""How the body of a control frame is read: MessagePack of known types, and a ProtocolError for all other bytes.
+"""Control frames: what peers say of themselves, what clients ask for, and what brokers tell each other.
 
-Control frames: what peers say of themselves, what clients ask for, and what routers tell each other.
-
-Each is a MessagePack array that begins with a tag. Filters travel in their wire form, and are judged when they are
-read; whatever is wrong with a frame is a ProtocolError. Fields that a reader does not know, at the end of an array, are
+The body of each is a MessagePack array that begins with a tag. Filters travel in their wire form and are judged when
+they are read. Any other bytes are a ProtocolError. Fields that a reader does not know, at the end of an array, are
 ignored, and those that the writer did not know have their default: so a later version can say more.
 
 Versions: Hello and Welcome name the oldest and the newest version that the speaker can speak, and both ends use the
 newest one that they have in common. So brokers and clients can be upgraded one after another.
 
+OVERLAY frames, of the overlay itself and of the use of the link between two brokers:
 
-OVERLAY frames: what brokers tell each other of the overlay itself, and of the use of the link between them.
-
-    States       link states, each newer than what the receiver is known to have; passed on to everyone
+    States       links of brokers, each newer than what the receiver is known to have; passed on to everyone
     Attach       the sender wants to route over this link, and is ready for what the receiver's router says
     Detach       it does so no longer: what it said before is void, and the receiver is to answer Detached
     Detached     the answer: whatever the sender said before this, it said before it heard Detach
 
-Each is a MessagePack array that begins with a tag.
+PLAN frames:
 
-
-What brokers tell each other of plans: the bodies of PLAN frames.
-
-PlanState   which plans are installed, each under an epoch, and the epoch in which events set out; the larger
-            version counts, and is passed on to everyone
-Ready       a broker's tables of all epochs of a version are complete
+    PlanState    which plans are installed, each under an epoch, and the epoch in which events set out; the larger
+                 version counts, and is passed on to everyone
+    Ready        a broker's tables of all epochs of a version are complete
 """
 
 from __future__ import annotations

@@ -1,22 +1,18 @@
-"""Frames that carry events: an envelope of fixed size, what filters judge, what strategies note, and the payload.
+"""Frames that carry events, and those with which events are confirmed; little-endian, readable without decoding.
 
-    EVENT      kind u8 · flags u8 · tree u16 · content length u32 · publisher u64 · number u64
-               · epoch u16 · notes length u16 · content · notes · payload
-    DELIVERY   kind u8 · flags u8 · count u16 · count × sid u32
-               [· position u64, of a durable subscription] · an EVENT
+    EVENT         kind u8 · flags u8 · tree u16 · content length u32 · publisher u64 · number u64
+                  · epoch u16 · notes length u16 · content · notes · payload
+    DELIVERY      kind u8 · flags u8 · count u16 · count × sid u32
+                  [· position u64, of a durable subscription] · an EVENT
+    TAKEN         count u32 · count × (publisher u64 · number u64)             these are on disk with the sender
+    ACKNOWLEDGE   sid u32 · cumulative u8 · count u32 · count × position u64   the client is done with these
+    WHOLE         u8                                                           whether all interest behind the sender
+                                                                               that matters to the other is told
 
 The content is in the packed form of attributes (`core.packing`), a MessagePack array of words, or XML. Publisher and
 number together are the event's name, unique in a network: brokers give each client a number that nobody else has.
 Notes are a MessagePack array and rare. A broker on the way changes tree, flags and notes; content and payload travel as
 they are, and nobody needs to decode them to pass them on.
-
-
-Frames with which events and deliveries are confirmed; little-endian, as all of these.
-
-TAKEN         count u32 · count × (publisher u64 · number u64)             these are on disk with the sender
-ACKNOWLEDGE   sid u32 · cumulative u8 · count u32 · count × position u64   the client is done with these
-WHOLE         u8                                                           whether all interest behind the sender
-                                                                           that matters to the other is told
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -144,27 +143,6 @@ class Router:
         outputs = list(self._outputs)
         self._outputs.clear()
         return outputs
-
-    def withdraw(self, link: Link, most: int, now_s: float = 0.0) -> list[Output]:
-        """Withdraw up to `most` of a client's subscriptions, and return what is to be done, as `handle` does.
-
-        A client with very many of them takes long to leave. A driver that has other work to do calls this between its
-        other inputs until `subscription_count` is 0, and only then says LinkDown; the router is as consistent after
-        each call as after any Unsubscribe. What is left is still delivered to until then. The newest are withdrawn
-        first: neighbours then hear no more of it than they heard when the client subscribed.
-        """
-        subscriptions = self._clients.get(link)
-        if subscriptions is None:
-            raise ProtocolError(f"broker {self.broker}: {link} is no client here")
-        for part in self._trees.values():
-            part.now_s = now_s
-        for key in list(islice(reversed(subscriptions), most)):
-            self._unsubscribe(link, key)
-        return self._taken()
-
-    def subscription_count(self, link: Link) -> int:
-        """Return how many subscriptions a client has here."""
-        return len(self._clients.get(link, ()))
 
     @property
     def is_plain(self) -> bool:

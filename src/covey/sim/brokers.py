@@ -39,6 +39,7 @@ from covey.sim.wire_clients import Advertisement, Client, Subscription
 
 LEASE_S: Final = 10.0
 LONGEST_S: Final = 3_600.0  # that a network may take to come to rest
+CONNECT_S: Final = 10.0  # after which a broker that gets no answer takes a neighbour for unreachable
 STREAM_BYTES: Final = 1 << 16  # that may be under way on a connection before its writer has to wait
 
 
@@ -81,6 +82,7 @@ class BrokerNetwork:
         self._delay = delays.build(delay, delay_ms, self._random)
         self._streams = Streams(self.engine, self._delay, stream_bytes, self._note_activity)
         self._down: set[frozenset[str]] = set()
+        self._silent: set[frozenset[str]] = set()
         self._active_s = 0.0
         self._last_client = 0
         given = dict(settings or {})
@@ -233,7 +235,8 @@ class BrokerNetwork:
     def _is_connected(self) -> bool:
         for a, b in self.links:
             here, there = self.machines[a], self.machines[b]
-            can_be = _is_serving(here) and _is_serving(there) and frozenset((a, b)) not in self._down
+            is_harmed = frozenset((a, b)) in self._down | self._silent
+            can_be = _is_serving(here) and _is_serving(there) and not is_harmed
             if can_be and not (here.core.neighbours.is_open(b) and there.core.neighbours.is_open(a)):
                 return False
         return all(
@@ -250,13 +253,20 @@ class BrokerNetwork:
     def _reach(self, machine: Machine, life: int, other: str) -> None:
         if not machine.is_up or machine.life != life:
             return
-        there = self.machines[other]
-        if not there.is_listening or frozenset((machine.name, other)) in self._down:
+        there, link = self.machines[other], frozenset((machine.name, other))
+        if link in self._silent:
+            self.engine.at(self.engine.now_s + CONNECT_S, self._not_reached, machine, life, other)
+            return
+        if not there.is_listening or link in self._down:
             machine.dial_failed(other, "nobody listens")
             return
         mine, theirs = self._streams.join(machine, machine.connect(), there, there.connect())
         there.opened(theirs, machine.name)
         machine.opened(mine, other, dialled=other)
+
+    def _not_reached(self, machine: Machine, life: int, other: str) -> None:
+        if machine.life == life:
+            machine.dial_failed(other, "nobody answers")
 
     def _dial_client(self, client: Client) -> End | None:
         there = self.machines[client.broker]
@@ -277,13 +287,27 @@ class BrokerNetwork:
     def link_down(self, a: str, b: str) -> None:
         """Cut the link between two brokers: its connection is reset, and cannot be opened again."""
         self._down.add(self._link(a, b))
-        for end in list(self.machines[a].ends.values()):
-            if end.other.owner is self.machines[b]:
-                self._streams.cut(end, RESET)
+        for end in self._ends(a, b):
+            self._streams.cut(end, RESET)
+
+    def link_silent(self, a: str, b: str) -> None:
+        """Let nothing arrive over the link between two brokers any more; neither is told."""
+        self._silent.add(self._link(a, b))
+        for end in self._ends(a, b):
+            self._streams.silence(end)
 
     def link_up(self, a: str, b: str) -> None:
-        """Restore the link between two brokers."""
-        self._down.discard(self._link(a, b))
+        """Restore the link between two brokers; a connection that fell silent is reset."""
+        link = self._link(a, b)
+        self._down.discard(link)
+        if link in self._silent:
+            self._silent.remove(link)
+            for end in self._ends(a, b):
+                self._streams.cut(end, RESET)
+
+    def _ends(self, a: str, b: str) -> list[End]:
+        there = self.machines[b]
+        return [end for end in self.machines[a].ends.values() if end.other.owner is there]
 
     def hang(self, broker: str) -> None:
         """Let a broker do nothing, while what comes for it waits."""
@@ -293,9 +317,12 @@ class BrokerNetwork:
         """Let a broker that hung go on."""
         self.machine(broker).go_on()
 
-    def kill(self, broker: str) -> None:
-        """End a broker at once; what is not on its disk is lost, and everyone connected notices."""
-        self.machine(broker).kill()
+    def kill(self, broker: str, after: int = 0) -> None:
+        """End a broker at once, or after so many more effects of its core, in the middle of a step.
+
+        What is not on its disk is lost, and everyone connected notices.
+        """
+        self.machine(broker).kill(after)
 
     def drain(self, broker: str, within_s: float = 10.0, spread_s: float = 0.0) -> None:
         """End a broker in order: what waits is sent first, within a time."""

@@ -53,6 +53,7 @@ class Machine:
         self._engine, self._streams, self._random = engine, streams, random
         self._disk_s, self._dial_neighbour, self._observer = disk_s, dial, observer
         self._disk_log: DiskLog
+        self._effects_left = -1  # until it is killed; negative: it is not
         self._inputs: deque[Input] = deque()
         self._is_carrying_out = False  # what happens meanwhile is given after that
         self._timer_s: float | None = None
@@ -65,6 +66,7 @@ class Machine:
         """Begin a life with what is on disk."""
         self.life += 1
         self.is_up, self.is_listening, self.is_hung = True, True, False
+        self._effects_left = -1
         self._inputs.clear()
         self._timer_s = None
         self.core = BrokerCore(
@@ -81,12 +83,20 @@ class Machine:
         self._carry_out(self.core.start(self.now()))
         self._go()
 
-    def kill(self) -> None:
-        """End at once: everyone who is connected notices, and what is not on disk is lost."""
+    def kill(self, after: int = 0) -> None:
+        """End at once, or after so many more effects: everyone connected notices; what is not on disk is lost."""
+        if after:
+            self._effects_left = after
+            return
         self.is_up = self.is_listening = self.is_hung = False
         ends, self.ends = self.ends, {}
         for end in ends.values():
             self._streams.drop(end)
+
+    @property
+    def is_doomed(self) -> bool:
+        """Whether it is to be killed after some more effects."""
+        return self.is_up and self._effects_left > 0
 
     def hang(self) -> None:
         """Do nothing, while what comes waits."""
@@ -176,6 +186,11 @@ class Machine:
             for effect in some:
                 self._observe(effect)
                 _CARRY_OUT[type(effect)](self, effect)
+                self._effects_left -= 1
+                if self._effects_left == 0:
+                    self.kill()
+                if not self.is_up:
+                    break
         finally:
             self._is_carrying_out = False
         self._set_timer()

@@ -2,7 +2,8 @@
 
 A stream has two ends, and each has an owner, which is told what arrives. What one end writes arrives at the other
 later, in its order; while the other does not read, it waits there, and a writer that is far ahead is paused. An end
-can shut its sending side, close, or abort; a stream can be cut, which both ends hear of.
+can shut its sending side, close, or abort; a stream can be cut, which both ends hear of, or fall silent, which nobody
+hears of.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class End:
     is_shut: bool = False  # its sending side
     is_held: bool = False  # its owner reads nothing from it
     is_paused: bool = False  # its owner is to write nothing
+    is_silent: bool = False  # nothing arrives at it any more
     unread: int = 0  # bytes that were written to it
     waiting: deque[bytes | _Eof] = field(default_factory=deque)  # what has arrived and is not read
     last_s: float = 0.0  # when the last thing arrives that is under way to it
@@ -115,6 +117,10 @@ class Streams:
         self._close(end, reason)
         self._close(end.other, reason)
 
+    def silence(self, end: End) -> None:
+        """Let nothing arrive at either end any more, not even that the other is gone."""
+        end.is_silent = end.other.is_silent = True
+
     def hold(self, end: End, is_held: bool) -> None:
         """Read nothing from an end, or read again."""
         end.is_held = is_held
@@ -140,12 +146,13 @@ class Streams:
         self._engine.at(end.last_s, action, *arguments)
 
     def _arrive(self, end: End, what: bytes | _Eof) -> None:
-        if end.is_open:
+        if end.is_open and not end.is_silent:
             end.waiting.append(what)
             self.read(end)
 
     def _reset(self, end: End) -> None:
-        self._close(end, RESET)
+        if not end.is_silent:
+            self._close(end, RESET)
 
     def _close(self, end: End, reason: str) -> None:
         if end.is_open:

@@ -1,7 +1,8 @@
 """Clients of whole simulated brokers: each talks to its broker in frames over a stream, as a live client does.
 
-A client that loses its connection dials again, and says again what it wants, then what was not confirmed. What it is
-told to do while it is not connected waits for that. A client can stop to read, so that its broker has to wait for it.
+A client that loses its connection dials again, unless the broker has said that this is of no use; it says again what it
+wants, then what was not confirmed. What it is told to do while it is not connected waits for that. A client can stop
+reading, so that its broker has to wait for it.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class Client:
         ] = []  # contents of events and why; "" for those sent without confirmation
         self.acknowledges = True
         self.is_over = False
-        self.said = ""  # why the broker has ended the last connection, if it has said so
+        self.said = ""  # the last reason that a broker gave for the end of a connection
         self.number = 0  # that it writes on its events, once it is greeted
         self.is_reading = True
         self._engine, self._streams, self._dial, self._delivered_to = engine, streams, dial, delivered
@@ -150,7 +151,7 @@ class Client:
         if end is None:
             self._engine.at(self._engine.now_s + AGAIN_S, self.connect)
             return
-        self._end, self._closing, self._timer_s, self.said = end, Closing.NOTHING, None, ""
+        self._end, self._closing, self._timer_s = end, Closing.NOTHING, None
         self._connection = Connection(Bounds(), 10.0, self._engine.now_s)
         if not self.is_reading:
             self._connection.hold(STOPPED, self._engine.now_s)
@@ -320,6 +321,7 @@ class Client:
             elif isinstance(said, Goodbye) and self._connection is not None:
                 self.said = said.reason
                 self.number = 0
+                self.is_over |= not said.retry
                 self._connection.finish(said.reason, heard_all=True)
         elif kind == Kind.REPLY:
             reply = decode_reply(body)

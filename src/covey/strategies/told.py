@@ -33,7 +33,6 @@ class Told:
 
     def add(self, label: Key, filter: Filter) -> None:
         """Note that the neighbour was told."""
-        filter = filter.compact()
         self._filters.add(label, filter)
         labels = self._labels.get(filter)
         if labels is None:

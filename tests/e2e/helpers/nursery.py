@@ -26,7 +26,7 @@ from struct import Struct
 from typing import Any
 
 from covey.broker.config import BrokerConfig
-from covey.broker.daemon import serve
+from covey.broker.process import serve
 from covey.broker.warming import warm_up
 
 _LENGTH = Struct("<I")

@@ -10,6 +10,7 @@ from tests.e2e.helpers.running import eventually
 
 from covey.broker.config import BrokerConfig
 from covey.broker.server import Broker
+from covey.client.stream import Stream
 from covey.protocol.control import (
     Goodbye,
     Hello,
@@ -22,7 +23,6 @@ from covey.protocol.control import (
 from covey.protocol.events import Envelope, encode_content, encode_delivery, encode_event, envelope_of
 from covey.protocol.frames import Kind, framed
 from covey.protocol.outbox import Bounds
-from covey.client.stream import Stream
 
 
 def url(port: int) -> str:

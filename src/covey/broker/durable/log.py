@@ -205,6 +205,7 @@ class Recovered(NamedTuple):
     last: int = 0  # the last position that was given away
     window: int = WINDOW  # how many names are remembered
     warnings: tuple[str, ...] = ()  # what people must know of damage
+    notices: tuple[str, ...] = ()  # what else they should know, such as that the file was migrated
 
 
 class Log(Protocol):

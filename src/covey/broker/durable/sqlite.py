@@ -13,6 +13,11 @@ one that ends within a page. A damaged file is moved aside, never overwritten, a
 a new one. A journal (`-wal`) whose end is missing cannot be told from a crash before that end was written. One process
 has a store at a time.
 
+Formats. The file's head has the number of its format. A file of an older format is migrated when it is opened, one
+format after another in one transaction, and a copy of the old file is kept beside it (`store.db.format-1`), which is
+never overwritten. A broker that is killed meanwhile leaves the old file or the new one, and does at its next start what
+is left to do. A file of a newer format is refused and left as it is.
+
 Writing. The thread takes all batches that wait as one transaction (group commit), so a commit costs one wait for the
 disk however many events it has. A transaction that fails is tried again in halves, until a batch fails alone. Fetches
 that wait are answered first, on the same connection, so that they show what was reported before and nothing else.
@@ -26,11 +31,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import filecmp
 import os
 import queue
+import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -62,7 +69,7 @@ from covey.broker.durable.log import (
 from covey.broker.private_files import close_to_others, make_directory, opener
 from covey.errors import ConfigError, StoreError
 
-VERSION: Final = 1
+FORMAT: Final = 1  # of the tables below; a change of them is another format, with a migration from this one
 APPLICATION: Final = 0x434F5645  # "COVE": says in the file's head whose it is
 PAGE: Final = 4096
 
@@ -77,6 +84,9 @@ _TABLES: Final = {
 }
 _SUFFIXES: Final = ("", "-wal", "-shm")
 
+# By format: what makes the tables of the next one, within a transaction that is the caller's. None is needed so far.
+MIGRATIONS: Final[Mapping[int, Callable[[sqlite3.Connection], None]]] = {}
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -84,12 +94,16 @@ class Opened:
 
     connection: sqlite3.Connection
     lock: IO[bytes]  # while it is open, no other process opens the store
-    warning: str = ""
+    warning: str = ""  # of damage
+    notice: str = ""  # of a migration
 
 
 def open_store(path: Path, broker: str, max_bytes: int) -> Opened:
-    """Open the store, made or mended where that is needed; ConfigError if it is another broker's or cannot be used."""
-    warning = ""
+    """Open the store, made, mended or migrated where that is needed.
+
+    ConfigError if it is another broker's, of a newer format, or cannot be used.
+    """
+    warning = notice = ""
     lock: IO[bytes] | None = None
     try:
         make_directory(path.parent)
@@ -99,8 +113,9 @@ def open_store(path: Path, broker: str, max_bytes: int) -> Opened:
         problem = _problem(path, broker)
         if problem:
             warning = _mend(path, broker, problem)
+        notice = _migrate(path)
         close_to_others(Path(f"{path}{suffix}") for suffix in (*_SUFFIXES, ".lock"))
-        return Opened(connect(path, max_bytes), lock, warning)
+        return Opened(connect(path, max_bytes), lock, warning, notice)
     except ConfigError:
         if lock is not None:
             lock.close()
@@ -149,12 +164,16 @@ def _make(path: Path, broker: str) -> None:
             connection.execute(f"CREATE TABLE {table} ({columns}){ending}")
         connection.execute("INSERT INTO meta VALUES ('broker', ?), ('last', 0)", (broker,))
         connection.execute(f"PRAGMA application_id={APPLICATION}")
-        connection.execute(f"PRAGMA user_version={VERSION}")
+        connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute("COMMIT")
     finally:
         connection.close()
     os.replace(fresh, path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    folder = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
@@ -162,7 +181,8 @@ def _make(path: Path, broker: str) -> None:
 
 
 def _problem(path: Path, broker: str) -> str:
-    """Return what is wrong with the file; ConfigError where it is in order and not ours to use."""
+    """Return what is wrong with the file; ConfigError where it is not ours to use or to mend."""
+    found = FORMAT  # if the file cannot even say that
     if path.stat().st_size == 0:
         return "the file is empty"
     if path.stat().st_size % PAGE and not _size(Path(f"{path}-wal")):
@@ -171,24 +191,87 @@ def _problem(path: Path, broker: str) -> str:
     try:
         if _number(connection, "application_id") != APPLICATION:
             raise ConfigError(f"{path} is a database, and no store of Covey's")
-        version = _number(connection, "user_version")
-        if version > VERSION:
-            raise ConfigError(f"the store {path} has version {version}; this Covey reads up to {VERSION}")
+        found = _number(connection, "user_version")
+        if found > FORMAT:
+            raise ConfigError(
+                f"the store {path} has format {found}, and this version of Covey reads formats up to {FORMAT} "
+                "(hint: start the newer version that wrote it, or put back the copy that it kept)"
+            )
+        if unknown := [one for one in range(found, FORMAT) if one not in MIGRATIONS]:
+            raise ConfigError(
+                f"the store {path} has format {found}, and this version of Covey cannot migrate format {unknown[0]} "
+                "(hint: start a version in between first)"
+            )
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
-            return str(verdict).replace("\n", " ")[:120]
+            return _mendable(path, found, str(verdict).replace("\n", " ")[:120])
         (owner,) = connection.execute("SELECT value FROM meta WHERE name = 'broker'").fetchone()
         if owner != broker:
             raise ConfigError(f"the store {path} is that of the broker {owner}, not of {broker}")
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "unable to open" in str(error):
             raise
-        return str(error)
+        return _mendable(path, found, str(error))
     except (sqlite3.DatabaseError, TypeError) as error:
-        return str(error)
+        return _mendable(path, found, str(error))
     finally:
         connection.close()
     return ""
+
+
+def _mendable(path: Path, found: int, problem: str) -> str:
+    """Return the problem; ConfigError for a file of an older format, whose tables only its own version knows."""
+    if found < FORMAT:
+        raise ConfigError(
+            f"the store {path} has format {found} and is damaged ({problem}) "
+            "(hint: start the version that wrote it, which mends it, before this one)"
+        )
+    return problem
+
+
+def _migrate(path: Path) -> str:
+    """Bring the store to today's format, if it has an older one; return what people should know of that.
+
+    Whenever the process is killed, the next start finds the old file or the new one, and the copy is complete before
+    the file is changed.
+    """
+    connection = connect(path)
+    try:
+        found = _number(connection, "user_version")
+        if found == FORMAT:
+            return ""
+        # The journal may hold what is not in the file yet; after this the file alone is all there is.
+        ((is_busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        if is_busy:
+            raise sqlite3.OperationalError("another program reads it, and so it cannot be migrated")
+        copy = _keep_copy(path, found)
+        connection.execute("BEGIN IMMEDIATE")
+        for one in range(found, FORMAT):
+            MIGRATIONS[one](connection)
+        connection.execute(f"PRAGMA user_version={FORMAT}")
+        connection.execute("COMMIT")
+    finally:
+        connection.close()  # an open transaction is rolled back
+    return f"the store {path} was migrated from format {found} to {FORMAT}; what it was before is kept as {copy.name}"
+
+
+def _keep_copy(path: Path, found: int) -> Path:
+    """Copy a store, whose journal is empty, beside it; return the copy, which may be there from an attempt before."""
+    fresh = path.with_name(f"{path.name}.copy")
+    copy, number = path.with_name(f"{path.name}.format-{found}"), 1
+    while copy.exists():
+        if filecmp.cmp(copy, path, shallow=False):
+            return copy
+        number += 1
+        copy = path.with_name(f"{path.name}.format-{found}-{number}")
+    fresh.unlink(missing_ok=True)
+    with path.open("rb") as source, open(fresh, "xb", opener=opener) as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+        target.flush()
+        os.fsync(target.fileno())
+    os.replace(fresh, copy)
+    _sync_directory(path.parent)
+    return copy
 
 
 def _size(path: Path) -> int:
@@ -301,7 +384,7 @@ _NEXT: Final = (
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def _recovered(connection: sqlite3.Connection, room: Room, window: int, warning: str) -> Recovered:
+def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: Opened) -> Recovered:
     ((last,),) = connection.execute("SELECT value FROM meta WHERE name = 'last'").fetchall()
     owners = connection.execute("SELECT * FROM owner ORDER BY id").fetchall()
     names = connection.execute("SELECT publisher, number FROM seen ORDER BY position").fetchall()
@@ -316,7 +399,8 @@ def _recovered(connection: sqlite3.Connection, room: Room, window: int, warning:
         {owner: (count, size) for owner, count, size in sizes},
         last,
         window,
-        (warning,) if warning else (),
+        (opened.warning,) if opened.warning else (),
+        (opened.notice,) if opened.notice else (),
     )
 
 
@@ -560,12 +644,12 @@ class SqliteLog:
         self._failing = False
 
     def open(self) -> Recovered:
-        """Open the file, made or mended where needed; ConfigError if it is another broker's or cannot be used."""
+        """Open the file, made, mended or migrated where needed; ConfigError if it is another's or cannot be used."""
         self._opened = opened = open_store(self._path, self._broker, self._room.max_bytes)
         try:
             self._writer = StoreWriter(opened.connection, self._path, self._window, 0)
             self._room = self._room._replace(used_bytes=self._writer.used_bytes())
-            recovered = _recovered(opened.connection, self._room, self._window, opened.warning)
+            recovered = _recovered(opened.connection, self._room, self._window, opened)
         except sqlite3.Error as error:
             self._close()
             raise ConfigError(f"the store {self._path} cannot be used: {error}") from None

@@ -1,24 +1,15 @@
-"""A stream of server-sent events: what waits for one listener, and how it is written. Who is too slow is cut off.
-
-Attached: a client inside the broker's own process. It says to the exchange what a client says over a socket.
-
-Events over HTTP, for any language: POST CloudEvents, and GET a stream of those that match a filter.
+"""Events over HTTP, for any language: POST CloudEvents, and GET a stream of those that match a filter.
 
     POST /events                        a CloudEvent: structured, binary or a batch; ?confirm=true waits for the disk
     GET  /events?filter=…&language=…    server-sent events, each a CloudEvent in JSON
 
-An aiohttp application for a server to mount: `server.add_subapp("/events", Gateway(broker).application())`. It is an
-ordinary client of the broker: whoever posts or listens may do what their permissions say, which `authorise` finds in
-the request. Everything is bounded: bodies, batches, streams, and what waits for a slow listener, who is cut off.
+    Authorization: Bearer <token>                          the same tokens and passwords as over sockets
+    Authorization: Basic <base64 of user:password>
 
-
-Who posts and listens over HTTP: the same tokens and passwords as over sockets, in the header `Authorization`.
-
-Authorization: Bearer <token>
-Authorization: Basic <base64 of user:password>
-
-
-Events over HTTP as part of a broker, if its configuration has `admin.events`.
+`Gateway` is an aiohttp application, mounted beside the admin pages if `admin.events` says so. For the broker its users
+are ordinary clients: `Attached` talks to the core in frames over a connection within the process, so that permissions,
+limits, turns and full queues apply to it as to everybody. Everything is bounded: bodies, batches, streams, and what
+waits for a listener; a listener that is too slow is cut off.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class _Compact(_Decoded):
         return self
 
 
-_last_conjunctions = lru_cache(maxsize=1 << 12)(wire.conjunctions_of)
+_last_conjunctions = lru_cache(maxsize=1 << 14)(wire.conjunctions_of)
 
 
 def _of_wire(data: bytes, kind: type[_Decoded] = _Decoded) -> AttributeFilter:
