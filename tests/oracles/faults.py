@@ -40,7 +40,8 @@ class Line(Cores):
         self.names = names
         self.publishers: list[Publisher] = []
         self.confirmed: set[Name] = set()
-        super().__init__({pair(a, b): 0 for a, b in pairwise(names)}, seed=seed, has_disks=True, step_s=0.1)
+        links = {pair(a, b): 0 for a, b in pairwise(names)}
+        super().__init__(links, names=names, seed=seed, has_disks=True, step_s=0.1)
 
     def publisher(self, broker: str) -> Publisher:
         """Return a new publisher."""

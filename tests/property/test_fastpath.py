@@ -7,36 +7,49 @@ and samples is compared. Among the frames are all that the kernel leaves to Pyth
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
+from unittest import mock
 
 import pytest
-from covey.broker.exchange import Exchange
-from covey.broker.peers import Client, Neighbour
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests import special_values
 from tests.oracles.one_by_one import OneByOne
-from tests.property.test_flow import FILTERS, Wire
+from tests.property.test_flow import FILTERS, Fixed
 
-import covey.strategies  # noqa: F401 (registers them)
-from covey.broker.epochs import Epochs
+from covey.broker import actions, effects
+from covey.broker import core as core_module
+from covey.broker.actions import Actions
+from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.core import BrokerCore
+from covey.broker.effects import Instant
 from covey.broker.fastpath import Read
+from covey.broker.neighbours import LONGEST_S, Neighbour
 from covey.broker.permissions import Allowed, Permissions
 from covey.broker.sampling import Sampler
+from covey.broker.security import Security, SecurityConfig
+from covey.broker.sessions import Session
 from covey.core.families import parse
-from covey.errors import CoveyError
 from covey.matching import relay
 from covey.matching.attributes import view
 from covey.protocol import events as wire
 from covey.protocol.batches import address_of
 from covey.protocol.control import (
     AdvertiseRequest,
+    Attach,
+    BrokerLinks,
     FlushRequest,
+    Hello,
     PlanState,
+    Request,
+    States,
     SubscribeRequest,
     UnsubscribeRequest,
     encode,
+    encode_overlaid,
     encode_routed,
 )
 from covey.protocol.events import (
@@ -50,7 +63,7 @@ from covey.protocol.events import (
     envelope_of,
     link_of,
 )
-from covey.protocol.frames import Kind, Splitter, frame, framed
+from covey.protocol.frames import VERSION, Kind, Splitter, frame, framed
 from covey.protocol.outbox import Verdict
 from covey.routing.digest import Fact, digest
 from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Message, Sync
@@ -71,92 +84,166 @@ CONTENTS: list[Any] = [
 ]
 
 
-class Broker:
-    """One exchange with all its links, and a few things that may happen in the middle of a turn."""
+class Wire:
+    """What a connection was written, and how many frames there were in each chunk."""
 
-    def __init__(self, sort: type[Exchange], strategy: str, directory: Path, share: float) -> None:
-        self.exchange = sort(Epochs(lambda _: Router("b", strategy), EPOCHS))
-        self.exchange.sampler = Sampler("b", directory, share) if share else None
+    def __init__(self) -> None:
+        self.waiting = bytearray()
+        self.counts: list[int] = []
+
+    def take(self) -> bytes:
+        data = bytes(self.waiting)
+        self.waiting.clear()
+        self.counts.clear()
+        return data
+
+
+class Broker:
+    """One core with all its links, and a few things that may happen in the middle of a turn."""
+
+    def __init__(self, sort: type[BrokerCore], strategy: str, directory: Path, share: float) -> None:
+        names = [*NEIGHBOURS, *(f"l{number}" for number in range(150))]
+        config = BrokerConfig("b", links=tuple(map(LinkConfig, names)), lease_s=1e6)
+        self.now_s = 0.0
+
+        def make(config: BrokerConfig) -> Callable[[bytes], Router]:
+            return lambda plan: Router(config.name, strategy)
+
+        with mock.patch.object(core_module, "router_maker", make):
+            self.core = sort(
+                config,
+                Security(SecurityConfig()),
+                EPOCHS,
+                incarnation=1,
+                random=Random(1),
+                now=self.now(),
+            )
+        self.core.sampler = Sampler("b", directory, share) if share else None
         self.wires: dict[str, Wire] = {}
-        self.peers: dict[str, Client | Neighbour] = {}
+        self.peers: dict[str, Session | Neighbour] = {}
+        self.numbers: dict[str, int] = {}  # of connections
         self.failures: list[tuple[str, str]] = []
         self.filled: list[tuple[str, list[str]]] = []
-        self.exchange.full = lambda link, sources: self.filled.append((link, list(sources)))
+        self.carry_out(self.core.start(self.now()))
         for number in range(1, 7):
             allowed = [parse("n > 1 or s = 'z'"), parse("word", "keywords")] if number == 4 else []
             publish = Allowed(allowed) if number in (4, 5) else None
-            client = Client(
-                link_of(number), number, self._wire(link_of(number)), Permissions("c", None, publish)
-            )
-            self.peers[client.link] = client
-            self.exchange.client_up(client)
-        handle = self.exchange.requests.handle
-        self.exchange.requests.handle = lambda client, request: (  # type: ignore[method-assign]
-            self.happen(request.request) if isinstance(request, FlushRequest) else handle(client, request)
-        )
+            link = self._connected(link_of(number))
+            with mock.patch.object(self.core, "_random", Fixed(number)):
+                self.step(effects.Attached(self.numbers[link], link, Permissions("c", None, publish)))
+            self.peers[link] = self.core.clients[link]
         for link in NEIGHBOURS:
             self.link(link)
+        vars(self.core)["failed"] = lambda read, error: self.failures.append((read.link, str(error)))
+        vars(self.core)["full"] = lambda link, sources: self.filled.append((link, list(sources)))
+        handle = self.core.sessions.request
 
-    def _wire(self, link: str) -> Wire:
+        def asked(session: Session, request: Request) -> Actions:
+            is_happening = isinstance(request, FlushRequest)
+            yield from self.happen(request.request) if is_happening else handle(session, request)
+
+        vars(self.core.sessions)["request"] = asked
+
+    def now(self) -> Instant:
+        return Instant(self.now_s, 1e9)
+
+    def _connected(self, link: str) -> str:
         self.wires[link] = Wire()
-        return self.wires[link]
+        self.numbers[link] = len(self.numbers) + 1
+        return link
+
+    def step(self, given: effects.Input) -> None:
+        self.carry_out(self.core.step(given, self.now()))
+
+    def carry_out(self, some: list[effects.Effect]) -> None:
+        links = {number: link for link, number in self.numbers.items()}
+        for effect in some:
+            if isinstance(effect, effects.Write):
+                wire = self.wires[links[effect.connection]]
+                wire.waiting += b"".join(effect.buffers)
+                wire.counts += [len(Splitter(LIMIT).feed(chunk)) for chunk in effect.buffers]
+
+    def work(self) -> None:
+        """Have the core handle what it has."""
+        self.step(effects.Tick())
+        while self.core.scheduler.has_work or self.core.sessions.has_work:
+            self.step(effects.Tick())
+
+    def hear(self, link: str, *frames: bytes) -> None:
+        for one in frames:
+            self.step(effects.Received(self.numbers[link], one))
+        self.work()
 
     def link(self, link: str) -> None:
-        neighbour = Neighbour(link, self._wire(link))
-        self.peers[link] = neighbour
-        self.exchange.links.connected(neighbour)
-        self.exchange.links.up(neighbour)
-        dialect = self.exchange.router.trees[0].dialect
+        """Let a neighbour come, attach its link, and say what it wants."""
+        self._connected(link)
+        self.step(effects.Opened(self.numbers[link], link, link))
+        states = States((BrokerLinks(link, 1, {"b": (1, True)}),))
+        self.hear(
+            link,
+            frame(Kind.HELLO, encode(Hello(VERSION, "broker", link))),
+            frame(Kind.OVERLAY, encode_overlaid(states)),
+            frame(Kind.OVERLAY, encode_overlaid(Attach())),
+        )
+        self.now_s += LONGEST_S
+        self.work()
+        assert link in self.core.attached
+        self.peers[link] = self.core.linked[link]
+        dialect = self.core.router.trees[0].dialect
         filters = FILTERS[NEIGHBOURS.index(link) :: 3] if link in NEIGHBOURS else [f"n = {link[1:]}"]
         facts = tuple(Fact(f"{link}{at}", parse(text)) for at, text in enumerate(filters))
         said: list[Message] = [Greet(dialect, digest(()), digest(())), Sync(ADVERTISEMENTS, 1, {})]
         said.append(Sync(SUBSCRIPTIONS, 1, {} if dialect.startswith("flooding") else {0: facts}))
-        for epoch in EPOCHS.plans:
-            for message in said:
-                one = bytes((Kind.ROUTE,)) + encode_routed(message, epoch)
-                self.exchange.from_neighbour(neighbour, [one])
+        self.hear(
+            link,
+            *(frame(Kind.ROUTE, encode_routed(message, epoch)) for epoch in EPOCHS.plans for message in said),
+        )
 
-    def happen(self, what: int) -> None:
+    def happen(self, what: int) -> Actions:
         """In the middle of a turn: permissions are cut, clients or links go, the network switches, or is there."""
-        exchange = self.exchange
+        core = self.core
         if what == 1:
-            client = self.peers[link_of(2)]
-            assert isinstance(client, Client)
-            client.permissions = Permissions("cut", None, Allowed([parse("n = 4")]))
-        elif what == 2 and link_of(3) in exchange.clients:
-            exchange.client_down(link_of(3))
-        elif what == 3 and "z" in exchange.neighbours:
-            exchange.links.disconnected("z")
-            exchange.links.down("z")
+            session = self.peers[link_of(2)]
+            assert isinstance(session, Session)
+            session.permissions = Permissions("cut", None, Allowed([parse("n = 4")]))
+        elif what == 2 and link_of(3) in core.clients:
+            yield from core.sessions.depart(link_of(3))
+        elif what == 3 and "z" in core.linked:
+            others = [one.config for one in core.neighbours.records.values() if one.link != "z"]
+            yield from core.neighbours.configure(others, self.now_s)
         elif what == 4:
-            exchange.plans._held_by = "somebody"
+            core.plans._holds["somebody"] = 0
         elif what == 5:
-            exchange.plans._held_by = ""
-            exchange.release()
+            core.plans._holds.clear()
+            yield actions.Release()
         elif what == 6:
-            exchange.epochs.router.remember_events()
+            core.router.remember_events()
 
     def turn(self, said: list[tuple[str, bytes]]) -> None:
-        reads = []
         for link, data in said:
-            reads.append(Read(link, self.peers[link], data, address_of(data), 0, len(data)))
-        self.exchange.handle(reads, lambda read, error: self.failures.append((read.link, str(error))))
+            self.step(effects.Received(self.numbers[link], data))
+        self.work()
+
+    def handle(self, reads: list[Read]) -> None:
+        """Give reads to the fast path itself."""
+        self.core.fastpath.handle(reads, self.core, self.now_s)
+        self.step(effects.Tick())
 
     def heard(self) -> dict[str, Any]:
-        sampler = self.exchange.sampler
+        sampler = self.core.sampler
         return {
             "wires": {link: bytes(wire.waiting) for link, wire in self.wires.items()},
             "counts": {
                 link: (peer.published, peer.delivered, peer.refused)
-                if isinstance(peer, Client)
+                if isinstance(peer, Session)
                 else (peer.received, peer.sent)
                 for link, peer in self.peers.items()
             },
             "failures": self.failures,
-            "counters": dict(self.exchange.counters),
-            "routers": [dict(router.counters) for router in self.exchange.epochs.routers.values()],
+            "counters": dict(self.core.counters),
+            "routers": [dict(router.counters) for router in self.core.epochs.routers.values()],
             "samples": None if sampler is None else (sampler._events.rows, sampler._deliveries.rows),
-            "held": [(read.link, bytes(read.data[read.at : read.end])) for read in self.exchange._held],
+            "held": [(read.link, bytes(read.data[read.at : read.end])) for read in self.core._held],
         }
 
 
@@ -218,11 +305,11 @@ def bytes_of(link: str, one: tuple[Any, ...]) -> bytes:
 
 
 @pytest.mark.parametrize("strategy", ["covering", "flooding", "incremental"])
-@settings(max_examples=60)
+@settings(max_examples=60, phases=[Phase.explicit, Phase.generate])
 @given(turns=turns, share=st.sampled_from([0.0, 0.0, 0.3, 1.0]))
 def test_turns_do_what_is_done_one_by_one(strategy: str, turns: Any, share: float) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        fast, slow = (Broker(sort, strategy, Path(directory), share) for sort in (Exchange, OneByOne))
+        fast, slow = (Broker(sort, strategy, Path(directory), share) for sort in (BrokerCore, OneByOne))
         for turn in turns:
             said = [(link, b"".join(bytes_of(link, one) for one in some)) for link, some in turn]
             fast.turn(said)
@@ -230,7 +317,7 @@ def test_turns_do_what_is_done_one_by_one(strategy: str, turns: Any, share: floa
             assert fast.heard() == slow.heard()
 
 
-def ready(tmp_path: Path, sort: type[Exchange] = Exchange) -> Broker:
+def ready(tmp_path: Path, sort: type[BrokerCore] = BrokerCore) -> Broker:
     """A broker whose client 1 has advertised everything, and whose client 2 wants n > 3."""
     broker = Broker(sort, "covering", tmp_path, 0.0)
     broker.turn([(link_of(1), request(AdvertiseRequest, 1, 1, parse("true").encode()))])
@@ -261,7 +348,7 @@ def test_what_a_turn_changes_holds_for_the_reads_behind_it(tmp_path: Path) -> No
     content = encode_content({"n": 5})[1]
     kept = framed(encode_event(content, b"", family=ATTRIBUTES, publisher=1, number=1, flags=KEPT))
     subscribe = request(SubscribeRequest, 1, 1, parse("n > 0").encode())
-    brokers = [ready(tmp_path, sort) for sort in (Exchange, OneByOne)]
+    brokers = [ready(tmp_path, sort) for sort in (BrokerCore, OneByOne)]
     for broker in brokers:
         broker.turn([(link_of(1), event(1, 2) + kept), (link_of(3), subscribe), (link_of(6), event(6, 1))])
     fast, slow = (broker.heard() for broker in brokers)
@@ -275,7 +362,8 @@ def test_what_is_not_complete_waits(tmp_path: Path) -> None:
     for cut in range(1, len(event(1, 2))):
         some = data[:-cut]
         read = Read(link_of(1), broker.peers[link_of(1)], some, address_of(some), 0, len(some))
-        broker.exchange.handle([read], lambda read, error: pytest.fail(str(error)))
+        broker.handle([read])
+        assert not broker.failures
         assert read.at == len(event(1, 1))
         assert numbers(broker.wires[link_of(2)].take()) == [(1, 1)]
 
@@ -286,11 +374,8 @@ def test_a_frame_that_is_too_long_ends_its_link_alone(tmp_path: Path) -> None:
     for number, data in ((1, event(1, 1)), (3, event(3, 1) + b"\0\0\0\0" + event(3, 2)), (6, event(6, 1))):
         peer = broker.peers[link_of(number)]
         reads.append(Read(peer.link, peer, data, address_of(data), 0, len(data), 1_000))
-    failed: list[tuple[str, CoveyError]] = []
-    broker.exchange.handle(reads, lambda read, error: failed.append((read.link, error)))
-    assert [(link, str(error)) for link, error in failed] == [
-        (link_of(3), "a frame of 0 bytes; from 1 to 1,000 are allowed")
-    ]
+    broker.handle(reads)
+    assert broker.failures == [(link_of(3), "a frame of 0 bytes; from 1 to 1,000 are allowed")]
     assert numbers(broker.wires[link_of(2)].take()) == [(1, 1), (3, 1), (6, 1)]
 
 
@@ -298,17 +383,18 @@ def test_those_who_fill_a_link_are_named_and_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = ready(tmp_path)
+    session = broker.core.clients[link_of(2)]
 
     def full(chunk: bytes, count: int = 1) -> Verdict:
         return Verdict.FULL
 
-    monkeypatch.setattr(broker.wires[link_of(2)], "send_events", full)
+    monkeypatch.setattr(session.outlet, "send_events", full)
     broker.turn([(link_of(one), event(one, 1, n=n)) for one, n in ((1, 5), (3, 1), (6, 7))])
     assert broker.filled == [(link_of(2), [link_of(1), link_of(6)])]
 
 
-@pytest.mark.parametrize("sort", [Exchange, OneByOne])
-def test_large_payloads(tmp_path: Path, sort: type[Exchange]) -> None:
+@pytest.mark.parametrize("sort", [BrokerCore, OneByOne])
+def test_large_payloads(tmp_path: Path, sort: type[BrokerCore]) -> None:
     """They are written to memory of their own, after it is known how much there is."""
     broker = ready(tmp_path, sort)
     payloads = [bytes([k]) * (relay.MOST_WRITTEN // 2 * k + k) for k in range(5)]
@@ -319,7 +405,7 @@ def test_large_payloads(tmp_path: Path, sort: type[Exchange]) -> None:
 
 
 def test_more_neighbours_than_a_mask_has_bits(tmp_path: Path) -> None:
-    brokers = [Broker(sort, "covering", tmp_path, 0.0) for sort in (Exchange, OneByOne)]
+    brokers = [Broker(sort, "covering", tmp_path, 0.0) for sort in (BrokerCore, OneByOne)]
     for broker in brokers:
         for number in range(150):
             broker.link(f"l{number}")
@@ -328,7 +414,6 @@ def test_more_neighbours_than_a_mask_has_bits(tmp_path: Path) -> None:
             broker.turn([(link_of(1), event(1, n, n=n)), ("l3", event(77, n, n=n) + event(78, n, n=3))])
     fast, slow = (broker.heard() for broker in brokers)
     assert fast == slow
-    assert brokers[0].peers["l149"].outlet is not None
     assert sum(map(len, fast["wires"].values())) > 0
 
 

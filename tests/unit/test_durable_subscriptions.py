@@ -6,8 +6,10 @@ import inspect
 from itertools import product
 
 import pytest
-from tests.oracles.faults import Attached, Line, Node
+from tests.oracles.cores import Client, Machine
+from tests.oracles.faults import Line
 
+from covey.broker import effects
 from covey.broker.durable import queues
 from covey.broker.durable.delivery import Durable, NoDurable
 from covey.broker.durable.log import Batch, Committed
@@ -22,54 +24,51 @@ from covey.broker.durable.queues import (
 )
 from covey.core.families import parse
 from covey.errors import ProtocolError, StoreError
-from covey.protocol.control import ReplaceRequest, Reply, SubscribeRequest, UnsubscribeRequest, decode_reply
+from covey.protocol.control import ReplaceRequest, SubscribeRequest, UnsubscribeRequest
 from covey.protocol.events import delivery_of, encode_acknowledge
-from covey.protocol.frames import Kind
+from covey.protocol.frames import Kind, Splitter, frame
 
 FILTER = parse("topic = 1").encode()
 
 
-class Reader:
-    """A connection of the client "reader", with what it was told."""
+class Reader(Client):
+    """A connection of the client "reader", with the positions of what it was delivered."""
 
-    def __init__(self, node: Node, number: int) -> None:
-        self.node = node
-        self.attached = Attached(node, number, "reader")
-        self.link = self.attached.client.link
-        self.sid = 0
-        self.replies: list[Reply] = []
-        self.got: list[int] = []  # positions
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine, "reader")
 
-    def subscribe(self, filter: bytes = FILTER) -> int:
-        self.sid += 1
-        return self.attached.ask(SubscribeRequest, self.sid, filter, "mine")
+    def mine(self, filter: bytes = FILTER) -> int:
+        """Ask for the durable subscription that all readers have."""
+        self.sids += 1
+        return self.ask(SubscribeRequest, self.sids, filter, "mine")
 
     def listen(self) -> None:
         """Let the log answer, and read what comes."""
-        while self.node.log.waiting:
-            self.node.commit()
-        frames, self.attached.outlet.frames = self.attached.outlet.frames, type(self.attached.outlet.frames)()
-        for one in frames:
-            if one[0] == Kind.REPLY:
-                self.replies.append(decode_reply(memoryview(one)[1:]))
-            elif one[0] == Kind.DELIVERY:
-                self.got.append(delivery_of(one).position or 0)
+        assert self.machine.log is not None
+        while not self.machine.log.is_idle:
+            self.machine.commit()
 
     def answer(self, request: int) -> str:
-        """Return what a request was answered with; each is answered once."""
+        """Return what a request was answered with; ProtocolError if it ended the connection."""
         self.listen()
-        (reply,) = [reply for reply in self.replies if reply.request == request]
-        return reply.error
+        if self.goodbye:
+            raise ProtocolError(self.goodbye)
+        return self.replies[request].error
 
     def acknowledge(self, position: int, *, cumulative: bool = False) -> None:
-        frame = bytes([Kind.ACKNOWLEDGE]) + encode_acknowledge(1, (position,), cumulative=cumulative)
-        self.node.exchange.from_client(self.attached.client, [frame])
+        self.say(frame(Kind.ACKNOWLEDGE, encode_acknowledge(1, (position,), cumulative=cumulative)))
+
+    @property
+    def got(self) -> list[int]:
+        """The positions of what it was delivered."""
+        frames = Splitter(1 << 20).feed(self.heard)
+        return [delivery_of(one).position or 0 for one in frames if one[0] == Kind.DELIVERY]
 
     @property
     def attachment(self) -> Attachment:
         """What it has of the subscription that it made first."""
-        found = self.node.durable.subscriptions.attachment(self.link, 1)
-        assert found is not None
+        found = self.machine.durable.subscriptions.attachment(self.link, 1)
+        assert isinstance(found, Attachment)
         return found
 
 
@@ -77,38 +76,38 @@ class Scene:
     """One broker, with a reader in some state and one event on disk that was delivered to it."""
 
     def __init__(self, state: State) -> None:
-        self.node = Line("a", 1).nodes["a"]
-        self.reader = Reader(self.node, 100)
-        self.reader.answer(self.reader.subscribe())
-        Attached(self.node, 99).publish(1)
+        self.machine = Line("a", 1).machines["a"]
+        self.reader = Reader(self.machine)
+        self.reader.answer(self.reader.mine())
+        Client(self.machine).publish({"topic": 1}, confirmed=True)
         self.reader.listen()
         assert self.reader.got == [1]
         self.one = self.reader.attachment.subscription
         if state is State.DETACHED:
-            self.reader.answer(self.reader.attached.ask(UnsubscribeRequest, 1, False))
+            self.reader.answer(self.reader.ask(UnsubscribeRequest, 1, False))
         elif state is State.TAKEN_OVER:
-            other = Reader(self.node, 101)
-            assert other.answer(other.subscribe()) == ""
+            other = Reader(self.machine)
+            assert other.answer(other.mine()) == ""
         elif state is State.ENDED:
-            self.reader.answer(self.reader.attached.ask(UnsubscribeRequest, 1, True))
+            self.reader.answer(self.reader.ask(UnsubscribeRequest, 1, True))
         assert self.reader.attachment.state is state
 
     def give(self, given: Input) -> str | None:
         """Let something happen; return what the reader was answered if it has asked for something."""
-        reader, node = self.reader, self.node
+        reader, machine = self.reader, self.machine
         if given is Input.LEAVE:
-            return reader.answer(reader.attached.ask(UnsubscribeRequest, 1, False))
+            return reader.answer(reader.ask(UnsubscribeRequest, 1, False))
         if given is Input.FORGET:
-            return reader.answer(reader.attached.ask(UnsubscribeRequest, 1, True))
+            return reader.answer(reader.ask(UnsubscribeRequest, 1, True))
         if given is Input.REPLACE:
-            return reader.answer(reader.attached.ask(ReplaceRequest, 1, parse("topic = 2").encode()))
+            return reader.answer(reader.ask(ReplaceRequest, 1, parse("topic = 2").encode()))
         if given is Input.ACKNOWLEDGE:
             reader.acknowledge(1)
         elif given is Input.TAKE:
-            other = Reader(node, 102)
-            assert other.answer(other.subscribe()) == ""
-        elif given is Input.END and self.one in node.durable.held():
-            node.exchange.perform(node.durable.end(self.one))
+            other = Reader(machine)
+            assert other.answer(other.mine()) == ""
+        elif given is Input.END and self.one in machine.durable.held():
+            machine.do(machine.durable.end(self.one))
         else:
             reader.attachment.on(given)
         reader.listen()
@@ -137,11 +136,12 @@ def test_every_pair_of_the_table(state: State, given: Input) -> None:
         assert fresh.state is State.ATTACHED
         return
     scene, move = Scene(state), TABLE[state, given]
-    queue = scene.node.log.disk.queues
+    queue = scene.machine.disk.queues
     if isinstance(move, Forbidden):
+        attachment = scene.reader.attachment
         with pytest.raises(ProtocolError):
             scene.give(given)
-        assert scene.reader.attachment.state is state
+        assert attachment.state is state
         return
     answer = scene.give(given)
     after = scene.reader.attachment.state
@@ -152,7 +152,7 @@ def test_every_pair_of_the_table(state: State, given: Input) -> None:
         assert after is state
         assert bool(answer) is isinstance(move, Refused)
     owner, is_taken = scene.one.owner.id, after is State.TAKEN_OVER or given is Input.TAKE
-    assert (scene.one in scene.node.durable.held()) is (after is not State.ENDED)
+    assert (scene.one in scene.machine.durable.held()) is (after is not State.ENDED)
     is_done = given is Input.ACKNOWLEDGE and not isinstance(move, Ignored)
     assert bool(queue.get(owner)) is not (is_done or after is State.ENDED)
     if after is State.ENDED or not is_taken:
@@ -163,62 +163,64 @@ def test_every_pair_of_the_table(state: State, given: Input) -> None:
 
 def test_a_client_that_is_gone_leaves_its_subscriptions() -> None:
     scene = Scene(State.ATTACHED)
-    scene.node.exchange.client_down(scene.reader.link)
+    scene.reader.leave()
     assert scene.one.attachments == []
     assert not scene.one.feed.is_attached
-    again = Reader(scene.node, 103)
-    assert again.answer(again.subscribe()) == ""
+    again = Reader(scene.machine)
+    assert again.answer(again.mine()) == ""
     assert again.got == [1], "it comes again, with the same position"
 
 
 def test_nobody_is_done_with_events_that_are_not_there_yet() -> None:
     scene = Scene(State.ATTACHED)
-    publisher = Attached(scene.node, 98)
-    publisher.publish(1)
+    publisher = Client(scene.machine)
+    publisher.publish({"topic": 1}, confirmed=True)
     scene.reader.acknowledge(1_000, cumulative=True)
     scene.reader.listen()
-    assert scene.node.log.disk.positions(scene.one.owner.id) == [2]
+    assert scene.machine.disk.positions(scene.one.owner.id) == [2]
     assert scene.reader.got == [1, 2]
 
 
 def test_whoever_is_taken_over_before_the_disk_has_answered_is_told_so() -> None:
-    node = Line("a", 1).nodes["a"]
-    first, second = Reader(node, 1), Reader(node, 2)
-    asked, also = first.subscribe(), second.subscribe()
+    machine = Line("a", 1).machines["a"]
+    first, second = Reader(machine), Reader(machine)
+    asked, also = first.mine(), second.mine()
     assert "attached by another connection" in first.answer(asked)
     assert second.answer(also) == ""
     assert first.attachment.state is State.TAKEN_OVER
     assert second.attachment.state is State.ATTACHED
 
 
-def fail(node: Node) -> None:
+def fail(machine: Machine) -> None:
     """Let the log refuse all that waits, as it does when it cannot write."""
-    waiting, node.log.waiting = node.log.waiting, []
+    log = machine.log
+    assert log is not None
+    waiting, log._waiting = log._waiting, []
     tickets = tuple(one.ticket for one in waiting if isinstance(one, Batch))
-    node.exchange.log_answered([Committed(tickets, StoreError("the disk is full"))])
+    machine.give(effects.Answered((Committed(tickets, StoreError("the disk is full")),)))
 
 
 def test_a_subscription_that_could_not_be_written_does_not_exist() -> None:
-    node = Line("a", 1).nodes["a"]
-    reader = Reader(node, 1)
-    asked = reader.subscribe()
-    fail(node)
+    machine = Line("a", 1).machines["a"]
+    reader = Reader(machine)
+    asked = reader.mine()
+    fail(machine)
     assert reader.answer(asked) == "the disk is full"
-    assert node.durable.held() == []
-    assert node.exchange.router.local_size() == 0
-    assert reader.answer(reader.subscribe()) == ""
-    assert [owner.name for owner in node.log.disk.owners.values()] == ["mine"]
+    assert machine.durable.held() == []
+    assert machine.router.local_size() == 0
+    assert reader.answer(reader.mine()) == ""
+    assert [owner.name for owner in machine.disk.owners.values()] == ["mine"]
 
 
 def test_a_filter_that_could_not_be_written_is_written_when_the_client_comes_again() -> None:
-    node = Line("a", 1).nodes["a"]
-    reader, other = Reader(node, 1), parse("topic = 2").encode()
-    assert reader.answer(reader.subscribe()) == ""
-    asked = reader.subscribe(other)
-    fail(node)
+    machine = Line("a", 1).machines["a"]
+    reader, other = Reader(machine), parse("topic = 2").encode()
+    assert reader.answer(reader.mine()) == ""
+    asked = reader.mine(other)
+    fail(machine)
     assert reader.answer(asked) == "the disk is full"
-    assert reader.answer(reader.subscribe(other)) == ""
-    assert [owner.filter for owner in node.log.disk.owners.values()] == [other]
+    assert reader.answer(reader.mine(other)) == ""
+    assert [owner.filter for owner in machine.disk.owners.values()] == [other]
 
 
 def test_a_null_object_has_all_that_is_asked_of_durable_delivery() -> None:

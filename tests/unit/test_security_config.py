@@ -66,7 +66,7 @@ def test_a_file_with_all_sections(tmp_path: Path) -> None:
     assert config.admin == AdminConfig(port=0)
     assert config.security.folder == str(tmp_path)
     assert [user.name for user in config.security.users] == ["ann"]
-    Broker(config).security.close()
+    assert Broker(config).security.has_credentials
 
 
 @pytest.mark.parametrize(

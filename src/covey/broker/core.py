@@ -166,6 +166,7 @@ class BrokerCore:
         self._random = random
         self._signals = Signals()
         self._of: dict[Outlet, Peer] = {}
+        self._verifying: dict[int, Peer] = {}  # whose passwords the shell checks, also if they are gone
         self._source: Peer | None = None  # whose frames are being handled
         self._held: list[Read] = []  # of clients, while the network switches to another plan
         self._timeouts: list[tuple[float, int]] = []  # a heap: when a connection wants to be looked at
@@ -277,7 +278,8 @@ class BrokerCore:
             heappush(self._timeouts, (due_s, peer.number))
 
     def _say(self, level: int, event: str, /, **fields: object) -> None:
-        self._effects.append(effects.Log(level, event, fields))
+        plain = {name: str(one) if isinstance(one, Exception) else one for name, one in fields.items()}
+        self._effects.append(effects.Log(level, event, plain))
 
     # -- connections -----------------------------------------------------------------------------------------
 
@@ -424,15 +426,21 @@ class BrokerCore:
             peer.proves, peer.security = found, self.security
             peer.connection.verifying(self.now.monotonic_s)
             peer.connection.hold(PASSWORD, self.now.monotonic_s)
-            self._effects.append(effects.Verify(peer.number, found.said.password, found.expected))
+            self._verify(peer, found.said.password, found.expected)
         else:
             self._neighbour_comes(peer, found)
 
+    def _verify(self, peer: Peer, password: str, expected: Any) -> None:
+        self._verifying[peer.number] = peer
+        self._effects.append(effects.Verify(peer.number, password, expected))
+
     def _verified(self, given: effects.Verified) -> None:
-        peer = self.peers.get(given.connection)
-        if peer is None or peer.proves is None:
-            return  # it has gone meanwhile
-        assert peer.security is not None, "it is checked by one"
+        peer = self._verifying.pop(given.connection)
+        assert peer.proves is not None, "it is checked"
+        assert peer.security is not None, "by one"
+        if given.connection not in self.peers:
+            peer.security.given_up()
+            return
         said, now_s, checked = peer.proves.said, self.now.monotonic_s, peer.security
         host = peer.stranger.host
         try:
@@ -440,7 +448,7 @@ class BrokerCore:
             if checked is not self.security:  # users have changed while the password was checked
                 peer.security = self.security
                 expected = self.security.expected(said.user, host, now_s)
-                self._effects.append(effects.Verify(peer.number, said.password, expected))
+                self._verify(peer, said.password, expected)
                 return
         except AccessError as error:
             peer.proves = None

@@ -195,7 +195,7 @@ class Security:
     def known(
         self, *, user: str, password: str, token: str, address: str, now_s: float
     ) -> Permissions | None:
-        """Return a client's permissions; None if a password must be checked by `prove`; AccessError if refused."""
+        """Return a client's permissions; None if a password must be checked; AccessError if refused."""
         if not self.has_credentials and self._anonymous is not None:
             return (
                 self._anonymous
@@ -242,6 +242,10 @@ class Security:
         expected = self._passwords.get(user, self._nobody)
         assert expected is not None, "there are users"
         return expected
+
+    def given_up(self) -> None:
+        """Whoever was to be proved is gone, and its password was compared for nothing."""
+        self._checks -= 1
 
     def proved(self, user: str, password: str, is_right: bool, address: str, now_s: float) -> Permissions:
         """Return the permissions of a user whose password was compared with what was `expected`.
