@@ -3,8 +3,7 @@
 Three brokers in a line, each a process with a store, and at each a client. All brokers begin as the version before
 (commit d642115) and are restarted as today's, one after another. In every mixture on the way each client gets every
 event of each other client: plain ones exactly once, and those that were confirmed also if that was while a broker was
-away. What
-the version before said is also recorded, and played in `tests/version_before`, which needs none of its sources.
+away. What the version before says is also recorded, and played in `tests/version_before`, which needs no sources of it.
 """
 
 from __future__ import annotations
