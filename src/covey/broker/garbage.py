@@ -13,7 +13,11 @@ from typing import Final
 
 ASIDE_S: Final = 5.0
 EVERYTHING_S: Final = 3_600.0
-THRESHOLDS: Final = (20_000, 20, 50)
+THRESHOLDS: Final = (
+    5_000,
+    10,
+    50,
+)  # at most 50,000 objects are looked through at once: two or three milliseconds
 
 
 class Garbage:
