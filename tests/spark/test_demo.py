@@ -69,6 +69,9 @@ def test_a_small_demo_is_right_and_leaves_nothing(tmp_path: Path) -> None:
     assert found["bursts"]["covering"]["messages"] > 20 * found["bursts"]["incremental"]["messages"]
     assert found["before"]["false_positives"] == found["after"]["false_positives"] == 0
     assert found["trees"] > 1
+    assert list(found["latency"]) == ["calm", "burst", "planning", "plan going in", "planned"]
+    assert all(0 < one["p50_ms"] <= one["p99_ms"] for one in found["latency"].values() if one["deliveries"])
+    assert found["latency"]["calm"]["deliveries"] > 0
     assert "publishes" in errors
     assert "prefers-color-scheme" in (tmp_path / "r.html").read_text(encoding="utf-8")
     assert (tmp_path / "p.svg").stat().st_size < 150_000

@@ -21,7 +21,7 @@ from covey.demo.admin import metrics_of, total
 from covey.demo.burst import Sizes, Told
 from covey.demo.crossings import OneTree, Planned, needed
 from covey.demo.examples import examples
-from covey.demo.findings import Example, Findings, Phase
+from covey.demo.findings import Example, Findings, Latency, Phase
 from covey.demo.oracle import answered, differences
 from covey.demo.pictures import picture
 from covey.demo.report import report
@@ -190,6 +190,7 @@ def found(**changes: Any) -> Findings:
     made.plan = square("cheapest")
     made.examples = [Example(0, "a", "<&>", (("b", "client 1", "x < 'y'"),))]
     made.points = [(float(n), 10 * n, 30 * n) for n in range(9)]
+    made.latency = {"calm": Latency.of(3, [1.0, 2.0, 3.0]), "plan going in": Latency.of(0, [])}
     made.predicted_before, made.predicted_cost, made.deliveries = 3.0, 2.0, 7
     for name, value in changes.items():
         setattr(made, name, value)
@@ -204,6 +205,25 @@ def test_savings_and_false_positives() -> None:
     assert made.after.false_positives == 1
     assert made.checked == 67
     assert json.loads(json.dumps(made.as_dict()))["ok"] is True
+
+
+def test_latency_is_told_by_act(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = Record()
+    record.events.extend([0, 1, 1, 2, 5, 4])
+    record.delays_ms.extend([9.0, 1.0, 2.0, 3.0, 5.0, 4.0])
+    assert record.delays_by_stage([1, 4, 5, 9]) == [[1.0, 2.0, 3.0], [4.0], [5.0], []]
+    made = found()
+    calm = made.latency["calm"]
+    assert (calm.events, calm.deliveries, calm.p50_ms, calm.worst_ms) == (3, 3, 2.0, 3.0)
+    assert calm.p99_ms == pytest.approx(2.98)
+    assert json.loads(json.dumps(made.as_dict()))["latency"]["calm"]["p50_ms"] == 2.0
+    assert "<td>plan going in</td>" in report(made)
+    monkeypatch.setattr(run, "play", lambda settings, keep: made)
+    assert cli.run(["demo", "--out", str(tmp_path / "r.html")]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "calm" in line]
+    assert [line.split() for line in lines] == [["calm", "3", "3", "2.0", "3.0", "3.0"]]
 
 
 def spoiled(name: str, **changes: Any) -> dict[str, Told]:

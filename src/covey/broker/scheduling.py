@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Final
 
 from covey.protocol.batches import Frames
@@ -30,7 +31,8 @@ TURN: Final = 2_000.0  # units of work that one turn does, of all connections to
 LEAST: Final = 50.0  # that a connection gets of a turn
 EVENT: Final = 0.5  # of an event, and 1 for each EVENT_BYTES of it
 EVENT_BYTES: Final = 4_096
-CONTROL: Final = 30.0  # of any other frame, and 1 for each byte of it
+CONTROL: Final = 30.0  # of any other frame,
+CONTROL_BYTE: Final = 0.3  # and of each byte of it: a longer filter, or more of them
 
 HELD_AT: Final = 20_000  # frames of one connection, beyond which it is not read
 HELD_BYTES: Final = 32 << 20
@@ -41,19 +43,27 @@ MAX_NAMED: Final = 1_000  # of whom is counted by name
 Work = tuple[int, Frames]  # a connection, and frames of it
 
 
-def cost_of(frames: Frames) -> float:
-    """Return the work of handling frames."""
+def affordable(frames: Frames, credit: float) -> tuple[int, float]:
+    """Return how many of these frames a credit pays for, at least one, and their work; the last may overdraw it."""
     if frames.has_only(Kind.EVENT):
-        return EVENT * len(frames) + frames.size / EVENT_BYTES
-    control = [one for one in frames if one[0] != Kind.EVENT]
-    return EVENT * (len(frames) - len(control)) + CONTROL * len(control) + sum(map(len, control))
+        each = EVENT + frames.size / len(frames) / EVENT_BYTES
+        count = max(1, min(len(frames), ceil(credit / each)))
+        return count, count * each
+    # Only as far as the credit goes: there may be thousands behind that, which later turns count.
+    count, cost = 0, 0.0
+    for kind, length in frames.outlines():
+        cost += EVENT + length / EVENT_BYTES if kind == Kind.EVENT else CONTROL + length * CONTROL_BYTE
+        count += 1
+        if cost >= credit:
+            break
+    return count, cost
 
 
 @dataclass(slots=True)
 class _Waiting:
     """What one connection has sent."""
 
-    chunks: deque[tuple[Frames, float]] = field(default_factory=deque)  # with their work
+    chunks: deque[Frames] = field(default_factory=deque)
     count: int = 0
     bytes: int = 0
     credit: float = 0.0
@@ -91,7 +101,7 @@ class Scheduler:
         waiting = self._waiting.get(connection)
         if waiting is None:
             waiting = self._waiting[connection] = _Waiting()
-        waiting.chunks.append((frames, cost_of(frames)))
+        waiting.chunks.append(frames)
         waiting.count += len(frames)
         waiting.bytes += frames.size
         self.count += len(frames)
@@ -153,13 +163,11 @@ class Scheduler:
 
     def _take(self, waiting: _Waiting) -> tuple[Frames, float]:
         """Take the frames of the next chunk that a connection's credit covers, at least one."""
-        frames, cost = waiting.chunks.popleft()
-        count = len(frames)
-        if cost > waiting.credit and count > 1:
-            frames, rest = frames.split(max(1, int(count * waiting.credit / cost)))
-            # Costs add up; to count all that waits again in each turn would be quadratic.
-            whole, cost = cost, cost_of(frames)
-            waiting.chunks.appendleft((rest, whole - cost))
+        frames = waiting.chunks.popleft()
+        count, cost = affordable(frames, waiting.credit)
+        if count < len(frames):
+            frames, rest = frames.split(count)
+            waiting.chunks.appendleft(rest)
         self.count -= len(frames)
         waiting.count -= len(frames)
         waiting.bytes -= frames.size
@@ -193,7 +201,7 @@ class Scheduler:
         if waiting is None:
             return []
         self.count -= waiting.count
-        return [frames for frames, _ in waiting.chunks]
+        return list(waiting.chunks)
 
     def congestion(self) -> bool | None:
         """Return whether the broker is congested now, if that has changed; None if it has not."""

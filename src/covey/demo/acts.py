@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from covey.demo import burst
 from covey.demo.admin import Admin, Metrics, total
 from covey.demo.crossings import OneTree, Planned, Ways, needed
 from covey.demo.examples import MOST_TAKERS, examples
-from covey.demo.findings import Findings, Pair, Phase
+from covey.demo.findings import Findings, Latency, Pair, Phase
 from covey.demo.oracle import Oracle, differences
 from covey.demo.overlay import SAMPLE_EVERY_S, Brokers
 from covey.demo.planning import Planner, gathered
@@ -54,6 +55,7 @@ class Acts:
         self._admin = Admin({city: brokers.pages[city] for city in CITIES}, brokers.token)
         self._begun_s = 0.0
         self._marks: dict[str, tuple[int, Look]] = {}
+        self._stages: dict[str, int] = {}  # the first event of each, for latencies
 
     async def run(self, directory: Path) -> None:
         """Play all acts; CoveyError if one cannot be played."""
@@ -101,6 +103,7 @@ class Acts:
         with self._teller.act("arrive", f"{self.settings.rate:g} events a second arrive by their content"):
             await self._mark("start")
             self._begun_s = time.monotonic()
+            self._stage("calm")
             self._traffic.flow(self.settings.rate)
             await asyncio.sleep(self.settings.examples_s)
         self.found.examples = examples(self.scene, self._traffic.record)
@@ -114,6 +117,7 @@ class Acts:
     async def _burst(self) -> None:
         words = "covering subscriptions leave, under covering and under incremental, side by side"
         with self._teller.act("burst", words):
+            self._stage("burst")
             told = await asyncio.gather(*map(self._departures, burst.STRATEGIES))
         self.found.bursts = {one.strategy: one for one in told}
         said = ", ".join(f"{one.messages:,} under {one.strategy}" for one in told)
@@ -128,6 +132,7 @@ class Acts:
     async def _plan(self, samples: Path) -> None:
         found, traffic = self.found, self._traffic
         with self._teller.act("plan", "Spark plans trees from what brokers have sampled, while events go on"):
+            self._stage("planning")
             await self._rehearsed()
             enough = max(traffic.published, self.settings.sampled)
             while traffic.published < enough:
@@ -157,6 +162,7 @@ class Acts:
     async def _install(self) -> None:
         found = self.found
         with self._teller.act("install", "the plan is installed while events go on"):
+            self._stage("plan going in")
             begun_s = time.monotonic()
             await self._admin.install(self._made.data, next(iter(CITIES)))
             found.install_s = time.monotonic() - begun_s
@@ -167,6 +173,7 @@ class Acts:
                 raise CoveyError(f"brokers have not all switched to the plan: epochs {sorted(epochs)}")
             await self._mark("switched")
         with self._teller.act("after", "events go on, on the planned trees"):
+            self._stage("planned")
             await asyncio.sleep(self.settings.after_s)
             await self._mark("after", ends=True)
 
@@ -186,6 +193,7 @@ class Acts:
                 np.array(traffic.record.delays_ms or [0.0]), [50, 99, 100]
             ).tolist()
             found.delays_ms = half, most, all_
+            found.latency = self._latency()
             assert found.plan is not None, "planned before"
             own = OneTree(found.tree)
             found.before = self._phase("start", "before", own, answers)
@@ -194,6 +202,21 @@ class Acts:
             found.install_messages = burst.control_messages(later) - burst.control_messages(earlier)
             sampled = needed(own, *self._wanted(answers, 0, found.sampled))
             found.predicted_before = sum(sampled.values()) / max(1, found.sampled)
+
+    # -- latency ---------------------------------------------------------------------------------------------
+
+    def _stage(self, name: str) -> None:
+        """Events that are published from now on belong to this stage."""
+        self._stages[name] = self._traffic.published
+
+    def _latency(self) -> dict[str, Latency]:
+        firsts = list(self._stages.values())
+        delays = self._traffic.record.delays_by_stage(firsts)
+        counts = [last - first for first, last in pairwise([*firsts, self._traffic.published])]
+        return {
+            name: Latency.of(count, mine)
+            for name, count, mine in zip(self._stages, counts, delays, strict=True)
+        }
 
     # -- looking ---------------------------------------------------------------------------------------------
 

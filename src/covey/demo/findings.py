@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
+
+import numpy as np
 
 from covey.demo.burst import Told
 from covey.planning.plan import Plan
@@ -42,6 +44,26 @@ class Phase:
     def false_positives(self) -> int:
         """Messages that were not needed."""
         return self.forwarded - self.needed
+
+
+@dataclass(frozen=True)
+class Latency:
+    """How long deliveries took, from publishing to the subscriber's program, of the events of one act.
+
+    Half of them were faster than `p50_ms`, 99 of 100 faster than `p99_ms`, and all but the slowest than `worst_ms`.
+    """
+
+    events: int
+    deliveries: int
+    p50_ms: float
+    p99_ms: float
+    worst_ms: float
+
+    @classmethod
+    def of(cls, events: int, delays_ms: Sequence[float]) -> Latency:
+        """Return the latency of so many events, whose deliveries took so long."""
+        p50, p99, worst = np.percentile(np.array(delays_ms or [0.0]), [50, 99, 100]).tolist()
+        return cls(events, len(delays_ms), p50, p99, worst)
 
 
 @dataclass(frozen=True)
@@ -84,6 +106,7 @@ class Findings:
     published: int = 0
     deliveries: int = 0
     delays_ms: tuple[float, float, float] = (0.0, 0.0, 0.0)  # half, 99 of 100, all are faster
+    latency: dict[str, Latency] = field(default_factory=dict)  # by act, in which events were published
     wrong: list[str] = field(default_factory=list)
     acts_s: dict[str, float] = field(default_factory=dict)
     total_s: float = 0.0
@@ -134,7 +157,7 @@ class Findings:
         known = {
             name: value
             for name, value in self.__dict__.items()
-            if name not in ("plan", "points", "tree", "bursts", "examples", "wrong", *phases)
+            if name not in ("plan", "points", "tree", "bursts", "examples", "latency", "wrong", *phases)
         }
         return {
             **known,
@@ -151,6 +174,7 @@ class Findings:
             "bursts": {
                 name: {**asdict(told), "wrong": len(told.wrong)} for name, told in self.bursts.items()
             },
+            "latency": {name: asdict(one) for name, one in self.latency.items()},
             "examples": [asdict(example) for example in self.examples],
             "points": [list(point) for point in self.points],
         }

@@ -25,6 +25,7 @@ def report(found: Findings) -> str:
         verdict(found),
         network_section(found),
         burst_section(found),
+        latency_section(found),
         content_section(found),
         making_section(found),
     ]
@@ -127,6 +128,25 @@ def burst_section(found: Findings) -> str:
         f"<section><h2>Covering subscriptions leave</h2>{figure(svg(bursts(found)), caption)}"
         f"{table(heads, rows)}</section>"
     )
+
+
+def latency_section(found: Findings) -> str:
+    """Return how long deliveries took in each act."""
+    rows = [
+        [
+            escape(name),
+            number(one.events),
+            number(one.deliveries),
+            *(f"{value:.1f}" for value in (one.p50_ms, one.p99_ms, one.worst_ms)),
+        ]
+        for name, one in found.latency.items()
+    ]
+    said = (
+        "From publishing to the subscriber’s program. All brokers, all clients and Spark share one machine: while Spark"
+        " plans, events wait for a processor more than for brokers."
+    )
+    heads = ["act", "events", "deliveries", "p50 ms", "p99 ms", "worst ms"]
+    return f"<section><h2>How long events take, by act</h2><p>{said}</p>{table(heads, rows)}</section>"
 
 
 def content_section(found: Findings) -> str:

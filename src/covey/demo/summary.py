@@ -1,4 +1,4 @@
-"""The findings on the screen: two compact tables and a verdict."""
+"""The findings on the screen: three compact tables and a verdict."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def show(found: Findings, console: Console) -> None:
         highlight=False,
     )
     console.print(burst_table(found))
+    console.print(latency_table(found))
     half, most, _ = found.delays_ms
     console.print(
         f"{found.published:,} events in one network, {found.checked:,} deliveries in all; half of them within"
@@ -79,6 +80,24 @@ def burst_table(found: Findings) -> Table:
     for name, told in found.bursts.items():
         table.add_row(
             name, f"{told.messages:,}", f"{told.events:,}", f"{told.forwarded:,}", f"{told.false_positives:,}"
+        )
+    return table
+
+
+def latency_table(found: Findings) -> Table:
+    """Return how long deliveries took, by act."""
+    title = (
+        "From publishing to the subscriber's program, on a machine that all brokers, clients and Spark share"
+    )
+    table = _table(title, "act", "events", "deliveries", "p50 ms", "p99 ms", "worst ms")
+    for name, one in found.latency.items():
+        table.add_row(
+            name,
+            f"{one.events:,}",
+            f"{one.deliveries:,}",
+            f"{one.p50_ms:.1f}",
+            f"{one.p99_ms:.1f}",
+            f"{one.worst_ms:.1f}",
         )
     return table
 

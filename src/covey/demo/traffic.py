@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from struct import Struct
@@ -52,6 +53,15 @@ class Record:
                 self.garbled.append(f"event {number} came to subscription {subscription} with other content")
 
         return take
+
+    def delays_by_stage(self, firsts: Sequence[int]) -> list[list[float]]:
+        """Return how long deliveries took in ms, by stage: `firsts` has the number of the first event of each."""
+        found: list[list[float]] = [[] for _ in firsts]
+        for number, delay_ms in zip(self.events, self.delays_ms, strict=True):
+            stage = bisect_right(firsts, number) - 1
+            if stage >= 0:
+                found[stage].append(delay_ms)
+        return found
 
     def _is_same(self, number: int, event: Received) -> bool:
         if not 0 <= number < len(self.contents):

@@ -99,6 +99,14 @@ class Frames(Sequence[bytes]):
         """Return whether there are no frames but of that kind."""
         return self._kinds == 1 << kind
 
+    def outlines(self) -> Iterator[tuple[int, int]]:
+        """Yield the kind and the length of each frame."""
+        at = self.at
+        while at < self.end:
+            (length,) = LENGTH.unpack_from(self.data, at)
+            yield self.data[at + LENGTH.size], length
+            at += LENGTH.size + length
+
     def split(self, count: int) -> tuple[Frames, Frames]:
         """Return the first frames, so many, and the others."""
         at = self.at
