@@ -612,8 +612,14 @@ def test_a_part_has_no_sockets_clocks_threads_or_chance(part: str) -> None:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
-        assert not {name.partition(".")[0] for name in names} & FORBIDDEN, f"{part}, line {getattr(node, 'lineno', 0)}"
+        assert not {name.partition(".")[0] for name in names} & FORBIDDEN, (
+            f"{part}, line {getattr(node, 'lineno', 0)}"
+        )
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "logging":
-                assert node.attr.isupper(), f"{part}, line {getattr(node, 'lineno', 0)}: a part logs by actions"
-            assert node.value.id != "random", f"{part}, line {getattr(node, 'lineno', 0)}: randomness is given to it"
+                assert node.attr.isupper(), (
+                    f"{part}, line {getattr(node, 'lineno', 0)}: a part logs by actions"
+                )
+            assert node.value.id != "random", (
+                f"{part}, line {getattr(node, 'lineno', 0)}: randomness is given to it"
+            )
