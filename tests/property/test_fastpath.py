@@ -187,7 +187,7 @@ class Broker:
         )
         self.now_s += LONGEST_S
         self.work()
-        assert link in self.core.attached
+        assert link in self.core.neighbours.attached
         self.peers[link] = self.core.linked[link]
         dialect = self.core.router.trees[0].dialect
         filters = FILTERS[NEIGHBOURS.index(link) :: 3] if link in NEIGHBOURS else [f"n = {link[1:]}"]
