@@ -203,7 +203,8 @@ class Broker:
         self._last_connection = 0
         self._inputs: deque[Input] = deque()
         self._is_stepping = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_s = 0.0  # when it rings; uvloop's handle of a very short delay does not know
         self._is_ticking = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: list[Asked] = []  # of the log, in this turn of the loop
@@ -253,9 +254,10 @@ class Broker:
             # After all other sockets that have something: what they say is handled together.
             self._is_ticking = True
             self._loop.call_soon(self._tick)
-        elif self._timer is None or deadline_s < self._timer.when() - 0.001:
+        elif self._timer is None or deadline_s < self._timer_s - 0.001:
             if self._timer is not None:
                 self._timer.cancel()
+            self._timer_s = deadline_s
             self._timer = self._loop.call_later(deadline_s - now_s, self._wake)
 
     def _wake(self) -> None:
