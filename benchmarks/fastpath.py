@@ -1,9 +1,9 @@
-"""What one event costs a broker between reading and writing, without sockets: cut, checked, matched and laid out.
+"""What one event costs a broker between reading and writing, without sockets: a core's steps from bytes to bytes.
 
     python benchmarks/fastpath.py [--subscriptions N]
 
-Three loads: one event a turn, 256 events of one link a turn, and one event of each of 100 links a turn, which are
-handled together. Each event goes to one subscriber; N subscriptions of others match none of them.
+Three loads: one event a turn, 256 events of one connection a turn, and one event of each of 100 connections a turn,
+which are handled together. Each event goes to one subscriber; N subscriptions of others match none of them.
 """
 
 from __future__ import annotations
@@ -11,40 +11,20 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from random import Random
 
-from covey.broker.exchange import Exchange
-from covey.broker.peers import Client
-
-import covey.strategies  # noqa: F401 (registers them)
-from covey.broker.epochs import Epochs
-from covey.broker.fastpath import Read
+from covey.broker.config import BrokerConfig
+from covey.broker.core import BrokerCore
+from covey.broker.effects import Instant, Opened, Received, Tick
+from covey.broker.security import Security
+from covey.broker.sessions import Session
 from covey.core.families import parse
-from covey.protocol.batches import FastSplitter
-from covey.protocol.control import AdvertiseRequest, SubscribeRequest, encode
-from covey.protocol.events import encode_content, encode_event, link_of
-from covey.protocol.frames import MAX_FRAME, Kind, framed
-from covey.protocol.outbox import Verdict
-from covey.routing.router import Router
+from covey.protocol.control import BARE, AdvertiseRequest, Hello, SubscribeRequest, encode
+from covey.protocol.events import encode_content, encode_event
+from covey.protocol.frames import OLDEST, Kind, frame, framed
 
-LINKS = 100
-
-
-class Nowhere:
-    """A link whose other end does not exist; it counts."""
-
-    def __init__(self) -> None:
-        self.events = 0
-
-    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
-        """Send nothing."""
-
-    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
-        """Count events."""
-        self.events += count
-        return Verdict.TAKEN
-
-    def end(self, reason: str) -> None:
-        """End nothing."""
+CONNECTIONS = 100
+NOW = Instant(0.0, 0.0)
 
 
 def best_us(repeat: int, once: Callable[[], None]) -> float:
@@ -67,45 +47,60 @@ def events_of(publisher: int, count: int) -> bytes:
     )
 
 
+class Clients:
+    """Clients of one core; what is written to them goes nowhere."""
+
+    def __init__(self) -> None:
+        config = BrokerConfig("a")
+        security = Security(config.security, config.host)
+        self.core = BrokerCore(config, security, BARE, incarnation=1, random=Random(1), now=NOW)
+        self.core.start(NOW)
+
+    def come(self, connection: int) -> Session:
+        """Let a client come."""
+        self.core.step(Opened(connection, "here", "here"), NOW)
+        self.turn([(connection, frame(Kind.HELLO, encode(Hello(OLDEST, "client"))))])
+        who = self.core.peers[connection].who
+        assert isinstance(who, Session), "it was admitted"
+        return who
+
+    def ask(self, connection: int, request: AdvertiseRequest | SubscribeRequest) -> None:
+        """Let a client ask for something."""
+        self.turn([(connection, frame(Kind.REQUEST, encode(request)))])
+
+    def turn(self, said: list[tuple[int, bytes]]) -> None:
+        """Let clients say something, and have all of it handled."""
+        for connection, data in said:
+            self.core.step(Received(connection, data), NOW)
+        while self.core.scheduler.has_work:
+            self.core.step(Tick(), NOW)
+
+
 def main() -> None:
     """Measure and print."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--subscriptions", type=int, default=10_000)
     subscriptions = arguments.parse_args().subscriptions
-    exchange = Exchange(Epochs(lambda plan: Router("a", "covering")))
-    clients = [Client(link_of(number), number, Nowhere()) for number in range(1, LINKS + 3)]
-    publishers, subscriber, other = clients[:LINKS], clients[LINKS], clients[LINKS + 1]
-    for client in clients:
-        exchange.client_up(client)
-
-    def ask(client: Client, request: AdvertiseRequest | SubscribeRequest) -> None:
-        exchange.from_client(client, [bytes((Kind.REQUEST,)) + encode(request)])
-
-    for client in publishers:
-        ask(client, AdvertiseRequest(1, 1, parse("symbol is not null").encode()))
-    ask(subscriber, SubscribeRequest(1, 1, parse("symbol = 'S1' and price > 1").encode()))
+    clients = Clients()
+    sessions = {connection: clients.come(connection) for connection in range(1, CONNECTIONS + 3)}
+    *publishers, subscriber, other = sessions
+    for connection in publishers:
+        clients.ask(connection, AdvertiseRequest(1, 1, parse("symbol is not null").encode()))
+    clients.ask(subscriber, SubscribeRequest(1, 1, parse("symbol = 'S1' and price > 1").encode()))
     for sid in range(1, subscriptions + 1):
-        filter = parse(f"symbol = 'T{sid}' and price > {sid}")
-        ask(other, SubscribeRequest(sid, sid, filter.encode()))
-
-    splitters = {client.link: FastSplitter(MAX_FRAME) for client in clients}
-
-    def turn(taken: list[tuple[Client, bytes]]) -> None:
-        reads = [Read.of(client, splitters[client.link].feed(data)) for client, data in taken]
-        exchange.handle(reads, lambda read, error: None)
-
-    one, many = events_of(1, 1), events_of(1, 256)
-    all_links = [(client, events_of(client.number, 1)) for client in publishers]
+        clients.ask(other, SubscribeRequest(sid, sid, parse(f"symbol = 'T{sid}' and price > {sid}").encode()))
+    first = publishers[0]
+    one, many = (events_of(sessions[first].number, count) for count in (1, 256))
+    all_of_them = [(connection, events_of(sessions[connection].number, 1)) for connection in publishers]
     loads: list[tuple[str, int, int, Callable[[], None]]] = [
-        ("1 event of 1 link", 1, 3000, lambda: turn([(publishers[0], one)])),
-        ("256 events of 1 link", 256, 100, lambda: turn([(publishers[0], many)])),
-        (f"1 event of each of {LINKS} links", LINKS, 100, lambda: turn(all_links)),
+        ("1 event of 1 connection", 1, 3000, lambda: clients.turn([(first, one)])),
+        ("256 events of 1 connection", 256, 100, lambda: clients.turn([(first, many)])),
+        (f"1 event of each of {CONNECTIONS}", CONNECTIONS, 100, lambda: clients.turn(all_of_them)),
     ]
     for name, events, repeat, once in loads:
         once()
         print(f"{name:32} {best_us(repeat, once) / events:8.2f} µs an event", flush=True)
-    assert isinstance(subscriber.outlet, Nowhere)
-    print(f"{subscriber.outlet.events:,} deliveries")
+    print(f"{sessions[subscriber].delivered:,} deliveries")
 
 
 if __name__ == "__main__":

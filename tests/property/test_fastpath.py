@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import special_values
 from tests.oracles.one_by_one import OneByOne
@@ -305,7 +305,7 @@ def bytes_of(link: str, one: tuple[Any, ...]) -> bytes:
 
 
 @pytest.mark.parametrize("strategy", ["covering", "flooding", "incremental"])
-@settings(max_examples=60, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=60)
 @given(turns=turns, share=st.sampled_from([0.0, 0.0, 0.3, 1.0]))
 def test_turns_do_what_is_done_one_by_one(strategy: str, turns: Any, share: float) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -764,7 +764,15 @@ class BrokerCore:
     def _route(self, action: actions.Route) -> None:
         epoch = self.epochs.current if action.source in self.clients else action.envelope.epoch
         if epoch in self.epochs.routers:
-            outputs = self.epochs.routers[epoch].handle(action.publish, action.source, self.now.monotonic_s)
+            router, name = self.epochs.routers[epoch], (action.envelope.publisher, action.envelope.number)
+            distance = None
+            if self.sampler is not None and self.sampler.takes(*name):
+                distance = router.distance_of(action.publish, action.source)
+            outputs = router.handle(action.publish, action.source, self.now.monotonic_s)
+            if self.sampler is not None and distance is not None:
+                for output in outputs:
+                    if isinstance(output, Deliver):
+                        self.sampler.delivered(*name, output.keys, distance, self.time_s)
             self.carry_out(outputs, epoch, action.frame, action.envelope)
 
     def _refuse(self, action: actions.Refuse) -> None:
