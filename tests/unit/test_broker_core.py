@@ -128,11 +128,6 @@ class One:
         return {link: peer.number for link in self.core.linked if (peer := self.core.peer_at(link))}
 
 
-def phase_of(one: One) -> Phase:
-    """Return how far a broker's life has come."""
-    return one.core.phase
-
-
 def event(publisher: int, number: int, content: dict[str, Any]) -> bytes:
     family, data = encode_content(content)
     return framed(encode_event(data, b"", family=family, publisher=publisher, number=number))
@@ -508,38 +503,22 @@ def test_a_broker_drains_phase_by_phase() -> None:
     one.hear(client, Kind.REQUEST, FlushRequest(1, True))
     found = one.step(effects.Drain(5.0))
     assert effects.StopListening() in found
-<<<<<<< HEAD
-    assert phase_of(one) is Phase.EMPTYING, "what has come is handled first"
-=======
     assert one.phase() is Phase.EMPTYING, "what has come is handled first"
->>>>>>> coretests
     late = one.open()
     assert one.goodbye(late) == GOING
     one.step(effects.Closed(late))
     one.tick()
-<<<<<<< HEAD
-    assert phase_of(one) is Phase.DISMISSING
-=======
     assert one.phase() is Phase.DISMISSING
->>>>>>> coretests
     assert one.frames(client)[-2][0] == Kind.REPLY
     assert one.goodbye(client) == GOING
     assert one.ending(client) is Ending.SHUT
     assert one.ending(neighbour) is None, "neighbours go last"
     one.step(effects.Closed(client))
-<<<<<<< HEAD
-    assert phase_of(one) is Phase.PARTING
-    assert one.goodbye(neighbour) == GOING
-    assert effects.Stop() not in one.all
-    assert effects.Stop() in one.step(effects.Closed(neighbour))
-    assert phase_of(one) is Phase.ENDED
-=======
     assert one.phase() is Phase.PARTING
     assert one.goodbye(neighbour) == GOING
     assert effects.Stop() not in one.all
     assert effects.Stop() in one.step(effects.Closed(neighbour))
     assert one.phase() is Phase.ENDED
->>>>>>> coretests
     assert one.core.deadline() is None
     assert one.said("link down") != []
 
@@ -555,24 +534,11 @@ def test_draining_ends_at_its_time() -> None:
     one = One()
     client = one.client()
     one.step(effects.Drain(3.0))
-<<<<<<< HEAD
-    assert phase_of(one) is Phase.DISMISSING
-=======
     assert one.phase() is Phase.DISMISSING
->>>>>>> coretests
     deadline_s = one.core.deadline()
     assert deadline_s is not None
     assert deadline_s <= 3.0
     one.tick(2.9)
-<<<<<<< HEAD
-    assert phase_of(one) is Phase.DISMISSING
-    one.tick(0.2)
-    assert phase_of(one) is Phase.ABORTING
-    assert one.ending(client) is Ending.ABORT
-    assert effects.Stop() not in one.all
-    one.tick(LAST_WAIT_S)
-    assert phase_of(one) is Phase.ENDED, "though nobody has said that the connection is gone"
-=======
     assert one.phase() is Phase.DISMISSING
     one.tick(0.2)
     assert one.phase() is Phase.ABORTING
@@ -580,7 +546,6 @@ def test_draining_ends_at_its_time() -> None:
     assert effects.Stop() not in one.all
     one.tick(LAST_WAIT_S)
     assert one.phase() is Phase.ENDED, "though nobody has said that the connection is gone"
->>>>>>> coretests
     assert effects.Stop() in one.all
 
 
@@ -597,11 +562,7 @@ def test_clients_are_sent_away_over_a_time() -> None:
     assert ended == [1, 2, 3, 4, 4]
     for client in clients:
         one.step(effects.Closed(client))
-<<<<<<< HEAD
-    assert phase_of(one) is Phase.ENDED
-=======
     assert one.phase() is Phase.ENDED
->>>>>>> coretests
 
 
 @pytest.mark.parametrize("drains", [False, True])
@@ -611,30 +572,18 @@ def test_a_broker_can_be_aborted(drains: bool) -> None:
     if drains:
         one.step(effects.Drain(60.0))
     one.step(effects.Abort())
-<<<<<<< HEAD
-    assert phase_of(one) is Phase.ABORTING
-    assert {one.ending(number) for number in numbers} == {Ending.ABORT}
-    for number in numbers:
-        one.step(effects.Closed(number))
-    assert phase_of(one) is Phase.ENDED
-=======
     assert one.phase() is Phase.ABORTING
     assert {one.ending(number) for number in numbers} == {Ending.ABORT}
     for number in numbers:
         one.step(effects.Closed(number))
     assert one.phase() is Phase.ENDED
->>>>>>> coretests
     assert sum(effect == effects.Stop() for effect in one.all) == 1
 
 
 def test_a_broker_that_nobody_uses_ends_at_once() -> None:
     one = One()
     assert effects.Stop() in one.step(effects.Drain(5.0))
-<<<<<<< HEAD
-    assert phase_of(one) is Phase.ENDED
-=======
     assert one.phase() is Phase.ENDED
->>>>>>> coretests
     assert one.step(effects.Drain(5.0)) == []
 
 
@@ -661,18 +610,8 @@ def test_a_part_has_no_sockets_clocks_threads_or_chance(part: str) -> None:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
-<<<<<<< HEAD
-        assert not {name.partition(".")[0] for name in names} & FORBIDDEN, (
-            f"{part}, line {getattr(node, 'lineno', 0)}"
-        )
-=======
         assert not {name.partition(".")[0] for name in names} & FORBIDDEN, f"{part}: {names}"
->>>>>>> coretests
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "logging":
-                assert node.attr.isupper(), (
-                    f"{part}, line {getattr(node, 'lineno', 0)}: a part logs by actions"
-                )
-            assert node.value.id != "random", (
-                f"{part}, line {getattr(node, 'lineno', 0)}: randomness is given to it"
-            )
+                assert node.attr.isupper(), f"{part}, line {node.lineno}: a part logs by actions"
+            assert node.value.id != "random", f"{part}, line {node.lineno}: randomness is given to it"
