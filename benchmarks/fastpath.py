@@ -11,40 +11,20 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from random import Random
 
-from covey.broker.exchange import Exchange
-from covey.broker.peers import Client
-
-import covey.strategies  # noqa: F401 (registers them)
-from covey.broker.epochs import Epochs
-from covey.broker.fastpath import Read
+from covey.broker import effects
+from covey.broker.config import BrokerConfig
+from covey.broker.core import BrokerCore
+from covey.broker.effects import Effect, Input, Instant
+from covey.broker.permissions import EVERYTHING
+from covey.broker.security import Security
 from covey.core.families import parse
-from covey.protocol.batches import FastSplitter
-from covey.protocol.control import AdvertiseRequest, SubscribeRequest, encode
-from covey.protocol.events import encode_content, encode_event, link_of
-from covey.protocol.frames import MAX_FRAME, Kind, framed
-from covey.protocol.outbox import Verdict
-from covey.routing.router import Router
+from covey.protocol.control import BARE, AdvertiseRequest, SubscribeRequest, encode
+from covey.protocol.events import encode_content, encode_event
+from covey.protocol.frames import Kind, frame, framed
 
 LINKS = 100
-
-
-class Nowhere:
-    """A link whose other end does not exist; it counts."""
-
-    def __init__(self) -> None:
-        self.events = 0
-
-    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
-        """Send nothing."""
-
-    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
-        """Count events."""
-        self.events += count
-        return Verdict.TAKEN
-
-    def end(self, reason: str) -> None:
-        """End nothing."""
 
 
 def best_us(repeat: int, once: Callable[[], None]) -> float:
@@ -72,40 +52,48 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--subscriptions", type=int, default=10_000)
     subscriptions = arguments.parse_args().subscriptions
-    exchange = Exchange(Epochs(lambda plan: Router("a", "covering")))
-    clients = [Client(link_of(number), number, Nowhere()) for number in range(1, LINKS + 3)]
-    publishers, subscriber, other = clients[:LINKS], clients[LINKS], clients[LINKS + 1]
-    for client in clients:
-        exchange.client_up(client)
+    config = BrokerConfig("a")
+    now = Instant(0.0, 0.0)
+    core = BrokerCore(config, Security(config.security), BARE, incarnation=1, random=Random(1), now=now)
 
-    def ask(client: Client, request: AdvertiseRequest | SubscribeRequest) -> None:
-        exchange.from_client(client, [bytes((Kind.REQUEST,)) + encode(request)])
+    def step(given: Input) -> list[Effect]:
+        return core.step(given, now)
 
-    for client in publishers:
-        ask(client, AdvertiseRequest(1, 1, parse("symbol is not null").encode()))
+    def rest() -> None:
+        while core.scheduler.has_work:
+            step(effects.Tick())
+
+    def ask(connection: int, request: AdvertiseRequest | SubscribeRequest) -> None:
+        step(effects.Received(connection, frame(Kind.REQUEST, encode(request))))
+        rest()
+
+    for connection in range(LINKS + 2):
+        step(effects.Attached(connection, "here", EVERYTHING))
+    sessions = list(core.clients.values())
+    subscriber, other = LINKS, LINKS + 1
+    for connection in range(LINKS):
+        ask(connection, AdvertiseRequest(1, 1, parse("symbol is not null").encode()))
     ask(subscriber, SubscribeRequest(1, 1, parse("symbol = 'S1' and price > 1").encode()))
     for sid in range(1, subscriptions + 1):
         filter = parse(f"symbol = 'T{sid}' and price > {sid}")
         ask(other, SubscribeRequest(sid, sid, filter.encode()))
 
-    splitters = {client.link: FastSplitter(MAX_FRAME) for client in clients}
+    def turn(taken: list[tuple[int, bytes]]) -> None:
+        for connection, data in taken:
+            step(effects.Received(connection, data))
+        rest()
 
-    def turn(taken: list[tuple[Client, bytes]]) -> None:
-        reads = [Read.of(client, splitters[client.link].feed(data)) for client, data in taken]
-        exchange.handle(reads, lambda read, error: None)
-
-    one, many = events_of(1, 1), events_of(1, 256)
-    all_links = [(client, events_of(client.number, 1)) for client in publishers]
+    one, many = events_of(sessions[0].number, 1), events_of(sessions[0].number, 256)
+    all_links = [(number, events_of(session.number, 1)) for number, session in enumerate(sessions[:LINKS])]
     loads: list[tuple[str, int, int, Callable[[], None]]] = [
-        ("1 event of 1 link", 1, 3000, lambda: turn([(publishers[0], one)])),
-        ("256 events of 1 link", 256, 100, lambda: turn([(publishers[0], many)])),
+        ("1 event of 1 link", 1, 3000, lambda: turn([(0, one)])),
+        ("256 events of 1 link", 256, 100, lambda: turn([(0, many)])),
         (f"1 event of each of {LINKS} links", LINKS, 100, lambda: turn(all_links)),
     ]
     for name, events, repeat, once in loads:
         once()
         print(f"{name:32} {best_us(repeat, once) / events:8.2f} µs an event", flush=True)
-    assert isinstance(subscriber.outlet, Nowhere)
-    print(f"{subscriber.outlet.events:,} deliveries")
+    print(f"{sessions[subscriber].delivered:,} deliveries")
 
 
 if __name__ == "__main__":
