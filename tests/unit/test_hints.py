@@ -445,7 +445,7 @@ TRIED: dict[str, Try] = (
             admin_on_all_addresses, lambda: admin_on_all_addresses(token=made("token", "hash"))
         ),
         "covey password < file": lines("covey password"),
-        "one to two minutes, once; covey compile does it ahead": lines("covey compile"),
+        "about a minute, once; covey compile does it ahead": lines("covey compile"),
         "covey sim tour, or covey sim --list": scenario,
         "covey data generate keywords --out example": workload,
         "covey data generate makes one": both(lines("covey data generate"), workload),
