@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.property.test_attributes_filter import EVENTS, box_events, small_filters
 from tests.strategies import attribute_conjunctions, attribute_events, attribute_filters
 
-from covey.core.attributes.filter import AttributeFilter
-from covey.core.attributes.merging import hull, merge_many
+from covey.core.attributes.filter import AttributeFilter, hull
+from covey.core.attributes.merging import merge_many
 
 
 @given(attribute_filters(), attribute_filters(), st.lists(attribute_events(), max_size=10))

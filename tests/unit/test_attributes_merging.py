@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from covey.core.attributes import constraint as conditions
-from covey.core.attributes.filter import FALSE, TRUE, AttributeFilter, conjunction
-from covey.core.attributes.merging import Merged, hull, merge_many
+from covey.core.attributes.filter import FALSE, TRUE, AttributeFilter, conjunction, hull
+from covey.core.attributes.merging import Merged, merge_many
 from covey.core.keywords.parser import parse_keywords
 from covey.errors import FilterError
 

@@ -17,10 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
-from covey.core.attributes import boxes, builder, simplify, wire
+from covey.core.attributes import boxes, builder, imperfect, simplify, wire
 from covey.core.attributes.conjunction import ANYTHING, Conjunction, satisfied
 from covey.core.attributes.constraint import Constraint
 from covey.core.attributes.forms import encode_conjunctions
+from covey.core.attributes.text import to_text
 from covey.core.attributes.values import attribute_name
 from covey.core.event import Event
 from covey.core.filter import Filter, Merge
@@ -101,9 +102,18 @@ class AttributeFilter(Filter):
 
     def merge(self, other: Filter) -> Merge:
         """Return the coverer of the two, else their perfect merge or disjunction (exact), else their hull."""
-        from covey.core.attributes.merging import merge
-
-        return merge(self, other)
+        if not isinstance(other, AttributeFilter):
+            raise FilterError(f"an attribute filter does not merge with one of the family {other.family}")
+        if self.covers(other):
+            return Merge(self, True)
+        if other.covers(self):
+            return Merge(other, True)
+        try:
+            both = AttributeFilter.any_of((self, other))
+            both.encode()
+        except FilterError:
+            return Merge(hull(self, other), False)
+        return Merge(both, True)
 
     def encode(self) -> bytes:
         encoded = self.wire
@@ -116,9 +126,7 @@ class AttributeFilter(Filter):
         return self
 
     def __str__(self) -> str:
-        from covey.core.attributes.text import to_text
-
-        return to_text(self)
+        return to_text(self.conjunctions)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -223,3 +231,25 @@ def conjunction(items: Iterable[Sequence[object]]) -> AttributeFilter:
     if sides is None:
         return FALSE
     return trusted((Conjunction(sides),))
+
+
+def hull(a: AttributeFilter, b: AttributeFilter) -> AttributeFilter:
+    """Return the smallest single conjunction that covers both and can be sent: it limits what all of them limit."""
+    found = a.conjunctions + b.conjunctions
+    if not found:
+        return FALSE
+    result = trusted((imperfect.hull_of_boxes(found),))
+    if is_sendable(result):
+        return result
+    spans = {name: constraint.span() for name, constraint in result.conjunctions[0].constraints}
+    result = trusted((Conjunction(tuple(spans.items())),))
+    return result if is_sendable(result) else TRUE
+
+
+def is_sendable(filter: AttributeFilter) -> bool:
+    """Return whether a filter has a wire form: it is not too large."""
+    try:
+        filter.encode()
+    except FilterError:
+        return False
+    return True

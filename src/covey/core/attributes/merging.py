@@ -17,7 +17,7 @@ from typing import NamedTuple
 from covey.core.attributes import imperfect
 from covey.core.attributes.conjunction import Conjunction, Constraints
 from covey.core.attributes.constraint import Constraint
-from covey.core.attributes.filter import FALSE, TRUE, AttributeFilter, trusted
+from covey.core.attributes.filter import AttributeFilter, hull, is_sendable, trusted
 from covey.core.filter import Filter, Merge
 from covey.errors import FilterError
 
@@ -33,47 +33,6 @@ class Merged(NamedTuple):
     members: tuple[int, ...]
     exact: bool
     false_positives: int
-
-
-def merge(a: AttributeFilter, b: Filter) -> Merge:
-    """Return the smallest filter that covers both and can be sent; raise FilterError for another family."""
-    if not isinstance(b, AttributeFilter):
-        raise FilterError(f"an attribute filter does not merge with one of the family {b.family}")
-    if a.covers(b):
-        return Merge(a, True)
-    if b.covers(a):
-        return Merge(b, True)
-    try:
-        both = AttributeFilter.any_of((a, b))
-        both.encode()
-    except FilterError:
-        return Merge(hull(a, b), False)
-    return Merge(both, True)
-
-
-def hull(a: AttributeFilter, b: AttributeFilter) -> AttributeFilter:
-    """Return the smallest single conjunction that covers both; it limits what all conjunctions limit."""
-    boxes = a.conjunctions + b.conjunctions
-    if not boxes:
-        return FALSE
-    result = _conjunction_filter(imperfect.hull_of_boxes(boxes))
-    if _is_sendable(result):
-        return result
-    spans = {name: constraint.span() for name, constraint in result.conjunctions[0].constraints}
-    result = _conjunction_filter(Conjunction(tuple(spans.items())))
-    return result if _is_sendable(result) else TRUE
-
-
-def _conjunction_filter(box: Conjunction) -> AttributeFilter:
-    return trusted((box,))
-
-
-def _is_sendable(filter: AttributeFilter) -> bool:
-    try:
-        filter.encode()
-    except FilterError:
-        return False
-    return True
 
 
 def merge_many(
@@ -205,7 +164,7 @@ def _join_group(
 ) -> bool:
     """Join what can be joined of a group that agrees in `rest`; return whether anything was."""
     placed = _joined_constraints(group)
-    if not all(_is_sendable(_with(rest, name, union)) for union, _ in placed):
+    if not all(is_sendable(_with(rest, name, union)) for union, _ in placed):
         return False
     for constraint, parts in placed:
         if len(parts) > 1:
@@ -231,4 +190,4 @@ def _joined_constraints(
 
 
 def _with(rest: Constraints, name: str, constraint: Constraint) -> AttributeFilter:
-    return _conjunction_filter(Conjunction(rest).with_constraint(name, constraint))
+    return trusted((Conjunction(rest).with_constraint(name, constraint),))

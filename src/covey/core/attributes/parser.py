@@ -34,7 +34,6 @@ from covey.core.attributes.syntax import (
     Truth,
     Within,
 )
-from covey.core.attributes.text import to_text
 from covey.core.attributes.values import MAX_NAME_LENGTH
 from covey.errors import FilterError
 
@@ -110,13 +109,13 @@ def _parse_canonical(text: str, tokens: list[Token], excess: FilterError) -> Att
         result = to_filter(_Parser(text, tokens).filter())
     except FilterError:
         raise excess from None
-    if to_text(result) != text:
+    if str(result) != text:
         raise excess
     return result
 
 
 def _check_canonical_length(result: AttributeFilter) -> None:
-    length = len(to_text(result))
+    length = len(str(result))
     if length > MAX_CANONICAL_CHARACTERS:
         raise FilterError(
             f"the filter's normal form takes {length:,} characters",

@@ -14,9 +14,10 @@ The same phrases are Spark SQL once names and values are written as Spark does; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import MAX_IN_VALUES, Constraint
 from covey.core.attributes.cuts import (
     ALL_NUMBERS,
@@ -36,9 +37,6 @@ from covey.core.attributes.cuts import (
 from covey.core.attributes.lexer import quote_name, quote_string
 from covey.core.attributes.like import MANY, MAX_PATTERN_LENGTH, pattern_text, prepare
 from covey.core.attributes.syntax import Literal
-
-if TYPE_CHECKING:
-    from covey.core.attributes.filter import AttributeFilter
 
 ESCAPE: Final = "\\"
 
@@ -66,14 +64,14 @@ class _Interval(NamedTuple):
     pattern: str | None  # the LIKE pattern of a prefix, if the range is all strings that begin with it
 
 
-def to_text(filter: AttributeFilter) -> str:
-    """Return the canonical text of the filter; parsing it gives back an equal filter."""
-    if not filter.conjunctions:
+def to_text(conjunctions: Sequence[Conjunction]) -> str:
+    """Return the canonical text of a filter with these conjunctions; parsing it gives back an equal filter."""
+    if not conjunctions:
         return "FALSE"
     # Distribution repeats conditions, and long lists are worth writing once only.
     written: dict[tuple[str, Constraint], Phrase] = {}
     phrases = []
-    for conjunction in filter.conjunctions:
+    for conjunction in conjunctions:
         parts = []
         for side in conjunction.constraints:
             phrase = written.get(side)

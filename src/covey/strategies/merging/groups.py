@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from covey.core.attributes.filter import AttributeFilter
+from covey.core.attributes.filter import AttributeFilter, hull
 from covey.core.attributes.imperfect import hull_of_boxes
-from covey.core.attributes.merging import hull
 from covey.core.filter import Filter
 from covey.core.keywords.filter import KeywordFilter
 from covey.core.keywords.normal import EVERYTHING as ANY_WORDS
