@@ -481,12 +481,12 @@ class BrokerCore:
             # If two brokers dial each other at once, both keep the connection of the one whose name sorts first.
             # Otherwise the neighbour has lost the old connection without our noticing: the new one counts.
             is_same = neighbour.incarnation == found.incarnation
+            is_old_ours, is_new_ours = bool(old.stranger.dialled), not found.has_dialled
             if (
-                found.has_dialled
-                and old.connection.is_open
-                and old.stranger.dialled
+                old.connection.is_open
                 and is_same
-                and self.config.name < name
+                and is_old_ours != is_new_ours
+                and is_old_ours == (self.config.name < name)
             ):
                 connection.end("there is a link already")
                 return
