@@ -40,7 +40,6 @@ from secrets import token_urlsafe
 from typing import Any, Final
 
 import numpy as np
-from covey.broker.forking import Family, listen
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -53,6 +52,7 @@ from covey.broker.config import AdminConfig, BrokerConfig, LinkConfig, Queue
 from covey.broker.core import BrokerCore
 from covey.broker.credentials import hash_token
 from covey.broker.effects import Effect, Input, Instant
+from covey.broker.process import Family, listen
 from covey.client.admin import Pages, install_plan
 from covey.core.packing import pack
 from covey.errors import CoveyError

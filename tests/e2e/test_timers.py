@@ -6,9 +6,9 @@ import asyncio
 import time
 
 import pytest
-from covey.broker.daemon import loop_factory
 
 from covey.broker.config import BrokerConfig
+from covey.broker.process import loop_factory
 from covey.broker.server import Broker
 
 
