@@ -24,7 +24,7 @@ from covey.broker.durable.queues import (
 )
 from covey.core.families import parse
 from covey.errors import ProtocolError, StoreError
-from covey.protocol.control import ReplaceRequest, SubscribeRequest, UnsubscribeRequest
+from covey.protocol.control import ReplaceRequest, SubscribeRequest, UnsubscribeRequest, decode_reply
 from covey.protocol.events import delivery_of, encode_acknowledge
 from covey.protocol.frames import Kind, Splitter, frame
 
@@ -49,11 +49,14 @@ class Reader(Client):
             self.machine.commit()
 
     def answer(self, request: int) -> str:
-        """Return what a request was answered with; ProtocolError if it ended the connection."""
+        """Return what a request was answered with, once; ProtocolError if it ended the connection."""
         self.listen()
         if self.goodbye:
             raise ProtocolError(self.goodbye)
-        return self.replies[request].error
+        frames = Splitter(1 << 20).feed(self.heard)
+        replies = [decode_reply(memoryview(one)[1:]) for one in frames if one[0] == Kind.REPLY]
+        (reply,) = [reply for reply in replies if reply.request == request]
+        return reply.error
 
     def acknowledge(self, position: int, *, cumulative: bool = False) -> None:
         self.say(frame(Kind.ACKNOWLEDGE, encode_acknowledge(1, (position,), cumulative=cumulative)))
