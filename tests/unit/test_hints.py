@@ -13,8 +13,10 @@ import asyncio
 import io
 import json
 import re
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -23,6 +25,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
@@ -349,6 +352,25 @@ def workload() -> None:
     module("datasets.catalogue").workload_named("keywords")
 
 
+def newer_store() -> None:
+    """A store of a newer format is refused; the copy of before the migration, put back, is opened."""
+    log = module("broker.durable.sqlite")
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "store.db")
+
+        def opened() -> None:
+            one = log.SqliteLog(path, "a")
+            one.open()
+            one.close()
+
+        opened()
+        copy = path.read_bytes()
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA user_version={log.FORMAT + 1}")
+        follow(opened, lambda: path.write_bytes(copy))()
+        opened()
+
+
 def page_that_is_served(path: str) -> Try:
     def attempt() -> None:
         assert path in {one.path for one in module("broker.http.admin").ENDPOINTS}
@@ -550,6 +572,9 @@ TRIED: dict[str, Try] = (
         "plan again, or fetch the file again": follow(
             lambda: broken_plan(lambda file: file.update(checksum="")), lambda: broken_plan(lambda file: file)
         ),
+        "start the newer version that wrote it, or put back the copy that it kept": newer_store,
+        "start a version in between first": plain,
+        "start the version that wrote it, which mends it, before this one": plain,
         "{problem.tree.most_gain} is the most": plain,
         "give ranges or boxes": plain,
         "install it again": plain,
