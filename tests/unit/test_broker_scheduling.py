@@ -67,9 +67,7 @@ class Box:
 
 
 def test_connections_take_turns_and_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        module, "TURN", 4 * 32.0
-    )  # two frames of two connections: each has a kind and a digit
+    monkeypatch.setattr(module, "TURN", 4 * cost_of(control(b"0")))  # two frames of two connections
     box = Box()
     for number in range(5):
         box.put(A, b"%d" % number)
@@ -108,9 +106,9 @@ def test_shares_are_of_work_and_not_of_frames() -> None:
     box = Box()
     box.scheduler.put(A, events(100_000))
     for _ in range(1_000):
-        box.put(B, b"." * 69)  # 100 units each
+        box.put(B, b"." * 69)
     turns = [box.turn() for _ in range(10)]
-    for connection, cost in ((A, cost_of(events(1))), (B, 100.0)):
+    for connection, cost in ((A, cost_of(events(1))), (B, cost_of(control(b"." * 69)))):
         done = sum(found[connection] for found in turns) * cost
         assert done == pytest.approx(10 * TURN / 2, rel=0.1), "each does half of the work"
 
@@ -118,7 +116,7 @@ def test_shares_are_of_work_and_not_of_frames() -> None:
 def test_a_heavy_connection_does_not_starve_others() -> None:
     box = Box()
     for _ in range(50):
-        box.put(A, b"." * 50_000)  # each is the work of many turns
+        box.put(A, b"." * 200_000)  # each is the work of many turns
     box.scheduler.put(B, events(40_000))
     turns = [box.turn() for _ in range(20)]
     assert turns[0][A] == 1
