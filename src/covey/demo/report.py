@@ -137,7 +137,7 @@ def latency_section(found: Findings) -> str:
             escape(name),
             number(one.events),
             number(one.deliveries),
-            *(f"{value:.1f}" for value in (one.p50_ms, one.p99_ms, one.worst_ms)),
+            *(number(round(value, 1)) for value in (one.p50_ms, one.p99_ms, one.worst_ms)),
         ]
         for name, one in found.latency.items()
     ]
