@@ -68,8 +68,6 @@ def test_a_small_demo_is_right_and_leaves_nothing(tmp_path: Path) -> None:
     assert found["saving"] > 0.1
     assert found["bursts"]["covering"]["messages"] > 20 * found["bursts"]["incremental"]["messages"]
     assert found["before"]["false_positives"] == found["after"]["false_positives"] == 0
-    # Of few events one better tree may be the best plan: how many there are follows from the traffic of some seconds.
-    assert found["trees"] >= 1
     assert list(found["latency"]) == ["calm", "burst", "planning", "plan going in", "planned"]
     assert all(0 < one["p50_ms"] <= one["p99_ms"] for one in found["latency"].values() if one["deliveries"])
     assert found["latency"]["calm"]["deliveries"] > 0

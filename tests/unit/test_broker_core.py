@@ -595,7 +595,7 @@ def test_a_broker_that_nobody_uses_ends_at_once() -> None:
 # -- what it is made of ------------------------------------------------------------------------------------------
 
 PARTS = [
-    "actions", "core", "effects", "epochs", "fastpath", "greetings", "neighbours", "outlet", "overlay", "permissions",
+    "actions", "core", "effects", "epochs", "fastpath", "greetings", "neighbours", "overlay", "permissions",
     "plans", "sampling", "scheduling", "sessions", "tally", "durable/completeness", "durable/delivery", "durable/log",
     "durable/queues",
 ]  # fmt: skip

@@ -49,7 +49,6 @@ from covey.broker.greetings import (
     welcome_to,
 )
 from covey.broker.neighbours import Neighbour, Neighbours
-from covey.broker.outlet import Outlet
 from covey.broker.overlay import Overlay
 from covey.broker.permissions import Permissions, allows
 from covey.broker.plans import OWN, Plans
@@ -62,7 +61,7 @@ from covey.core.filter import Filter
 from covey.errors import AccessError, ConfigError, CoveyError, EventError, ProtocolError
 from covey.extras import require
 from covey.protocol.batches import MOST_SIDS, FastSplitter, Frames
-from covey.protocol.connection import Closing, Connection, Signals
+from covey.protocol.connection import Closing, Connection, Outlet, Signals
 from covey.protocol.control import (
     Goodbye,
     PlanState,

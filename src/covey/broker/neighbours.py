@@ -62,9 +62,9 @@ from covey.broker.actions import (
 )
 from covey.broker.config import LinkConfig
 from covey.broker.epochs import Epochs
-from covey.broker.outlet import Outlet
 from covey.broker.overlay import Overlay, pair
 from covey.errors import ProtocolError
+from covey.protocol.connection import Outlet
 from covey.protocol.control import (
     Attach,
     BrokerLinks,

@@ -41,11 +41,11 @@ from covey.broker.actions import (
     Work,
 )
 from covey.broker.epochs import Epochs
-from covey.broker.outlet import Outlet
 from covey.broker.permissions import EVERYTHING, Allowed, Permissions, allows
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import AccessError, CoveyError, ProtocolError
+from covey.protocol.connection import Outlet
 from covey.protocol.control import (
     AdvertiseRequest,
     FlushRequest,

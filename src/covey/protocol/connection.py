@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from covey.errors import ProtocolError
 from covey.protocol.control import Goodbye, encode
@@ -154,6 +154,16 @@ class Closing(IntEnum):
     SHUT_WRITE = 1  # end the sending side; the other is still read
     CLOSE = 2  # close the stream once the transport has sent what it holds
     ABORT = 3  # close it at once
+
+
+class Outlet(Protocol):
+    """The sending half of a connection, as those see it who only send; a `Connection` is one."""
+
+    def send(self, kind: int, body: bytes, *, barrier: bool = False) -> None:
+        """Send a control frame; with `barrier` it waits for all events that were sent before."""
+
+    def send_events(self, chunk: bytes, count: int = 1) -> Verdict:
+        """Send `count` whole frames with events."""
 
 
 class Signals:

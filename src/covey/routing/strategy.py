@@ -129,7 +129,10 @@ class Strategy(ABC):
         """Return the neighbours behind which, as far as is known here, the event is wanted."""
 
     def next_hop_index(self) -> Index | None:
-        """Return the index whose links are the `next_hops` of any event; None if those are all neighbours."""
+        """Return the index whose links are the `next_hops` of any event; None if those are all neighbours.
+
+        A strategy that is plain (`is_plain`) has one; no other is asked.
+        """
         raise NotImplementedError(f"{self.name} answers for one event at a time")
 
     @property
