@@ -128,13 +128,17 @@ class Watch:
         """Note a step."""
         figures = self._figures
         figures[self._STEPS] += 1
-        figures[self._BUSY] = core.sessions.has_work or core.plans.has_work
+        figures[self._BUSY] = core.sessions.has_work or core.plans.has_work or core.neighbours.has_work
         figures[self._LINKED] = all(map(core.neighbours.is_open, core.neighbours.records))
         if took_ms > figures[self._LONGEST]:
             figures[self._LONGEST] = took_ms
             doing = [
                 name
-                for name, on in (("departure", core.sessions.has_work), ("filling", core.plans.has_work))
+                for name, on in (
+                    ("departure", core.sessions.has_work),
+                    ("filling", core.plans.has_work),
+                    ("links", core.neighbours.has_work),
+                )
                 if on
             ]
             self._what.value = " ".join((type(given).__name__, f"{frames} frames", *doing)).encode()

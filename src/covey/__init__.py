@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from covey.core.filter import Filter as Filter
     from covey.core.filter import Merge as Merge
     from covey.core.xpath.document import Document as Document
+    from covey.errors import BusyError as BusyError
     from covey.errors import ConfigError as ConfigError
     from covey.errors import CoveyError as CoveyError
     from covey.errors import EventError as EventError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BusyError": "covey.errors",
     "Client": "covey.client.client",
     "ConfigError": "covey.errors",
     "CoveyError": "covey.errors",

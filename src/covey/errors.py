@@ -9,13 +9,15 @@
     │   └── MissingExtraError    a part of the package is used that is not installed (also an ImportError)
     ├── PlanError        a plan cannot be used
     ├── LinkError        no broker can be reached, or the link to it is gone
+    │   └── BusyError    a broker has no room or no time for it now; later it may (clients try again by themselves)
     ├── RefusedError     a broker understood a wish and does not grant it
     ├── TimedOutError    no answer came within the time that was given (also a TimeoutError)
     ├── StoreError       something could not be kept on disk, or read from there
     └── SlowError        a subscription got events faster than its program took them
 
 Each is the caller's or a peer's fault and its text is one line for people: what is wrong, where, and a
-hint. A broken invariant of our own is an assertion, never one of these.
+hint. What is quoted in it may come from anywhere: `CoveyError` escapes what is not printable and cuts what is too long.
+A broken invariant of our own is an assertion, never one of these.
 """
 
 from __future__ import annotations
@@ -23,10 +25,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 EXCERPT_LENGTH = 60
+LONGEST = 1_000  # characters of an error
 
 
 class CoveyError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose; its text is one printable line."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(one_line(one) if isinstance(one, str) else one for one in args))
 
 
 class FilterError(CoveyError):
@@ -93,6 +99,14 @@ class LinkError(CoveyError):
     """No broker can be reached, or the link to it is gone."""
 
 
+class BusyError(LinkError):
+    """A broker has no room or no time for somebody now; `wait_s` is after how many seconds it may."""
+
+    def __init__(self, reason: str, wait_s: float = 1.0) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+
+
 class RefusedError(CoveyError):
     """A broker understood a wish and does not grant it.
 
@@ -115,6 +129,15 @@ class StoreError(CoveyError):
 
 class SlowError(CoveyError):
     """A subscription got events faster than its program took them, and some are lost."""
+
+
+def one_line(text: str) -> str:
+    """Return a text as one printable line: line breaks as spaces, other characters as escapes, at most `LONGEST`."""
+    text = " ".join(text.splitlines())
+    shown = (
+        text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    )
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
 
 
 def excerpt(text: str, position: int) -> str:

@@ -13,6 +13,7 @@ import pytest
 from covey.routing import carrying, digest, plan, probes, router, seen, tree
 from covey.routing.digest import Fact
 from covey.routing.messages import Link, LinkDown, Unsubscribe
+from covey.routing.work import Job, Work
 from covey.sim import channel, network, node
 from covey.sim.trial import TOPOLOGIES, Trial, applies
 from covey.strategies import covering, regions, subscriptions, told
@@ -70,21 +71,21 @@ def quench_by_the_table(patch: pytest.MonkeyPatch) -> None:
 
 def ignore_new_advertisements(patch: pytest.MonkeyPatch) -> None:
     """Subscriptions do not follow an advertisement that comes later."""
-    patch.setattr(subscriptions.SubscriptionStrategy, "advertised", lambda self, link, filter: None)
+    patch.setattr(subscriptions.SubscriptionStrategy, "advertised", lambda self, link, filter: iter(()))
 
 
 def ignore_revocations(patch: pytest.MonkeyPatch) -> None:
     """Subscriptions stay where nobody publishes for them any more."""
-    patch.setattr(subscriptions.SubscriptionStrategy, "unadvertised", lambda self, link, filter: None)
+    patch.setattr(subscriptions.SubscriptionStrategy, "unadvertised", lambda self, link, filter: iter(()))
 
 
 def withdraw_all_on_revocation(patch: pytest.MonkeyPatch) -> None:
     """A revoked advertisement takes subscriptions with it that another one still wants."""
     right = subscriptions.SubscriptionStrategy.unadvertised
 
-    def unadvertised(self: Any, link: Link, filter: Any) -> None:
+    def unadvertised(self: Any, link: Link, filter: Any) -> Job:
         wanted, self.site.wanted = self.site.wanted, lambda link, filter: False
-        right(self, link, filter)
+        yield from right(self, link, filter)
         self.site.wanted = wanted
 
     patch.setattr(subscriptions.SubscriptionStrategy, "unadvertised", unadvertised)
@@ -93,20 +94,17 @@ def withdraw_all_on_revocation(patch: pytest.MonkeyPatch) -> None:
 def keep_what_a_lost_link_said(patch: pytest.MonkeyPatch) -> None:
     """What came over a lost link is not withdrawn."""
 
-    def close(self: Any, link: Link) -> list[Fact]:
-        del self._told[link]
-        return []
-
-    patch.setattr(subscriptions.SubscriptionStrategy, "close", close)
+    patch.setattr(subscriptions.SubscriptionStrategy, "unlearn", lambda self, link, facts: None)
 
 
 def trust_memory(patch: pytest.MonkeyPatch) -> None:
     """After a link has come up, what is remembered is taken for true."""
 
-    def restore(remembered: Any, buckets: int, changed: Any) -> list[Fact]:
-        return list(remembered) or digest.restore(remembered, buckets, changed)
+    def unchanged(remembered: Any, buckets: int, changed: Any) -> Work[list[Fact]]:
+        yield 0
+        return list(remembered)
 
-    patch.setattr(tree, "digest", type("M", (), {**vars(digest), "restore": staticmethod(restore)}))
+    patch.setattr(digest, "unchanged", unchanged)
 
 
 def deliver_every_copy(patch: pytest.MonkeyPatch) -> None:

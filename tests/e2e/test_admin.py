@@ -285,7 +285,7 @@ def test_a_token_protects_the_pages() -> None:
                 assert answer.headers["WWW-Authenticate"] == 'Bearer realm="covey admin"'
             assert a.admin is not None
             reader, writer = await asyncio.open_connection("127.0.0.1", a.admin.port)
-            writer.write(b"GET /varz HTTP/1.0\r\nHost: a\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
+            writer.write(b"GET /varz HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
             assert (await reader.readline()).split()[1] == b"401"
             writer.close()
 

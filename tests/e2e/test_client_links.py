@@ -167,6 +167,43 @@ def test_a_goodbye_for_good_is_believed() -> None:
     run(main())
 
 
+def test_a_broker_that_asks_to_come_back_later_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[tuple[float, float]] = []
+
+    def uniform(low: float, high: float) -> float:
+        pauses.append((low, high))
+        return 0.001
+
+    monkeypatch.setattr("random.uniform", uniform)
+
+    async def main() -> None:
+        async with Scripted(Goodbye("come back later", retry=True)) as one:
+            connecting = asyncio.ensure_future(covey.connect(one.url).__aenter__())
+            await eventually(lambda: len(one.hellos) >= 4)
+            one.welcomes()
+            client = await connecting
+            assert pauses[:3] == [(0.0, 0.05), (0.0, 0.1), (0.0, 0.2)], "any part of a pause that doubles"
+            # The same when it was connected before.
+            one.refuses(Goodbye("come back later", retry=True))
+            known = len(one.hellos)
+            one.cut()
+            await eventually(lambda: len(one.hellos) >= known + 3)
+            one.welcomes()
+            await eventually(lambda: client.is_connected)
+            await client.close()
+
+    run(main())
+
+
+def test_a_broker_that_stays_busy_is_an_error_of_one_line() -> None:
+    async def main() -> None:
+        async with Scripted(Goodbye("come back later", retry=True)) as one:
+            with pytest.raises(covey.BusyError, match=r"the broker at .* says: come back later"):
+                await covey.connect(one.url, connect_timeout_s=0.3).__aenter__()
+
+    run(main())
+
+
 def test_links_that_break_at_once_are_not_made_again_in_a_hurry() -> None:
     async def main() -> None:
         async with Scripted() as moody, covey.connect(moody.url) as client:
@@ -258,7 +295,7 @@ def test_unconfirmed_events_are_sent_again_and_in_order() -> None:
             await tasks[0]
             assert not many.done()
             flaky.cut()
-            await eventually(lambda: not client.is_connected)
+            await eventually(lambda: not client.is_connected, pause_s=0)
             await client.publish({"n": 6})
             flaky.confirm = True
             assert await many == 2
@@ -333,7 +370,7 @@ def test_durable_events_are_acknowledged_in_few_frames_also_after_a_break() -> N
             assert head.unpack_from(store.acknowledgements[0]) == (events.sid, 0, 3)
             assert struct.unpack_from("<3Q", store.acknowledgements[0], head.size) == (40, 41, 42)
             store.cut()
-            await eventually(lambda: not client.is_connected)
+            await eventually(lambda: not client.is_connected, pause_s=0)
             await got[4].ack(all_before=True)
             await eventually(lambda: len(store.acknowledgements) == 2)
             assert store.acknowledgements[1] == head.pack(events.sid, 1, 1) + struct.pack("<Q", 44)
@@ -357,9 +394,10 @@ def test_a_durable_subscription_waits_for_its_own_broker() -> None:
         ):
             events = await client.subscribe("x > 0", durable="jobs")
             for _ in range(3):
+                before = client.reconnects
                 own.cut()
-                await eventually(lambda: not client.is_connected)
-                await eventually(lambda: client.is_connected)
+                while client.reconnects == before:
+                    await asyncio.sleep(0.01)
             assert len(own.hellos) == 4
             assert not other.hellos
             await events.unsubscribe()

@@ -18,11 +18,15 @@ from tests.e2e.helpers.scripted import broker, url
 import covey
 from covey.broker.config import AdminConfig, BrokerConfig
 from covey.broker.credentials import hash_password, hash_token
-from covey.broker.http.events import Gateway, GatewayLimits
+from covey.broker.http import cloudevents
+from covey.broker.http.door import Door
+from covey.broker.http.events import SLICE, Gateway, GatewayLimits
 from covey.broker.permissions import Permissions, read_rules
 from covey.broker.security import read_security
 from covey.broker.server import Broker
+from covey.broker.sessions import Session
 from covey.errors import RefusedError
+from covey.protocol.outbox import Bounds
 
 BASE = {"specversion": "1.0", "id": "1", "source": "/s", "type": "quote"}
 STRUCTURED = {"Content-Type": "application/cloudevents+json"}
@@ -33,13 +37,12 @@ async def gateway(one: Broker, **options: Any) -> AsyncIterator[str]:
     """Serve a broker's events; give their address."""
     server = web.Application()
     server.add_subapp("/events", Gateway(one, max_frame=one.config.max_frame, **options).application())
-    runner = web.AppRunner(server, shutdown_timeout=1.0)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    door = Door(one, server, AdminConfig(port=0))
+    await door.start()
     try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/events"
+        yield f"http://127.0.0.1:{door.port}/events"
     finally:
-        await runner.cleanup()
+        await door.stop()
 
 
 async def next_event(stream: aiohttp.StreamReader) -> dict[str, str]:
@@ -285,3 +288,128 @@ def test_credentials_that_are_not_utf_8_are_refused_and_not_a_failure(value: byt
             assert "\nWWW-Authenticate: Bearer realm=" in answer.replace("\r", "")
 
     run(main())
+
+
+def test_full_queues_hold_posts_back_within_bounds() -> None:
+    """A subscriber that takes nothing, and many who post: what waits is bounded, and 202 means that it was taken."""
+    limits = GatewayLimits(waiting_requests=10, waiting_bytes=2_000_000, confirm_s=30.0)
+    bounds = Bounds(bytes=1_000_000, policy="block")
+
+    async def main() -> None:
+        async with (
+            broker(client_bounds=bounds, stalled_s=600.0) as a,
+            gateway(a, limits=limits) as events_url,
+            covey.connect(url(a.port)) as slow,
+            slow.subscribe("n >= 0") as events,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
+        ):
+            await slow.flush()
+            link = slow._session.link
+            assert link is not None
+            link.connection.hold()
+            (peer,) = (one for one in a.core.peers.values() if isinstance(one.who, Session))
+            answers: dict[int, int] = {}
+            most = 0
+
+            async def post(number: int) -> None:
+                one = {**BASE, "id": str(number), "n": number, "data": "-" * 100_000}
+                async with session.post(events_url, json=one, headers=STRUCTURED) as answer:
+                    answers[number] = answer.status
+                    assert answer.status == 202 or int(answer.headers["Retry-After"]) > 0
+
+            posts = [asyncio.ensure_future(post(number)) for number in range(100)]
+            while len(answers) < 100 - limits.waiting_requests:
+                most = max(most, peer.connection.outbox.size)
+                await asyncio.sleep(0.01)
+            refused = [number for number, status in answers.items() if status == 503]
+            assert refused, "beyond the bound"
+            assert most < bounds.bytes + 1_000_000, "one body beyond the bound, not all of them"
+            assert a.core.counters["refused_full"] == len(refused)
+            link.connection.go_on()
+            await asyncio.gather(*posts)
+            taken = sorted(number for number, status in answers.items() if status == 202)
+            assert len(taken) + len(refused) == 100
+            got = [await events.next(20) for _ in taken]
+            assert sorted(event["n"] for event in got) == taken
+
+    run(main())
+
+
+def test_one_users_posts_that_wait_leave_room_for_anothers() -> None:
+    limits = GatewayLimits(waiting_requests=2, confirm_s=30.0)
+    bounds = Bounds(events=1, bytes=1_000, policy="block")
+
+    async def authorise(request: web.Request) -> Permissions:
+        return Permissions(request.headers["Authorization"])
+
+    async def main() -> None:
+        async with (
+            broker(client_bounds=bounds, stalled_s=600.0) as a,
+            gateway(a, limits=limits, authorise=authorise) as events_url,
+            covey.connect(url(a.port)) as slow,
+            slow.subscribe("n = 1") as events,
+            aiohttp.ClientSession() as session,
+        ):
+            await slow.flush()
+            assert slow._session.link is not None
+            slow._session.link.connection.hold()
+
+            async def post(user: str, n: int) -> int:
+                head = STRUCTURED | {"Authorization": user}
+                one = {**BASE, "n": n, "data": "-" * 900_000}
+                async with session.post(events_url, json=one, headers=head) as answer:
+                    return answer.status
+
+            filling: list[asyncio.Future[int]] = []
+            while not a.core.pressure.is_felt:
+                filling.append(asyncio.ensure_future(post("ann", 1)))
+                await asyncio.wait(filling, timeout=0.5)
+            waiting = [asyncio.ensure_future(post("ann", 1)) for _ in range(10)]
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            assert {one.result() for one in done} == {503}
+            assert await post("bob", 2) == 202, "who fills nothing waits for nobody"
+            slow._session.link.connection.go_on()
+            assert set(await asyncio.gather(*waiting, *filling)) == {202, 503}
+            assert events
+
+    run(main())
+
+
+def test_a_large_batch_is_read_in_slices_between_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, not timed: between any two slices of one body the event loop has had a turn."""
+    turns = 0
+    read: list[tuple[int, int]] = []  # the turn, and how many events were read in it
+    before = cloudevents.read_structured
+
+    def counted(body: Any) -> Any:
+        if not read or read[-1][0] != turns:
+            read.append((turns, 0))
+        read[-1] = (turns, read[-1][1] + 1)
+        return before(body)
+
+    monkeypatch.setattr(cloudevents, "read_structured", counted)
+
+    async def main() -> None:
+        nonlocal turns
+        async with broker() as a, gateway(a) as events_url, aiohttp.ClientSession() as session:
+
+            async def count() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            counting = asyncio.ensure_future(count())
+            body = json.dumps([{**BASE, "id": str(number)} for number in range(2_000)]).encode()
+            media_type = {"Content-Type": "application/cloudevents-batch+json"}
+
+            async def post() -> int:
+                async with session.post(events_url, data=body, headers=media_type) as answer:
+                    return answer.status
+
+            assert await asyncio.gather(*(post() for _ in range(3))) == [202, 202, 202]
+            counting.cancel()
+
+    run(main())
+    assert sum(count for _, count in read) == 6_000
+    assert max(count for _, count in read) <= SLICE

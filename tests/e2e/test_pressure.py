@@ -239,7 +239,7 @@ def test_what_a_client_may_hold_is_bounded() -> None:
                 await client.advertise("x = 2")
             async with net.client("a"), net.client("a"):
                 with pytest.raises(CoveyError, match="no room for more connections"):
-                    await covey.connect(net.url("a")).__aenter__()
+                    await covey.connect(net.url("a"), connect_timeout_s=0.5).__aenter__()
             await eventually(lambda: len(net.brokers["a"].core.peers) == 1)
             async with net.client("a"):
                 pass

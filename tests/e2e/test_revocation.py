@@ -17,13 +17,21 @@ import pytest
 from tests.e2e.helpers.pairs import url
 from tests.e2e.helpers.running import eventually, run
 
-from covey.broker.config import AdminConfig, BrokerConfig
+from covey.broker import effects
+from covey.broker.config import AdminConfig, BrokerConfig, QueueLimits
+from covey.broker.core import Peer
 from covey.broker.credentials import check_password, hash_password, hash_token
 from covey.broker.logs import LogfmtFormatter
 from covey.broker.security import read_security
 from covey.broker.server import Broker
+from covey.broker.sessions import Session
 from covey.client.client import Client, connect
+from covey.core.families import parse
 from covey.errors import CoveyError, RefusedError
+from covey.protocol.control import Hello, SubscribeRequest, encode
+from covey.protocol.events import encode_content, encode_event
+from covey.protocol.frames import VERSION, Kind, frame, framed
+from covey.protocol.outbox import Bounds
 
 ANN = {"name": "ann", "password": str(hash_password("one", log2_n=4))}
 BOB = {"name": "bob", "password": str(hash_password("two", log2_n=4))}
@@ -64,6 +72,16 @@ async def durable(broker: Broker, **filters: str) -> None:
         for name, filter in filters.items():
             async with client.subscribe(filter, durable=name):
                 pass
+
+
+def peer_of(broker: Broker, user: str) -> Peer:
+    """Return the connection of the only client of a user."""
+    (found,) = (
+        one
+        for one in broker.core.peers.values()
+        if isinstance(one.who, Session) and one.who.permissions.name == user
+    )
+    return found
 
 
 CUTS: dict[str, tuple[Callable[[], list[dict[str, Any]]], list[str]]] = {
@@ -228,6 +246,44 @@ def test_a_password_that_is_checked_while_its_user_is_removed(monkeypatch: pytes
     run(work())
 
 
+def test_a_post_that_waits_for_full_queues_is_judged_when_it_is_taken() -> None:
+    head = {"Authorization": "Bearer three", "Content-Type": "application/cloudevents+json"}
+    event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "price": 1, "data": "-" * 500_000}
+    admin = AdminConfig(port=0, events=True)
+
+    async def work() -> None:
+        config = guarded(ANN, tokens=[TILL], admin=admin)
+        async with (
+            Broker(replace(config, client_bounds=Bounds(bytes=1_000, policy="block"))) as broker,
+            as_ann(broker) as ann,
+            ann.subscribe("price > 0") as events,
+            aiohttp.ClientSession(headers=head) as http,
+        ):
+            assert broker.admin is not None
+            assert ann._session.link is not None
+            await ann.flush()
+            ann._session.link.connection.hold()
+
+            async def post() -> int:
+                async with http.post(f"http://127.0.0.1:{broker.admin.port}/events", json=event) as answer:
+                    return answer.status
+
+            posted: list[asyncio.Future[int]] = []
+            while not broker.core.pressure.is_felt:
+                posted.append(asyncio.ensure_future(post()))
+                await asyncio.wait(posted, timeout=0.2)
+            waiting = [asyncio.ensure_future(post()) for _ in range(5)]
+            await asyncio.wait(waiting, timeout=0.2)
+            cut(broker, ANN)  # nobody has that token any longer
+            ann._session.link.connection.go_on()
+            assert set(await asyncio.gather(*waiting)) == {401}
+            taken = [one for one in await asyncio.gather(*posted) if one == 202]
+            for _ in taken:
+                assert (await events.next(timeout_s=20))["price"] == 1
+
+    run(work())
+
+
 def test_listeners_and_posters_over_http() -> None:
     head = {"Authorization": "Bearer three"}
     event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "price": 1}
@@ -259,5 +315,62 @@ def test_listeners_and_posters_over_http() -> None:
             cut(broker)
             async with post() as answer:
                 assert answer.status == 401
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_events_that_wait_in_a_queue_are_not_sent_after_the_cut(tmp_path: Path, is_durable: bool) -> None:
+    """A reader that takes nothing: what was written to its stream by then may arrive, what waited does not."""
+
+    async def work() -> None:
+        config = replace(guarded(ANN, folder=tmp_path), durable=QueueLimits(window_bytes=64 << 20))
+        async with Broker(config) as broker, as_bob(broker) as bob:
+            reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+            hello = Hello(VERSION, "client", "ann", user="ann", password="one")
+            writer.write(frame(Kind.HELLO, encode(hello)))
+            request = SubscribeRequest(1, 1, parse("price < 5").encode(), "low" if is_durable else "")
+            writer.write(frame(Kind.REQUEST, encode(request)))
+            await eventually(lambda: broker.core.router.local_size() == 1)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            peer = peer_of(broker, "ann")
+            outbox = peer.connection.outbox
+            while outbox.size < 2_000_000:
+                await bob.publish({"price": 1}, b"-" * 100_000, confirm=is_durable)
+                await asyncio.sleep(0)
+            written = peer.connection.sent_bytes
+            cut(broker, ANN | {"subscribe": "price > 10"})
+            assert outbox.size == 0
+            writer.transport.resume_reading()  # type: ignore[attr-defined]
+            answer = await reader.read()
+            writer.close()
+            assert 0 < len(answer) - written < 500, "only why the connection ends came after the cut"
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_events_of_a_publisher_that_wait_for_their_turn_are_judged_anew(is_removed: bool) -> None:
+    async def work() -> None:
+        async with (
+            Broker(guarded(ANN)) as broker,
+            as_bob(broker) as bob,
+            bob.subscribe("TRUE") as events,
+            as_ann(broker) as ann,
+        ):
+            peer = peer_of(broker, "ann")
+            assert isinstance(peer.who, Session)
+            family, packed = encode_content({"price": 1})
+            some = [
+                framed(encode_event(packed, b"", family=family, publisher=peer.who.number, number=number))
+                for number in range(1, 4)
+            ]
+            broker.step(effects.Received(peer.number, b"".join(some)))
+            assert broker.core.scheduler.count == 3
+            cut(broker, *([] if is_removed else [ANN | {"publish": "price > 10"}]))
+            await eventually(lambda: broker.core.scheduler.count == 0)
+            await bob.publish({"price": 2})
+            assert (await events.next(timeout_s=10))["price"] == 2
+            assert ann
 
     run(work())

@@ -15,12 +15,15 @@ import trustme
 from tests.e2e.helpers.pairs import dialling, is_linked, url
 from tests.e2e.helpers.running import eventually, run
 
+from covey.broker.admission import Place
 from covey.broker.config import BrokerConfig, LinkConfig
-from covey.broker.credentials import hash_password, hash_token
+from covey.broker.credentials import check_password, hash_password, hash_token
 from covey.broker.security import Security, SecurityConfig, read_security
 from covey.broker.server import Broker
 from covey.client.client import connect
 from covey.errors import CoveyError
+from covey.protocol.control import FlushRequest, Goodbye, Hello, decode_life, decode_reply, encode
+from covey.protocol.frames import VERSION, Kind, Splitter, frame
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -199,6 +202,27 @@ def test_plain_text_at_a_tls_port(certificates: Certificates) -> None:
     run(work())
 
 
+def test_half_handshakes_are_strangers(certificates: Certificates) -> None:
+    async def work() -> None:
+        config = listening(certificates.security("127.0.0.1"), max_unauthenticated_per_address=5)
+        async with Broker(config) as a:
+            writers = []
+            for _ in range(40):
+                _, writer = await asyncio.open_connection("127.0.0.1", a.port)
+                writer.write(b"\x16\x03")
+                writers.append(writer)
+            await eventually(lambda: a.core.counters["refused_crowded"] == 35)
+            assert a.core.admission.counted(Place.STRANGER) == 5
+            await eventually(lambda: len(a.streams) == 5)
+            await round_trip(a, tls=certificates.client())
+            for writer in writers:
+                writer.close()
+            await eventually(lambda: not a.streams)
+            assert a.core.admission.counted(Place.STRANGER) == 0
+
+    run(work())
+
+
 def test_tls_at_a_plain_port(certificates: Certificates) -> None:
     async def work() -> None:
         async with Broker(listening(SecurityConfig())) as a:
@@ -280,7 +304,7 @@ def test_credentials(caplog: pytest.LogCaptureFixture) -> None:
                 await refusal(a, token="stapler"),
                 await refusal(a, token="correct horse"),
             ]
-            assert a.security.refused == 6
+            assert a.core.counters["refused_credentials"] == 6
             assert not a.core.clients
             return refused
 
@@ -292,14 +316,71 @@ def test_credentials(caplog: pytest.LogCaptureFixture) -> None:
         assert secret not in caplog.text + "".join(refused)
 
 
+async def goodbye(broker: Broker, hello: Hello) -> Goodbye:
+    """Return what somebody is told who is not let in."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+    writer.write(frame(Kind.HELLO, encode(hello)))
+    (one,) = Splitter(1 << 16).feed(await reader.read())
+    writer.close()
+    said = decode_life(one[1:])
+    assert isinstance(said, Goodbye)
+    return said
+
+
+def test_wrong_tokens_of_an_address_keep_no_neighbour_of_that_address_out() -> None:
+    async def work() -> None:
+        security = read_security({"neighbours": {"token": "shared"}})
+        async with Broker(listening(security)) as a:
+            hello = Hello(VERSION, "broker", "b", token="guess")
+            said = [await goodbye(a, hello) for _ in range(20)]
+            assert [one.retry for one in said] == [False] * 5 + [True] * 15
+            assert "come back in" in said[-1].reason
+            async with Broker(dialling("b", a, security=security)) as b:
+                await eventually(lambda: is_linked(a, "b") and is_linked(b, "a"))
+
+    run(work())
+
+
+def test_a_flood_of_unknown_names_delays_nobody_who_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 logins of nobody at once: a check for those who exist is always free, and the order of checks shows it."""
+    begun: list[str] = []
+
+    def check(password: str, expected: Any) -> bool:
+        begun.append(password)
+        return check_password(password, expected)
+
+    monkeypatch.setattr("covey.broker.server.check_password", check)
+
+    async def work() -> None:
+        async with (
+            Broker(listening(read_security(GUARDED))) as a,
+            connect(url(a), token="paper clip") as client,
+        ):
+            names = [Hello(VERSION, "client", user=f"nobody {n}", password="nobody") for n in range(300)]
+            flood = [asyncio.ensure_future(goodbye(a, hello)) for hello in names]
+            await eventually(lambda: begun)
+            async with connect(url(a), **ANN), connect(url(a), **BOB):
+                assert [one for one in begun if one != "nobody"] == [ANN["password"], BOB["password"]]
+            answers = await asyncio.gather(*flood)
+            refused = [one for one in answers if not one.retry]
+            assert all("not those of anybody" in one.reason for one in refused)
+            assert all("come back a little later" in one.reason for one in answers if one.retry)
+            assert begun.count("nobody") == len(refused) < 100
+            assert client.is_connected
+
+    run(work())
+
+
 def test_guesses_are_throttled() -> None:
     async def work() -> None:
         async with Broker(listening(read_security(GUARDED))) as a:
-            guesses = [refusal(a, user="bob", password=f"guess {number}") for number in range(20)]
-            reasons = await asyncio.gather(*guesses)
-            looked_at = [reason for reason in reasons if "not those" in reason]
+            guesses = [goodbye(a, Hello(VERSION, "client", user="bob", password=str(n))) for n in range(20)]
+            answers = await asyncio.gather(*guesses)
+            looked_at = [answer for answer in answers if "not those" in answer.reason]
             assert len(looked_at) == 5
-            assert all("come back in" in reason for reason in reasons if reason not in looked_at)
+            assert not any(answer.retry for answer in looked_at)
+            for answer in answers:
+                assert answer in looked_at or ("come back" in answer.reason and answer.retry)
             async with connect(url(a), **ANN):
                 pass  # others come in
 
@@ -308,8 +389,6 @@ def test_guesses_are_throttled() -> None:
 
 def test_whoever_is_checked_waits_with_what_it_says() -> None:
     """Frames that a client sends before it is welcome are handled after its password, or not at all."""
-    from covey.protocol.control import FlushRequest, Hello, decode_life, decode_reply, encode
-    from covey.protocol.frames import VERSION, Kind, Splitter, frame
 
     async def talk(port: int, password: str) -> list[bytes]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -349,7 +428,7 @@ def test_nobody_poses_as_a_neighbour_to_get_around_permissions() -> None:
         async with Broker(listening(read_security(GUARDED))) as a, Broker(dialling("b", a)):
             await asyncio.sleep(0.5)
             assert not a.core.linked
-            assert a.security.refused > 0
+            assert a.core.counters["refused_credentials"] > 0
 
     run(work())
 

@@ -79,7 +79,7 @@ def test_a_stranger_is_told_why() -> None:
         async with Live(brokers="a") as net:
             answer = await say(net.ports["a"], FUTURE)
             assert decode_life(answer[5:]) == Goodbye(
-                "this broker speaks version 1 of the protocol, and its peer version 99", False
+                "this broker speaks versions 1 to 2 of the protocol, and its peer version 99", False
             )
             answer = await say(net.ports["a"], STRANGER)
             assert decode_life(answer[5:]) == Goodbye("'mallory' is no neighbour of a", False)

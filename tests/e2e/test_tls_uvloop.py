@@ -10,6 +10,7 @@ from tests.e2e.helpers.pairs import dialling, is_linked, url
 from tests.e2e.helpers.running import eventually
 from tests.e2e.test_security import ANN, GUARDED, Certificates, listening, never_linked, refusal
 
+from covey.broker.config import AdminConfig, BrokerConfig
 from covey.broker.process import loop_factory
 from covey.broker.security import read_security
 from covey.broker.server import Broker
@@ -43,6 +44,24 @@ def test_links_clients_and_strangers(tmp_path: Path) -> None:
                 await one.publish({"price": 2}, b"x" * 500_000)
                 assert len((await anext(events)).data) == 500_000
         await never_linked(listening(security), certificates.security("c", "127.0.0.1"))
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(asyncio.wait_for(work(), 60.0))
+
+
+def test_streams_that_have_to_go_while_they_arrive_are_gone() -> None:
+    """uvloop says nothing of the end of a stream whose arrival is cancelled."""
+
+    async def work() -> None:
+        config = BrokerConfig("a", port=0, admin=AdminConfig(port=0), max_unauthenticated_per_address=5)
+        async with Broker(config) as a:
+            for port in (a.port, a.admin.port):
+                some = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(300)))
+                await eventually(lambda: len(a.streams) == 5)
+                assert len(a.core.peers) in (0, 5)
+                for _, writer in some:
+                    writer.close()
+                await eventually(lambda: not a.streams and not a.core.peers)
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(asyncio.wait_for(work(), 60.0))

@@ -131,13 +131,13 @@ def test_a_broker_welcomes_peers_of_other_versions_and_refuses_those_without_a_c
         async with broker() as a:
             for hello in (
                 bytes.fromhex(OLD_STRANGER),
-                frame(Kind.HELLO, encode(Hello(1, "client", newest=2))),
+                frame(Kind.HELLO, encode(Hello(1, "client", newest=3))),
             ):
                 answer = await greet(a.port, hello)
                 assert isinstance(answer, Welcome)
-                assert versions_of(answer) == (1, 1)
-            answer = await greet(a.port, frame(Kind.HELLO, encode(Hello(2, "client", newest=3))))
-            reason = "this broker speaks version 1 of the protocol, and its peer versions 2 to 3"
+                assert versions_of(answer) == (1, 2)
+            answer = await greet(a.port, frame(Kind.HELLO, encode(Hello(3, "client", newest=4))))
+            reason = "this broker speaks versions 1 to 2 of the protocol, and its peer versions 3 to 4"
             assert answer == Goodbye(reason, False)
 
     run(main())
@@ -171,13 +171,16 @@ def test_a_newer_client_speaks_as_its_broker_can(
     run(main())
 
 
-def test_a_newer_client_and_a_broker_of_today_speak_version_1(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("theirs", [1, 2, 3])
+def test_a_client_and_a_broker_of_today_speak_the_newest_common_version(
+    theirs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
-        monkeypatch.setattr("covey.client.link.OURS", Versions(1, 2))
+        monkeypatch.setattr("covey.client.link.OURS", Versions(1, theirs))
         async with broker() as a, connect(url(a.port)) as client, client.subscribe("x = 1") as events:
             (peer,) = a.core.peers.values()
             assert client._session.link is not None
-            assert peer.connection.version == client._session.link.connection.version == 1
+            assert peer.connection.version == client._session.link.connection.version == min(theirs, 2)
             await client.publish({"x": 1})
             assert (await anext(events))["x"] == 1
 
@@ -188,10 +191,10 @@ def test_a_client_without_a_common_version_says_why_and_does_not_try_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def main() -> None:
-        monkeypatch.setattr("covey.client.link.OURS", Versions(2, 3))
+        monkeypatch.setattr("covey.client.link.OURS", Versions(3, 4))
         async with broker() as a:
             with pytest.raises(
-                RefusedError, match="speaks version 1 of the protocol, and its peer versions 2 to 3"
+                RefusedError, match="speaks versions 1 to 2 of the protocol, and its peer versions 3 to 4"
             ):
                 await connect(url(a.port))
 

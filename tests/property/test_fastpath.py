@@ -65,7 +65,7 @@ from covey.protocol.events import (
 )
 from covey.protocol.frames import VERSION, Kind, Splitter, frame, framed
 from covey.protocol.outbox import Verdict
-from covey.routing.digest import Fact, digest
+from covey.routing.digest import Fact
 from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Message, Sync
 from covey.routing.router import Router
 
@@ -192,7 +192,7 @@ class Broker:
         dialect = self.core.router.trees[0].dialect
         filters = FILTERS[NEIGHBOURS.index(link) :: 3] if link in NEIGHBOURS else [f"n = {link[1:]}"]
         facts = tuple(Fact(f"{link}{at}", parse(text)) for at, text in enumerate(filters))
-        said: list[Message] = [Greet(dialect, digest(()), digest(())), Sync(ADVERTISEMENTS, 1, {})]
+        said: list[Message] = [Greet(dialect, (), ()), Sync(ADVERTISEMENTS, 1, {})]
         said.append(Sync(SUBSCRIPTIONS, 1, {} if dialect.startswith("flooding") else {0: facts}))
         self.hear(
             link,

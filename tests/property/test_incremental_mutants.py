@@ -14,9 +14,10 @@ from tests.oracles.incremental_runs import Run, variant
 from tests.oracles.incremental_similarity import similarity_findings
 
 from covey.core.filter import Filter
-from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Publish, Subscribe, Unsubscribe
-from covey.routing.table import Entry, Place
+from covey.routing.table import Place
+from covey.routing.work import Job
+from covey.strategies.covering import Uncovered
 from covey.strategies.incremental.kept import Distances, Kept, KeptTowards
 from covey.strategies.incremental.pruning import Incremental
 from covey.strategies.incremental.statistics import FAR
@@ -37,8 +38,14 @@ class SameLink(Incremental):
         self.source = source
         super()._unsubscribed(source, gone, distances)
 
-    def _reduced(self, link: Link, entries: Sequence[Entry]) -> list[Item]:
-        return super()._reduced(link, [entry for entry in entries if entry.link == self.source])
+    def uncovered(self, link: Link, gone: Item) -> list[Item]:
+        entries = self.table.covered(gone.filter, not_of=link)
+        mine = [Item(one.key, one.filter) for one in entries if one.link == self.source]
+        found = Uncovered(self._told[link])
+        for item in mine:
+            if self.site.wanted(link, item.filter):
+                found.add(item)
+        return found.items()
 
 
 class ReceiverDeletes(Incremental):
@@ -94,10 +101,10 @@ class CoverForgets(Incremental):
 class KeptUnadvertised(Incremental):
     """Unadvertising withdraws what has an owner only."""
 
-    def unadvertised(self, link: Link, filter: Filter) -> None:
-        for item in self._told[link].overlapping(filter):
-            if not self.site.wanted(link, item.filter) and item.key not in self._kept[link]:
-                self.retract(link, item.key)
+    def unadvertised(self, link: Link, filter: Filter) -> Job:
+        labels = sorted(self._told[link].labels_overlapping(filter))
+        self.retract_unwanted(link, [label for label in labels if label not in self._kept[link]])
+        yield 0
 
 
 class Restored(Incremental):
@@ -107,19 +114,18 @@ class Restored(Incremental):
         super().__init__(*arguments, **options)
         self.last: dict[Link, list[Kept]] = {}
 
-    def open(self, link: Link) -> list[Fact]:
+    def opening(self, link: Link) -> Job:
         self._kept[link] = KeptTowards()
         told = self._told[link] = Told()
         for kept in self.last.pop(link, []):
             if self.site.wanted(link, kept.filter):
                 told.add(kept.key, kept.filter)
-        for item in self.missing(link):
+        for item in (yield from self.missing(link)):
             told.add(item.key, item.filter)
-        return self.told(link)
 
-    def close(self, link: Link) -> list[Fact]:
+    def close(self, link: Link) -> None:
         self.last[link] = self.kept(link)
-        return super().close(link)
+        super().close(link)
 
 
 class KeepsNothingQuenched(Incremental):

@@ -23,6 +23,7 @@ from covey.errors import ProtocolError
 from covey.routing import strategy as registry
 from covey.routing.messages import Link, Subscribe, Unsubscribe
 from covey.routing.strategy import Strategy
+from covey.routing.work import Job
 from covey.sim.trial import Trial
 from covey.strategies.merging.maximal import Changes
 from covey.strategies.merging.perfect import Merging, Needs, merged
@@ -275,8 +276,8 @@ class ForgetsTheRest(Merging):
 class LeavesWhatIsUnwanted(Merging):
     """Goes on telling what nobody advertises any more."""
 
-    def unadvertised(self, link: Link, filter: Filter) -> None:
-        pass
+    def unadvertised(self, link: Link, filter: Filter) -> Job:
+        return iter(())
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import covey
 from covey.core.filter import Filter
 from covey.matching.index import Index
 from covey.routing.messages import Link, Message
+from covey.routing.work import result
 from covey.sim import Network
 from covey.strategies.xroute.counted import XRoute
 from covey.strategies.xroute.instance import Instance
@@ -198,7 +199,7 @@ class Chain:
         self.sites, self.at = sites, {name: make(site) for name, site in sites.items()}
         for name, site in sites.items():
             for link in site.links:
-                self.at[name].open(link)
+                result(self.at[name].opening(link))
         self.keys: dict[str, dict[str, Filter]] = {"down": {}, "middle": {}}
 
     def operation(self, number: int) -> None:
@@ -208,9 +209,9 @@ class Chain:
             before = set(unwanted.get("up", ()))
             now = {filter for filter in FILTERS if self.random.random() < 0.4}
             unwanted["up"] = before | now
-            middle.unadvertised("up", bit_filters.ALL["111"])
+            result(middle.unadvertised("up", bit_filters.ALL["111"]))
             unwanted["up"] = now
-            middle.advertised("up", bit_filters.ALL["111"])
+            result(middle.advertised("up", bit_filters.ALL["111"]))
         else:
             broker = self.random.choice(["down", "middle"])
             keys = self.keys[broker]

@@ -21,8 +21,11 @@ from covey.broker.durable.log import (
     Entry,
     Expire,
     Fetch,
+    Find,
     Forget,
+    Found,
     Keep,
+    Mend,
     Operation,
     Owner,
     Read,
@@ -46,10 +49,16 @@ OTHER = st.one_of(
     st.builds(Expire, OWNER, st.floats(0, 12), st.integers(1, 4)),
     st.builds(lambda id, uid: Owner(id, "outbox", "", "", str(id), uid), OWNER, NUMBER),
     st.builds(Forget, OWNER),
+    st.builds(Mend, OWNER, NUMBER, st.just(b"mended")),
     st.just(Resume()),
 )
 FETCH = st.builds(Fetch, st.just(0), OWNER, NUMBER, st.integers(1, 5), st.integers(1, 40))
-BATCHES = st.lists(st.one_of(st.lists(st.one_of(KEEP, OTHER), min_size=1, max_size=3), FETCH), max_size=12)
+FIND = st.lists(NUMBER, max_size=3).map(
+    lambda numbers: Find(0, tuple((1 << 63, number) for number in numbers))
+)
+BATCHES = st.lists(
+    st.one_of(st.lists(st.one_of(KEEP, OTHER), min_size=1, max_size=3), FETCH, FIND), max_size=12
+)
 
 
 def said(answers: Sequence[Answer]) -> object:
@@ -57,9 +66,9 @@ def said(answers: Sequence[Answer]) -> object:
     tickets: list[int] = []
     sizes: Counter[tuple[int, str]] = Counter()
     gone: dict[int, tuple[int, ...]] = {}
-    reads: list[Read] = []
+    reads: list[Read | Found] = []
     for answer in answers:
-        if isinstance(answer, Read):
+        if isinstance(answer, Read | Found):
             reads.append(answer)
             continue
         assert answer.error is None
@@ -85,7 +94,7 @@ def test_it_answers_as_the_log_in_sqlite_does(drawn: list[object]) -> None:
         position = 0
         for ticket, one in enumerate(drawn, start=1):
             asked: Asked
-            if isinstance(one, Fetch):
+            if isinstance(one, Fetch | Find):
                 asked = one._replace(ticket=ticket)
             else:
                 assert isinstance(one, list)
@@ -175,7 +184,7 @@ def test_damage_is_noticed_and_nothing_can_be_read_from_a_broken_disk() -> None:
     committed(log, A, keep(1), keep(2))
     disk.damage(1)
     log.submit([Fetch(5, 1, 0, 10)])
-    assert log.answers() == [Read(5, 1, (Damaged(1), Row(2, b"event 2")), is_end=True)]
+    assert log.answers() == [Read(5, 1, (Damaged(1, (7, 1)), Row(2, b"event 2")), is_end=True)]
     disk.is_unreadable = True
     log.submit([Fetch(6, 1, 0, 10)])
     (answer,) = log.answers()

@@ -261,3 +261,24 @@ def test_nothing_confirmed_is_lost_whatever_happens(links: list[tuple[str, str]]
     for reader in readers:
         traffic.check_all(traffic.got(reader.subscription), reader.subscription.filter)
     assert {name: waiting(net, name) for name in net.brokers} == dict.fromkeys(net.brokers, 0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_disk_on_the_way_that_is_full_at_times_keeps_the_order(seed: int) -> None:
+    """Events that had no room wait in their order, with those behind them that were under way to the disk."""
+    net = BrokerNetwork(LINE, durable=True, seed=seed)
+    traffic = Traffic(net, Random(seed))
+    traffic.produce("a")
+    one = traffic.subscribe("c", "n >= 0", "reader", "mine")
+    net.settle()
+    disk = net.machines["b"].disk
+    for number in range(60):
+        disk.is_full = number % 3 == 1
+        for _ in range(10):
+            traffic.publish(2, broker="a", confirm=True)
+            net.run(net.now_s + traffic.random.uniform(0.0, 0.01))
+        net.run(net.now_s + traffic.random.uniform(0.0, 1.5))
+    disk.is_full = False
+    net.settle()
+    got = traffic.got(one)
+    assert list(dict.fromkeys(got)) == list(range(1, 1201))

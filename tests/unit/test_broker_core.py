@@ -12,14 +12,17 @@ from typing import Any
 import pytest
 
 import covey.broker
-from covey.broker import effects, security
+from covey.broker import effects
+from covey.broker.admission import Place
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import GOING, LAST_WAIT_S, BrokerCore, Phase
 from covey.broker.credentials import hash_password
 from covey.broker.effects import Effect, Ending, Input, Instant
+from covey.broker.logins import Shown
 from covey.broker.permissions import Permissions
 from covey.broker.security import Security, read_security
 from covey.core.families import parse
+from covey.errors import AccessError, BusyError
 from covey.protocol.connection import GREETING_S
 from covey.protocol.control import (
     BARE,
@@ -185,7 +188,7 @@ def verifying(one: One, password: str = "horse") -> tuple[int, effects.Verify]:
     number = one.open()
     found = one.hear(number, Kind.HELLO, Hello(VERSION, "client", user="ann", password=password))
     (verify,) = [effect for effect in found if isinstance(effect, effects.Verify)]
-    assert (verify.connection, verify.password) == (number, password)
+    assert verify.password == password
     assert effects.Hold(number) in found, "it is not read meanwhile"
     assert not one.lives(number)
     return number, verify
@@ -198,7 +201,7 @@ def test_a_password_is_verified_outside() -> None:
     body = encode(SubscribeRequest(1, 1, parse("n > 1").encode()))
     one.step(effects.Received(number, frame(Kind.REQUEST, body)))
     assert not one.core.scheduler.has_work, "it is not known who asks"
-    found = one.step(effects.Verified(number, True))
+    found = one.step(effects.Verified(verify.check, True))
     assert effects.Resume(number) in found
     assert isinstance(one.lives(number)[0], Welcome)
     one.tick()
@@ -209,8 +212,8 @@ def test_a_password_is_verified_outside() -> None:
 
 def test_a_wrong_password_is_refused() -> None:
     one = One(USERS)
-    number, _ = verifying(one, "cow")
-    one.step(effects.Verified(number, False))
+    number, verify = verifying(one, "cow")
+    one.step(effects.Verified(verify.check, False))
     assert "not those of anybody" in one.goodbye(number)
     assert not one.core.clients
 
@@ -218,30 +221,27 @@ def test_a_wrong_password_is_refused() -> None:
 @pytest.mark.parametrize("is_right", [False, True])
 def test_users_that_change_while_a_password_is_verified(is_right: bool) -> None:
     one = One(USERS)
-    number, _ = verifying(one)
+    _, verify = verifying(one)
     other = hash_password("cow", log2_n=4)
     changed = Security(read_security({"users": [{"name": "ann", "password": str(other)}]}))
     one.step(effects.Configured(one.config, changed))
-    (again,) = one.step(effects.Verified(number, True))
+    (again,) = one.step(effects.Verified(verify.check, True))
     assert isinstance(again, effects.Verify)
     assert again.expected == other, "by the hash that counts now"
     assert not one.core.clients
-    one.step(effects.Verified(number, is_right))
+    one.step(effects.Verified(again.check, is_right))
     assert bool(one.core.clients) is is_right
 
 
-def test_whoever_leaves_while_its_password_is_verified_takes_no_place(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(security, "MAX_CHECKS", 2)
+def test_whoever_leaves_while_its_password_is_verified_takes_no_place() -> None:
     one = One(USERS)
-    for _ in range(5):
-        number, _ = verifying(one)
+    for _ in range(500):
+        number, verify = verifying(one)
         one.step(effects.Closed(number))
-        assert one.step(effects.Verified(number, True)) == []
+        assert one.step(effects.Verified(verify.check, True)) == []
     assert not one.core.clients
-    number, _ = verifying(one)
-    one.step(effects.Verified(number, True))
+    _, verify = verifying(one)
+    one.step(effects.Verified(verify.check, True))
     assert len(one.core.clients) == 1
 
 
@@ -326,15 +326,59 @@ def test_a_neighbour_that_dials_again_has_lost_its_old_connection() -> None:
     assert len(one.said("link down")) == 1
 
 
-def test_there_is_room_for_so_many_connections() -> None:
-    one = One(max_connections=2)
-    first, second, third = one.open(), one.open(), one.open()
-    assert one.goodbye(third) == "the broker has no room for more connections"
+def test_there_is_room_for_so_many_clients() -> None:
+    one = One(max_connections=2, links=())
+    first, second = one.client(), one.client()
+    third = one.open()
+    one.hear(third, Kind.HELLO, Hello(VERSION, "client"))
+    assert one.lives(third) == [Goodbye("the broker has no room for more connections", True)]
     one.step(effects.Closed(third))
     one.step(effects.Closed(first))
     number = one.client()
     assert one.ending(number) is None
     assert one.ending(second) is None
+
+
+def test_strangers_make_room_for_those_who_come_after_them() -> None:
+    one = One(max_unauthenticated_per_address=2, max_connections=3)
+    first, second, client = one.open(), one.open(), one.client()
+    assert one.ending(first) is Ending.ABORT
+    third, neighbour = one.open(), one.neighbour("x")
+    assert [one.ending(number) for number in (second, third, client, neighbour)] == [
+        Ending.ABORT,
+        None,
+        None,
+        None,
+    ]
+    assert one.links() == {"x": neighbour}
+    http = next(one.numbers)
+    one.step(effects.Knocked(http, "host"))
+    one.open()
+    assert one.ending(third) is Ending.ABORT
+    one.open()
+    assert one.ending(http) is Ending.ABORT, "also one that is none of our protocol"
+    assert one.core.counters["refused_crowded"] == 4
+    assert len(one.said("too many strangers")) == 1
+
+
+def test_a_request_over_http_is_admitted_like_a_client() -> None:
+    one = One(USERS, max_connections=1, links=())
+    number = next(one.numbers)
+    one.step(effects.Knocked(number, "host"))
+    (verify,) = one.step(effects.Showed(number, "host", Shown("ann", "horse")))
+    assert isinstance(verify, effects.Verify)
+    (admitted,) = one.step(effects.Verified(verify.check, True))
+    assert isinstance(admitted, effects.Admitted)
+    assert (admitted.permissions.name, admitted.error) == ("ann", None)
+    other = next(one.numbers)
+    one.step(effects.Knocked(other, "host"))
+    (full,) = one.step(effects.Showed(other, "host", Shown("ann", "horse")))
+    assert isinstance(full, effects.Admitted)
+    assert isinstance(full.error, BusyError)
+    (wrong,) = one.step(effects.Showed(number, "host", Shown(token="guess")))
+    assert isinstance(wrong, effects.Admitted)
+    assert isinstance(wrong.error, AccessError)
+    assert one.core.admission.counted(Place.STRANGER) == 2, "it is one again"
 
 
 def test_a_client_in_this_process_needs_no_greeting() -> None:
@@ -492,8 +536,8 @@ def test_other_settings_are_taken_as_far_as_they_can_be() -> None:
 
 def test_whose_credentials_are_void_loses_its_connection() -> None:
     one = One(USERS)
-    number, _ = verifying(one)
-    one.step(effects.Verified(number, True))
+    number, verify = verifying(one)
+    one.step(effects.Verified(verify.check, True))
     one.step(effects.Configured(one.config, Security(read_security({}), "0.0.0.0")))
     assert "not valid any longer" in one.goodbye(number)
     assert one.ending(number) is Ending.CLOSE

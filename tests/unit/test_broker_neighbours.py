@@ -30,6 +30,7 @@ from covey.broker.neighbours import (
     QUIET_S,
     STEADY_S,
     TABLE,
+    Greeting,
     Ignored,
     LinkInput,
     LinkState,
@@ -55,7 +56,7 @@ from covey.protocol.control import (
     encode_overlaid,
     encode_routed,
 )
-from covey.protocol.frames import Kind
+from covey.protocol.frames import VERSION, Kind
 from covey.protocol.outbox import Verdict
 from covey.routing.messages import Advertise, Echo, LinkDown, LinkUp, Probe
 from covey.routing.router import Router
@@ -103,7 +104,7 @@ class One:
 
     def greet(self, now_s: float = 0.0) -> list[Action]:
         self.wire = Wire()
-        return self.did(self.links.greeted("b", self.wire, 1, now_s))
+        return self.did(self.links.greeted("b", Greeting(self.wire, 1, VERSION), now_s))
 
     def lose(self, now_s: float = 0.0) -> list[Action]:
         return self.did(self.links.disconnected("b", now_s))
@@ -229,7 +230,7 @@ def test_a_link_that_breaks_is_remembered_and_compared_when_it_is_back() -> None
     one.hear(Attach(), 6.0)
     one.state(True, 6.0)
     told = [action.message for action in one.did(one.links.tick(7.0)) if isinstance(action, Tell)]
-    assert told == [LinkDown(), LinkUp()]
+    assert told == [LinkDown(), LinkUp(pieces=True)]
     assert one.is_in(Routing.LIVE)
 
 
@@ -239,7 +240,7 @@ def test_a_link_that_broke_is_bypassed_when_there_is_another_way() -> None:
     one.hear(Attach())
     one.state(True)
     one.did(one.links.tick(LONGEST_S))
-    one.did(one.links.greeted("c", Wire(), 1, 2.0))
+    one.did(one.links.greeted("c", Greeting(Wire(), 1, VERSION), 2.0))
     one.lose(3.0)
     assert one.is_in(Routing.REMEMBERED)
     states = (
@@ -348,7 +349,7 @@ def test_who_is_away_too_long_is_given_up() -> None:
 
 def test_a_link_that_only_plans_use_is_given_up_too() -> None:
     one = One(state=PlanState(0, "", 0, {0: b"plan"}))
-    assert Tell(LinkUp(), "b", 0) in one.greet()
+    assert Tell(LinkUp(pieces=True), "b", 0) in one.greet()
     assert not any(isinstance(action, Tell) for action in one.lose(1.0))
     assert Tell(LinkDown(), "b", 0) in one.did(one.links.tick(1.0 + FORGET_AFTER_S))
 

@@ -90,6 +90,49 @@ def test_a_directory_that_others_can_write_is_not_used(
         assert _cache_directory.__wrapped__(package) is None
 
 
+@pytest.mark.parametrize(("mode", "is_used"), [(0o777, False), (0o775, False), (0o1777, True), (0o755, True)])
+def test_a_directory_below_one_that_others_can_write_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_used: bool
+) -> None:
+    """Whoever can write to a parent can put another directory in this one's place, unless it is sticky."""
+    package, parent = tmp_path / "package", tmp_path / "parent"
+    package.mkdir()
+    parent.mkdir()
+    parent.chmod(mode)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(parent / "cache"))
+    if is_used:
+        assert _cache_directory.__wrapped__(package) is not None
+    else:
+        with pytest.warns(RuntimeWarning, match=f"{parent} can be written by others .*chmod go-w {parent}"):
+            assert _cache_directory.__wrapped__(package) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+def test_a_directory_below_one_of_another_user_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, parent = tmp_path / "package", tmp_path / "parent"
+    package.mkdir()
+    parent.mkdir()
+    os.chown(parent, 12345, 12345)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(parent / "cache"))
+    with pytest.warns(RuntimeWarning, match=f"{parent} belongs to another user"):
+        assert _cache_directory.__wrapped__(package) is None
+
+
+def test_a_link_through_a_directory_that_others_can_write_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, shared, own = tmp_path / "package", tmp_path / "shared", tmp_path / "own"
+    for one in (package, shared, own):
+        one.mkdir()
+    shared.chmod(0o777)
+    (shared / "link").symlink_to(own)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(shared / "link"))
+    with pytest.warns(RuntimeWarning, match="can be written by others"):
+        assert _cache_directory.__wrapped__(package) is None
+
+
 class TakingTurns:
     """Two that save at the same time: neither writes before both want to, then in one order, then in the other.
 

@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import covey
-from covey.routing.digest import MAX_BUCKETS, Fact, difference, digest, restore
+from covey.routing.digest import MAX_BUCKETS, Digest, Fact, check, pieces, unchanged
+from covey.routing.digest import difference as differing
+from covey.routing.digest import digest as digesting
+from covey.routing.work import result
 
 FILTERS = [covey.parse(f"x between {n} and {n + 3}") for n in range(40)]
 
@@ -21,14 +24,31 @@ facts = st.builds(
 sets_of_facts = st.lists(facts, unique_by=lambda fact: fact.key, max_size=50)
 
 
+def digest(known: list[Fact]) -> Digest:
+    return result(digesting(known))
+
+
+def difference(true: list[Fact], theirs: Digest) -> tuple[int, dict[int, list[Fact]]]:
+    return result(differing(true, theirs))
+
+
 def as_set(found: list[Fact]) -> set[tuple[object, ...]]:
     return {(fact.key, fact.filter, fact.owner, fact.counts) for fact in found}
 
 
-@given(sets_of_facts, sets_of_facts)
-def test_after_one_exchange_both_know_the_same(remembered: list[Fact], true: list[Fact]) -> None:
+@given(sets_of_facts, sets_of_facts, st.integers(1, 60))
+def test_after_one_exchange_both_know_the_same(remembered: list[Fact], true: list[Fact], size: int) -> None:
     buckets, changed = difference(true, digest(remembered))
-    assert as_set(restore(remembered, buckets, changed)) == as_set(true)
+    known = result(unchanged(remembered, buckets, changed))
+    mentioned: set[int] = set()
+    for piece in pieces(changed, size):
+        check(buckets, piece)
+        assert sum(map(len, piece.values())) <= size
+        mentioned |= piece.keys()
+        known += [fact for content in piece.values() for fact in content]
+    assert as_set(known) == as_set(true)
+    assert len(known) == len(true)
+    assert mentioned == changed.keys()
 
 
 @given(sets_of_facts)
@@ -44,11 +64,11 @@ def test_a_small_difference_in_much_costs_little() -> None:
 
 def test_a_changed_count_is_a_difference() -> None:
     one, other = Fact("", FILTERS[0], counts=(1, 0)), Fact("", FILTERS[0], counts=(1, 1))
-    assert difference([other], digest([one]))[1] == {0: (other,)}
+    assert difference([other], digest([one]))[1] == {0: [other]}
 
 
 def test_a_digest_is_bounded() -> None:
     with pytest.raises(covey.ProtocolError, match="buckets"):
         difference([], (0,) * (MAX_BUCKETS + 1))
     with pytest.raises(covey.ProtocolError, match="bucket"):
-        restore([], 4, {4: ()})
+        check(4, [4])

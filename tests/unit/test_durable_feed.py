@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from tests.oracles.logs import Store
 
 from covey.broker.actions import Action, Actions, Commit, Say, SendEvent
 from covey.broker.durable.log import Batch, Committed, Entry, Fetch, Keep, Operation, Owner, Read, Release
-from covey.broker.durable.queues import Feed, Tickets
+from covey.broker.durable.queues import UNREPAIRED, Feed, Repair, Tickets
+from covey.protocol.events import Name
 from covey.sim.disk import Disk, DiskLog
 
 OWNER = Owner(1, "subscription", "ann", "reader", "mine")
@@ -57,7 +59,7 @@ def test_what_is_confirmed_does_not_come_again_though_the_disk_has_it_still(
 class Simulated:
     """A feed over a simulated log, with what it sends."""
 
-    def __init__(self, events: int, window: int = 100, size: int = 5) -> None:
+    def __init__(self, events: int, window: int = 100, size: int = 5, *, is_repaired: bool = False) -> None:
         self.disk = Disk()
         self.log = DiskLog(self.disk)
         keeps = [
@@ -66,7 +68,14 @@ class Simulated:
         ]
         self.write(OWNER, *keeps)
         self.tickets = Tickets(self.log.open())
-        self.feed = Feed(self.tickets, OWNER.id, window, 1 << 20)
+        self.copies: dict[Name, list[Callable[[bytes | None, float], Actions]]] = {}  # that are looked for
+
+        def seek(name: Name, then: Callable[[bytes | None, float], Actions], now_s: float) -> Actions:
+            self.copies.setdefault(name, []).append(then)
+            return iter(())
+
+        repair = Repair("the reader", seek, lambda frame: frame) if is_repaired else UNREPAIRED
+        self.feed = Feed(self.tickets, OWNER.id, window, 1 << 20, repair)
         self.sent: list[int] = []
         self.said: list[Say] = []
 
@@ -201,8 +210,13 @@ def test_a_damaged_event_is_counted_said_and_never_sent() -> None:
     one.perform(one.feed.attach(transmit))
     one.step()
     assert one.sent == [1, 3, 4]
-    assert one.tickets.damaged == len(one.said) == 2
-    assert "damaged" in one.said[0].event
+    assert (one.tickets.damaged, one.tickets.unrepaired) == (2, 2)
+    assert [(say.event, say.fields["id"]) for say in one.said] == [
+        ("event damaged", "7.2"),
+        ("event lost", "7.2"),
+        ("event damaged", "7.5"),
+        ("event lost", "7.5"),
+    ]
     assert one.disk.positions(OWNER.id) == [1, 3, 4]
     one.disk.damage(3)
     one.perform(one.feed.redeliver(0.0))
@@ -213,3 +227,66 @@ def test_a_damaged_event_is_counted_said_and_never_sent() -> None:
     one.step()
     assert one.sent == [1, 3, 4, 1, 4, 1, 4]
     assert one.tickets.damaged == 3
+
+
+def test_those_behind_a_damaged_event_wait_for_its_copy() -> None:
+    one = Simulated(5, is_repaired=True)
+    for position in (2, 4):
+        one.disk.damage(position)
+    one.perform(one.feed.attach(transmit))
+    one.step()
+    assert one.sent == [1]
+    one.perform(one.feed.attach(transmit))  # its client comes again meanwhile
+    one.step()
+    assert one.sent == [1, 1]
+    assert one.tickets.damaged == 2
+    assert sorted(one.copies) == [(7, 2), (7, 4)], "both are looked for at once"
+    (second,) = one.copies[7, 2]
+    one.perform(second(b"a copy", 0.0))
+    one.step()
+    assert one.sent == [1, 1, 2, 3]
+    (fourth,) = one.copies[7, 4]
+    one.perform(fourth(None, 0.0))
+    one.step()
+    assert one.sent == [1, 1, 2, 3, 5]
+    assert [say.event for say in one.said[2:]] == ["event repaired", "event lost"]
+    assert one.said[-1].fields == {"id": "7.4", "position": 4, "of": "the reader"}
+    assert one.disk.positions(OWNER.id) == [1, 2, 3, 5]
+    one.perform(one.feed.attach(transmit))
+    one.step()
+    assert one.sent == [1, 1, 2, 3, 5, 1, 2, 3, 5], "the copy is in the store now"
+    assert (one.tickets.damaged, one.tickets.repaired, one.tickets.unrepaired) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("how", ["confirmed", "confirmed up to", "dropped"])
+def test_what_is_gone_before_its_copy_is_there_is_not_lost(how: str) -> None:
+    one = Simulated(3, is_repaired=True)
+    one.disk.damage(2)
+    one.perform(one.feed.attach(transmit))
+    one.step()
+    if how == "confirmed":  # by a connection that had it before
+        one.perform(one.feed.confirm([2], 0.0))
+    elif how == "confirmed up to":
+        one.perform(one.feed.confirm_up_to(2, 0.0))
+    else:
+        one.write(Release(OWNER.id, (2,)))
+        one.perform(one.feed.dropped((2,), 0.0))
+    one.step()
+    assert one.sent == [1, 3]
+    one.perform(one.copies[7, 2][0](None, 0.0))
+    one.step()
+    assert one.sent == [1, 3]
+    assert one.tickets.unrepaired == 0
+    assert [say.event for say in one.said] == ["event damaged"]
+
+
+def test_a_copy_is_sent_again_where_the_damaged_event_is_under_way() -> None:
+    one = Simulated(3, is_repaired=True)
+    one.perform(one.feed.attach(transmit))
+    one.step()
+    one.disk.damage(2)
+    one.perform(one.feed.redeliver(0.0))
+    one.step()
+    assert one.sent == [1, 2, 3, 1, 3]
+    one.perform(one.copies[7, 2][0](b"a copy", 1.0))
+    assert one.sent == [1, 2, 3, 1, 3, 2]

@@ -203,10 +203,14 @@ def closed_directory() -> None:
 
     with TemporaryDirectory() as directory:
         path = Path(directory)
+        (path / "notes.txt").touch()
         path.chmod(0o755)
-        assert f"chmod 700 {path}" in module("broker.private_files").shared_with_others(path)
+        close = module("broker.private_files").close_directory
+        assert f"chmod 700 {path}" in hint_of(lambda: close(path, "store.db"))
+        (path / "its-own").mkdir(mode=0o700)
+        assert close(path / "its-own", "store.db") == ""
         path.chmod(0o700)
-        assert module("broker.private_files").shared_with_others(path) == ""
+        assert close(path, "store.db") == ""
 
 
 def kept_kernels() -> None:
@@ -220,6 +224,10 @@ def kept_kernels() -> None:
         path.chmod(0o700)
         assert is_ours(path.stat())
     assert "XDG_CACHE_HOME" in (ROOT / "src/covey/matching/jit.py").read_text(encoding="utf-8")
+
+
+def pages_at(**more: Any) -> Any:
+    return module("broker.config").AdminConfig(**more)
 
 
 def another_version() -> None:
@@ -515,8 +523,20 @@ TRIED: dict[str, Try] = (
             b"damaged",
         ),
         "another data directory": another_version,
-        "chmod 700 {path}": closed_directory,
-        "chmod 700, or another XDG_CACHE_HOME": kept_kernels,
+        "name a directory of its own, or chmod 700 {path}": closed_directory,
+        "chmod go-w {one}, or another XDG_CACHE_HOME": kept_kernels,
+        "another XDG_CACHE_HOME": kept_kernels,
+        "a higher ulimit -n": plain,
+        "a higher ulimit -n, or a lower max_connections": plain,
+        "without a port; .example.org for all below": follow(
+            lambda: pages_at(hosts=("a.example.org:8080",)), lambda: pages_at(hosts=(".example.org",))
+        ),
+        "[admin] hosts says which are": lambda: pages_at(hosts=("a.example.org",)),
+        "https://app.example.org, without a path": follow(
+            lambda: pages_at(origins=("https://app.example.org/page",)),
+            lambda: pages_at(origins=("https://app.example.org",)),
+        ),
+        "[admin] origins says which may": lambda: pages_at(origins=("https://app.example.org",)),
         # addresses and pages
         "{DEFAULT_URL}": follow(
             lambda: module("client.options").address_of("http://x"),

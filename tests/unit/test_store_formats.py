@@ -1,6 +1,7 @@
 """The store over versions of Covey: what the one before wrote is read, older formats are migrated, newer ones refused.
 
-There is one format so far. That a migration works is shown with a made-up format 0, whose events have no checksums.
+Format 1, of the version before, has checksums of frames alone. That migrations follow each other is shown with a
+made-up format 0, whose events have no checksums.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from tests.oracles.logs import Store
 
 from covey.broker import plans
 from covey.broker.durable import sqlite
-from covey.broker.durable.log import Entry, Keep, Owner, Release
+from covey.broker.durable.log import Damaged, Entry, Keep, Owner, Release, Row
+from covey.broker.private_files import sync_directory
 from covey.errors import ConfigError
 from covey.protocol.control import PlanState
 
@@ -54,6 +56,7 @@ def without_checksums(connection: sqlite3.Connection) -> None:
     for table, columns in (("event", "id, publisher, number, stored_s, refs"), ("queue", "owner, position")):
         ending = " WITHOUT ROWID" if table == "queue" else ""
         connection.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+        assert f"CREATE TABLE {table} ({sqlite._TABLES[table]}){ending};" in BEFORE
         connection.execute(f"CREATE TABLE {table} ({sqlite._TABLES[table]}){ending}")
         connection.execute(f"INSERT INTO {table} SELECT {columns}, crc32(frame), frame FROM old_{table}")
         connection.execute(f"DROP TABLE old_{table}")
@@ -62,7 +65,7 @@ def without_checksums(connection: sqlite3.Connection) -> None:
 @pytest.fixture
 def migrating(monkeypatch: pytest.MonkeyPatch) -> None:
     """Format 0 can be migrated."""
-    monkeypatch.setattr(sqlite, "MIGRATIONS", {0: without_checksums})
+    monkeypatch.setattr(sqlite, "MIGRATIONS", {0: without_checksums, **sqlite.MIGRATIONS})
 
 
 def write(path: Path, tables: str, *, leaves_journal: bool = False) -> None:
@@ -124,13 +127,33 @@ def copies(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("leaves_journal", [False, True])
-def test_what_the_version_before_wrote_is_read_as_it_is(tmp_path: Path, leaves_journal: bool) -> None:
+def test_what_the_version_before_wrote_is_migrated(tmp_path: Path, leaves_journal: bool) -> None:
     path = tmp_path / "store.db"
     write(path, BEFORE, leaves_journal=leaves_journal)
     store = check(path)
     assert store.warning == ""
-    assert store.recovered.notices == ()
-    assert copies(path) == []
+    assert len(store.recovered.notices) == 1
+    assert copies(path) == ["store.db.format-1"]
+    assert store.recovered.clock == (1e9, 1e9), "it stored the time of day"
+    assert check(path).recovered.notices == ()
+
+
+def test_what_is_damaged_is_so_after_a_migration(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    write(path, BEFORE)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE event SET frame = x'00' WHERE id = 1")
+    connection.execute("UPDATE queue SET frame = x'00' WHERE owner = 2")
+    connection.close()
+
+    async def main() -> None:
+        store = Store(path, "A")
+        store.start()
+        assert (await store.fetch(1, 0, 10)).rows == (Damaged(1, (9, 1)), Row(2, FRAMES[2]))
+        assert (await store.fetch(2, 0, 10)).rows == (Damaged(2, (9, 2)),)
+        await store.close()
+
+    asyncio.run(main())
 
 
 def test_the_tables_of_a_format_are_those_that_it_began_with(tmp_path: Path) -> None:
@@ -140,8 +163,18 @@ def test_the_tables_of_a_format_are_those_that_it_began_with(tmp_path: Path) -> 
     connection = sqlite3.connect(path)
     made = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
     connection.close()
-    assert sqlite.FORMAT == 1
-    assert made == {line.rstrip(";") for line in BEFORE.splitlines() if line.startswith("CREATE")}
+    assert int(sqlite.FORMAT) == 2
+    expected = BEFORE.replace("filter BLOB, UNIQUE", "filter BLOB, checksum INTEGER, UNIQUE")
+    assert made == {line.rstrip(";") for line in expected.splitlines() if line.startswith("CREATE")}
+    migrated = tmp_path / "old" / "store.db"
+    migrated.parent.mkdir()
+    write(migrated, BEFORE)
+    check(migrated)
+    connection = sqlite3.connect(migrated)
+    assert made == {
+        sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+    }
+    connection.close()
 
 
 @pytest.mark.parametrize("leaves_journal", [False, True])
@@ -151,7 +184,7 @@ def test_an_older_format_is_migrated_and_a_copy_kept(tmp_path: Path, leaves_jour
     write(path, OLDEST, leaves_journal=leaves_journal)
     notice = check(path).recovered.notices
     assert notice == (
-        f"the store {path} was migrated from format 0 to 1; what it was before is kept as store.db.format-0",
+        f"the store {path} was migrated from format 0 to 2; what it was before is kept as store.db.format-0",
     )
     assert copies(path) == ["store.db.format-0"]
     copy = tmp_path / "store.db.format-0"
@@ -188,7 +221,13 @@ def test_a_broker_that_is_killed_within_a_migration_migrates_at_its_next_start(t
     """It is killed before each line in turn of what migrates."""
     names = {
         one.__name__
-        for one in (sqlite._migrate, sqlite._keep_copy, sqlite._sync_directory, without_checksums)
+        for one in (
+            sqlite._migrate,
+            sqlite._keep_copy,
+            sync_directory,
+            without_checksums,
+            sqlite._bind_checksums,
+        )
     }
     last, deaths = 0, 0
     is_killed = True
@@ -240,11 +279,12 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
         without_checksums(connection)
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(sqlite, "MIGRATIONS", {0: fails})
+    migrations = dict(sqlite.MIGRATIONS)
+    monkeypatch.setattr(sqlite, "MIGRATIONS", {**migrations, 0: fails})
     with pytest.raises(ConfigError, match="cannot be used: database or disk is full"):
         Store(path, "A")
     assert path.read_bytes() == before
-    monkeypatch.setattr(sqlite, "MIGRATIONS", {0: without_checksums})
+    monkeypatch.setattr(sqlite, "MIGRATIONS", migrations)
     check(path)
 
 
@@ -280,9 +320,9 @@ def test_a_format_without_a_migration_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    write(path, BEFORE.replace("user_version=1", "user_version=2"))
+    write(path, BEFORE.replace("user_version=1", "user_version=3"))
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match="has format 2, and this version of Covey reads formats up to 1"):
+    with pytest.raises(ConfigError, match="has format 3, and this version of Covey reads formats up to 2"):
         Store(path, "A")
     assert path.read_bytes() == before
     assert copies(path) == []

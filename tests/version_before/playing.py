@@ -31,7 +31,7 @@ from covey.broker import effects
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import BrokerCore
 from covey.broker.durable.delivery import Durable
-from covey.broker.durable.log import Answer, Fetch, Read
+from covey.broker.durable.log import Answer, Committed, Fetch, Find
 from covey.broker.durable.sqlite import SqliteLog
 from covey.broker.effects import Effect, Input, Instant
 from covey.broker.security import Security
@@ -235,7 +235,7 @@ class Playing:
         self._do(self.core.step(given, self._now()))
         while self._asked:
             answers = tuple(self._answers.get(timeout=30.0))
-            self._asked -= sum(1 if isinstance(one, Read) else len(one.tickets) for one in answers)
+            self._asked -= sum(len(one.tickets) if isinstance(one, Committed) else 1 for one in answers)
             self._do(self.core.step(effects.Answered(answers), self._now()))
 
     def _do(self, some: Sequence[Effect]) -> None:
@@ -247,7 +247,7 @@ class Playing:
                 case effects.Commit(batch):
                     self._asked += 1
                     self._log.submit([batch])
-                case Fetch():
+                case Fetch() | Find():
                     self._asked += 1
                     self._log.submit([effect])
                 case effects.Dial(link):

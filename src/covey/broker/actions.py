@@ -1,8 +1,8 @@
 """Actions: what the parts of a broker ask of the whole, as small values.
 
-A part (neighbours, sessions, plans, durable delivery) knows neither the core that owns it nor its siblings. Its methods
-take values and yield actions, and the core performs each of them, with all that follows from it, before the part goes
-on. So what a part yields happens in its order, and at once:
+A part (logins, neighbours, sessions, plans, durable delivery) knows neither the core that owns it nor its siblings. Its
+methods take values and yield actions, and the core performs each of them, with all that follows from it, before the
+part goes on. So what a part yields happens in its order, and at once:
 
     def withdrawn(self, link):                     core.perform(neighbours.withdrawn(link))
         yield Withdrawing(link)                    durable delivery hears of it
@@ -15,12 +15,14 @@ A method that yields nothing does something only once it is performed: calling i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from covey.broker.durable.log import Batch, Fetch
+from covey.broker.durable.log import Batch, Fetch, Find
+from covey.broker.permissions import Permissions
 from covey.core.filter import Filter
+from covey.errors import AccessError, BusyError
 from covey.protocol.control import PlanState, ReplaceRequest, SubscribeRequest, UnsubscribeRequest
 from covey.protocol.events import Envelope
 from covey.routing.messages import Key, Link, Message, Publish
@@ -80,11 +82,44 @@ class Refuse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Close(msgspec.Struct, frozen=True, gc=False):
-    """End the connection of a client or neighbour; `retry` tells the peer whether coming back is of use."""
+    """End the connection of a client or neighbour; `retry` tells the peer whether coming back is of use.
+
+    If it is `revoked`, events that wait for it are not sent: the client may not receive them any longer.
+    """
 
     link: Link
     reason: str
     retry: bool = True
+    revoked: bool = False
+
+
+class Verify(msgspec.Struct, frozen=True, gc=False):
+    """Check a password in a thread, and say how that ended (`Logins.verified`)."""
+
+    check: int
+    password: str
+    expected: Any
+
+
+class Verifying(msgspec.Struct, frozen=True, gc=False):
+    """Somebody's password is checked, or waits to be; what it says meanwhile waits, too."""
+
+    login: int
+
+
+class Entered(msgspec.Struct, frozen=True, gc=False):
+    """Somebody has proved who it is."""
+
+    login: int
+    permissions: Permissions
+
+
+class Denied(msgspec.Struct, frozen=True, gc=False):
+    """Somebody has not; a BusyError if it may come back."""
+
+    login: int
+    address: str
+    error: AccessError | BusyError
 
 
 class Dial(msgspec.Struct, frozen=True, gc=False):
@@ -97,19 +132,26 @@ class Release(msgspec.Struct, frozen=True, gc=False):
     """Handle what clients have said while they were held."""
 
 
+class Proceed(msgspec.Struct, frozen=True, gc=False):
+    """Let the router of an epoch do a slice of its work for a neighbour's link; what it answers is carried out."""
+
+    link: Link
+    epoch: int
+
+
 class Work(msgspec.Struct, frozen=True, gc=False):
     """There is long work: the part's `work` is to be called, a slice at a time, until it has no more."""
 
 
 class Replay(msgspec.Struct, frozen=True, gc=False):
-    """Handle a frame of a neighbour that had to wait, if the neighbour is still there."""
+    """Handle an event of a neighbour that had to wait, the frame, if the neighbour is still there."""
 
     link: Link
     frame: bytes
 
 
 class Commit(msgspec.Struct, frozen=True, gc=False):
-    """Give the log a batch; it answers `Committed`. To read from the log there is `Fetch`, answered by `Read`."""
+    """Give the log a batch; it answers `Committed`. To read from the log there are `Fetch` and `Find`."""
 
     batch: Batch
 
@@ -153,9 +195,13 @@ class ClientAdvertised(msgspec.Struct, frozen=True, gc=False):
 
 
 class Connected(msgspec.Struct, frozen=True, gc=False):
-    """There is a connection to a neighbour: plans are told to it before its link is up in any epoch."""
+    """There is a connection to a neighbour: plans are told to it before its link is up in any epoch.
+
+    `pieces`: it takes a Sync in pieces.
+    """
 
     link: Link
+    pieces: bool
 
 
 class Disconnected(msgspec.Struct, frozen=True, gc=False):
@@ -233,12 +279,18 @@ Action: TypeAlias = (
     | HandOver
     | Refuse
     | Close
+    | Verify
+    | Verifying
+    | Entered
+    | Denied
     | Dial
     | Release
     | Work
+    | Proceed
     | Replay
     | Commit
     | Fetch
+    | Find
     | KeepPlans
     | Say
     | DurableRequest

@@ -35,6 +35,11 @@ from covey.protocol.control import MAX_NAME
 from covey.protocol.frames import MAX_FRAME
 from covey.protocol.outbox import DISCONNECT, POLICIES, Bounds
 
+_HOST: Final = re.compile(
+    r"\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[?[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*\]?"
+)
+_ORIGIN: Final = re.compile(r"https?://([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+
 
 class AdminConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the admin pages are served; whoever can be elsewhere needs the token."""
@@ -44,8 +49,22 @@ class AdminConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str = ""  # its hash, by `covey token`
     tls: bool = False  # with the certificate of `[tls]`
     events: bool = False  # whether clients may post and listen at /events, each with credentials of its own
+    hosts: tuple[
+        str, ...
+    ] = ()  # names of this machine, beside loopback ones; ".example.org" is all names below it
+    origins: tuple[str, ...] = ()  # of pages elsewhere that may ask and read answers, as browsers name them
 
     def __post_init__(self) -> None:
+        for host in self.hosts:
+            if not _HOST.fullmatch(host):
+                raise ConfigError(
+                    f"admin.hosts: {host!r:.60} is no name of a host (hint: without a port; .example.org for all below)"
+                )
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ConfigError(
+                    f"admin.origins: {origin!r:.60} is no origin (hint: https://app.example.org, without a path)"
+                )
         if not 0 <= self.port < 1 << 16:
             raise ConfigError(f"admin.port: {self.port} is no port")
         if self.token:
@@ -343,7 +362,16 @@ class BrokerConfig:
         reload=True,
     )
     max_connections: int = setting(
-        integer(1), "connections of clients and brokers", default=10_000, reload=True
+        integer(1), "connections of clients, brokers and users over HTTP", default=10_000, reload=True
+    )
+    max_unauthenticated: int = setting(
+        integer(1),
+        "connections beside these that have not proved who they are; one more, and the first of them ends",
+        default=1_000,
+        reload=True,
+    )
+    max_unauthenticated_per_address: int = setting(
+        integer(1), "connections of this kind from one address", default=500, reload=True
     )
     max_subscriptions: int = setting(integer(0), "subscriptions of one client", default=100_000, reload=True)
     max_advertisements: int = setting(integer(0), "advertisements of one client", default=1_000, reload=True)
@@ -416,8 +444,10 @@ def changed(old: BrokerConfig, new: BrokerConfig) -> tuple[list[str], list[str]]
 
 
 MAX_FILE: Final = 4 << 20  # bytes
+MAX_DOTS: Final = 100  # in a line, outside of strings
 MAX_LINKS: Final = 1_000
 _NAME: Final = re.compile(r"[\w][\w.:@-]*", re.ASCII)
+_STRING: Final = re.compile(r"""\"(?:[^"\\]|\\.)*"|'[^']*'""")
 _LINK_KEYS: Final = ("name", "address", "priority", "policy")
 
 
@@ -450,13 +480,22 @@ def read_toml(file: Path) -> dict[str, Any]:
     try:
         if file.stat().st_size > MAX_FILE:
             raise ConfigError(f"{file}: a configuration has at most {MAX_FILE:,} bytes")
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        _check_keys(text, file)
+        return tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{file} is not UTF-8") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # what is not TOML, and numbers that Python does not read
         raise ConfigError(f"{file} is not TOML: {error!s:.120}") from None
+
+
+def _check_keys(text: str, file: Path) -> None:
+    """Complain about a line with very many dots that are in no string: reading a key takes its parts squared."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.count(".") > MAX_DOTS and _STRING.sub("", line).count(".") > MAX_DOTS:
+            raise ConfigError(f"{file} is not TOML that is read: line {number} has more than {MAX_DOTS} dots")
 
 
 def config_of(values: Mapping[str, Any], place: str, folder: str = "") -> BrokerConfig:
@@ -558,7 +597,7 @@ def address_of(said: str, place: str, key: str) -> tuple[str, int]:
     """Return host and port of an address; an IPv6 one is in brackets."""
     host, colon, port = said.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
+    if not colon or not host or not port.isdecimal() or len(port) > 5 or not 1 <= int(port) <= 65_535:
         raise mistake(place, key, f"expected HOST:PORT, not {shown(said)}")
     return host, int(port)
 

@@ -6,10 +6,11 @@
 Inputs and effects are the values of `effects`; time is an argument, and randomness is given to the constructor. The
 same inputs give the same effects. A live broker (`server`) and the simulator (`sim.brokers`) drive the same machine.
 
-The core owns the connections and the parts, and passes between them what each must know: `sessions` (clients),
-`neighbours` (links, the overlay's tree), `plans` (epochs, installation), `durable` (confirmed events), `fastpath`
-(events of a turn). A part knows neither the core nor its siblings: its methods take values and yield actions
-(`actions`), which `perform` carries out one by one, each with all that follows from it.
+The core owns the connections and the parts, and passes between them what each must know: `admission` (places),
+`logins` (who clients are), `sessions` (clients), `neighbours` (links, the overlay's tree), `plans` (epochs,
+installation), `durable` (confirmed events), `fastpath` (events of a turn). A part knows neither the core nor its
+siblings: its methods take values and yield actions (`actions`), which `perform` carries out one by one, each with all
+that follows from it.
 
 What has come from connections is handled in turns of bounded work (`scheduling`), all connections of a turn together.
 Long work, such as a client with many subscriptions that leaves, is done a slice at a time, one in each step.
@@ -31,16 +32,16 @@ from typing import Any, Final
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import actions, effects
 from covey.broker.actions import Action
+from covey.broker.admission import Admission, Place, places_of
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, changed
 from covey.broker.durable.delivery import SURE, Durable, NoDurable, confirm_unkept
-from covey.broker.durable.log import Committed, Fetch, Recovered
+from covey.broker.durable.log import Committed, Fetch, Find, Recovered
 from covey.broker.durable.queues import LINK, Subscriber
 from covey.broker.effects import Effect, Ending, Input, Instant
 from covey.broker.epochs import Epochs, Outputs, router_maker
 from covey.broker.fastpath import FastPath, Read
 from covey.broker.greetings import (
-    ClientComes,
-    ClientProves,
+    ClientShows,
     Leaves,
     NeighbourComes,
     Stranger,
@@ -48,17 +49,18 @@ from covey.broker.greetings import (
     judge,
     welcome_to,
 )
-from covey.broker.neighbours import Neighbour, Neighbours
+from covey.broker.logins import Logins
+from covey.broker.neighbours import Greeting, Neighbour, Neighbours
 from covey.broker.overlay import Overlay
-from covey.broker.permissions import Permissions, allows
+from covey.broker.permissions import EVERYTHING, Permissions, allows
 from covey.broker.plans import OWN, Plans
 from covey.broker.sampling import Sampler
 from covey.broker.scheduling import Pressure, Scheduler, Work
-from covey.broker.security import Security
+from covey.broker.security import Security, network_of
 from covey.broker.sessions import Limits, Session, Sessions
 from covey.broker.tally import Ended, Tally
 from covey.core.filter import Filter
-from covey.errors import AccessError, ConfigError, CoveyError, EventError, ProtocolError
+from covey.errors import AccessError, BusyError, ConfigError, CoveyError, EventError, ProtocolError
 from covey.extras import require
 from covey.protocol.batches import MOST_SIDS, FastSplitter, Frames
 from covey.protocol.connection import Closing, Connection, Outlet, Signals
@@ -70,10 +72,9 @@ from covey.protocol.control import (
     decode_life,
     decode_request,
     encode,
-    routed_epoch,
 )
 from covey.protocol.events import KEPT, Envelope, encode_delivery, link_of
-from covey.protocol.frames import Kind, framed
+from covey.protocol.frames import STORES, Kind, frame, framed
 from covey.protocol.outbox import Verdict
 from covey.routing.messages import Congestion, Echo, Key, Link, Publish, Sync
 from covey.routing.outputs import Deliver, Output
@@ -82,8 +83,11 @@ from covey.routing.router import Router
 TICKS: Final = 8  # in a lease: how often what has taken too long is looked for
 MOST_WRITTEN: Final = 1 << 20  # bytes that one connection is written in a step
 GOING: Final = "the broker is going away"
+NO_ROOM: Final = "the broker has no room for more connections"
+CROWDED: Final = "too many connections have not said who they are: come back a little later"
 LAST_WAIT_S: Final = 1.0  # for connections that were aborted
 PASSWORD, FULL, BLOCKED = "password", "full", "blocked"  # why a connection is not read
+REFUSALS_SAID: Final = 20  # peers that were refused, each with a line of its own, until the next look around
 
 CLIENT_COUNTS: Final = ("published", "delivered", "refused")
 NEIGHBOUR_COUNTS: Final = ("received", "sent")
@@ -110,8 +114,7 @@ class Peer:
     connection: Connection
     stranger: Stranger
     who: Session | Neighbour | None = None  # once it has been admitted
-    proves: ClientProves | None = None  # while its password is checked
-    security: Security | None = None  # by which it is checked
+    shows: ClientShows | None = None  # while it is judged
     behind: list[bytes] = field(default_factory=list)  # what it has said meanwhile
     is_held: bool = False  # the shell does not read it
     ending: Closing = Closing.NOTHING  # what the shell was told
@@ -142,9 +145,13 @@ class BrokerCore:
         incarnation: int,
         random: Random,
         now: Instant,
+        descriptors: int | None = None,
     ) -> None:
         self.config = config
         self.security = security
+        self._descriptors = descriptors
+        self.admission = Admission(places_of(config, descriptors))
+        self.logins = Logins(security, self.admission.places.strangers)
         self.incarnation = incarnation
         self.phase = Phase.SERVING
         self.now = now  # of the present step
@@ -165,7 +172,8 @@ class BrokerCore:
         self._random = random
         self._signals = Signals()
         self._of: dict[Outlet, Peer] = {}
-        self._verifying: dict[int, Peer] = {}  # whose passwords the shell checks, also if they are gone
+        self._refusals = 0  # since the last look around
+        self._crowded_s = -1e9  # when it was said last that there are too many strangers
         self._source: Peer | None = None  # whose frames are being handled
         self._held: list[Read] = []  # of clients, while the network switches to another plan
         self._timeouts: list[tuple[float, int]] = []  # a heap: when a connection wants to be looked at
@@ -192,7 +200,14 @@ class BrokerCore:
     def recovered(self, recovered: Recovered, now: Instant) -> list[Effect]:
         """Take up what is on disk, before anything else; only where there is a log."""
         self.now = now
-        self.durable = Durable(self.epochs, recovered, self.incarnation, self.config.durable)
+        self.durable = Durable(
+            self.epochs,
+            recovered,
+            self.incarnation,
+            self.config.durable,
+            now_s=now.monotonic_s,
+            wall_s=now.wall_s,
+        )
         self.perform(self.durable.load())
         self._revoke_durable()  # permissions may have been cut while the broker was down
         return self._finish()
@@ -201,6 +216,7 @@ class BrokerCore:
         """Begin to dial neighbours, once others can dial this broker."""
         self.now = now
         self._started_s = now.monotonic_s
+        self._say_places()
         self.perform(self.neighbours.configure(self.config.links, now.monotonic_s))
         self.neighbours.start_dialling()
         return self._finish()
@@ -209,7 +225,7 @@ class BrokerCore:
         """Return the monotonic second at which a Tick is due; it may be past. None: never."""
         if self.phase is Phase.ENDED:
             return None
-        if self.scheduler.has_work or self.sessions.has_work or self.plans.has_work or self._unsent:
+        if self.scheduler.has_work or self._has_jobs or self._unsent:
             return self.now.monotonic_s
         due_s = self._next_tick_s
         if self._timeouts:
@@ -282,15 +298,43 @@ class BrokerCore:
 
     # -- connections -----------------------------------------------------------------------------------------
 
+    def _say_places(self) -> None:
+        clients = self.admission.places.clients
+        if clients < places_of(self.config, None).clients:
+            self._say(
+                logging.WARNING,
+                "few descriptors",
+                descriptors=self._descriptors,
+                clients=clients,
+                hint="a higher ulimit -n, or a lower max_connections",
+            )
+
+    def _knocked(self, given: effects.Knocked) -> None:
+        now_s = self.now.monotonic_s
+        for number in self.admission.knock(given.connection, network_of(given.host)):
+            self.counters["refused_crowded"] += 1
+            if now_s - self._crowded_s > self.config.lease_s:
+                self._crowded_s = now_s
+                self._say(logging.WARNING, "too many strangers", peer=given.host, reason=CROWDED)
+            peer = self.peers.get(number)
+            if peer is not None:
+                # It is told, as far as it listens, and nothing waits for it.
+                goodbye = frame(Kind.GOODBYE, encode(Goodbye(CROWDED, retry=True)))
+                self._effects.append(effects.Write(number, [goodbye]))
+                peer.connection.abort(CROWDED)
+            else:
+                self._effects.append(effects.End(number, Ending.ABORT))
+
     def _opened(self, given: effects.Opened) -> None:
-        stranger = Stranger(given.peer, given.host, given.certificate, given.dialled)
+        if not given.dialled and not self.admission.has(given.connection):
+            self._knocked(effects.Knocked(given.connection, given.host))
+        stranger = Stranger(given.peer, network_of(given.host), given.certificate, given.dialled)
         peer = self._add(given.connection, stranger, given.can_half_close)
         connection = peer.connection
         if given.dialled:
+            self.admission.take(given.connection, Place.NEIGHBOUR)
             self.neighbours.dialled(given.dialled, self.now.monotonic_s)
-        if len(self.peers) > self.config.max_connections:
-            connection.end("the broker has no room for more connections")
-        elif self.phase is not Phase.SERVING:
+        if self.phase is not Phase.SERVING:
             connection.end(GOING)
         elif given.dialled:
             try:
@@ -351,6 +395,8 @@ class BrokerCore:
             peer.connection.resume_writing()
 
     def _closed(self, given: effects.Closed) -> None:
+        self.admission.leave(given.connection)
+        self.logins.left(given.connection)
         peer = self.peers.get(given.connection)
         if peer is None:
             return
@@ -398,20 +444,26 @@ class BrokerCore:
 
     def _greet(self, peer: Peer, frames: Sequence[bytes]) -> Sequence[bytes]:
         """Hear who somebody is; return what is behind that, if it can be handled now."""
-        if peer.proves is None:
+        if peer.shows is None:
             try:
                 self._admit(peer, frames[0])
-            except AccessError as error:
+            except (AccessError, BusyError) as error:
                 self._refuse_peer(peer, error)
             frames = frames[1:]
-        if peer.proves is not None:
+        if peer.shows is not None:
             peer.behind += frames
             return ()
         return frames if peer.who is not None else ()
 
-    def _refuse_peer(self, peer: Peer, error: AccessError) -> None:
-        self._say(logging.WARNING, "peer refused", peer=peer.address, reason=error)
-        peer.connection.end(str(error), retry=False)
+    def _refuse_peer(self, peer: Peer, error: AccessError | BusyError) -> None:
+        self._count_refusal(peer.address, error)
+        peer.connection.end(str(error), retry=isinstance(error, BusyError))
+
+    def _count_refusal(self, peer: str, error: AccessError | BusyError) -> None:
+        self.counters["refused_busy" if isinstance(error, BusyError) else "refused_credentials"] += 1
+        self._refusals += 1
+        if self._refusals <= REFUSALS_SAID:
+            self._say(logging.WARNING, "peer refused", peer=peer, reason=error)
 
     def _admit(self, peer: Peer, first: bytes) -> None:
         found = judge(first, peer.stranger, self.config, self.security, self.now.monotonic_s)
@@ -419,47 +471,72 @@ class BrokerCore:
             peer.connection.abort(found.reason)
             return
         peer.connection.version = found.version
-        if isinstance(found, ClientComes):
-            self._client_comes(peer, found.permissions, found.name)
-        elif isinstance(found, ClientProves):
-            peer.proves, peer.security = found, self.security
-            peer.connection.verifying(self.now.monotonic_s)
-            peer.connection.hold(PASSWORD, self.now.monotonic_s)
-            self._verify(peer, found.said.password, found.expected)
+        if isinstance(found, ClientShows):
+            peer.shows = found
+            host, now_s = peer.stranger.host, self.now.monotonic_s
+            self.perform(self.logins.show(peer.number, found.shown, host, now_s))
         else:
             self._neighbour_comes(peer, found)
 
-    def _verify(self, peer: Peer, password: str, expected: Any) -> None:
-        self._verifying[peer.number] = peer
-        self._effects.append(effects.Verify(peer.number, password, expected))
+    def _showed(self, given: effects.Showed) -> None:
+        host, now_s = network_of(given.host), self.now.monotonic_s
+        self.perform(self.logins.show(given.connection, given.shown, host, now_s))
+
+    def _operated(self, given: effects.Operated) -> None:
+        has_room = self.admission.take(given.connection, Place.ADMIN)
+        self._admitted(given.connection, EVERYTHING if has_room else None)
+
+    def _admitted(self, number: int, permissions: Permissions | None) -> None:
+        """Answer a request over HTTP; without permissions there is no room for it."""
+        if permissions is None:
+            self.counters["refused_room"] += 1
+            self._effects.append(effects.Admitted(number, EVERYTHING, BusyError(NO_ROOM)))
+        else:
+            self._effects.append(effects.Admitted(number, permissions))
+
+    def _turned_away(self, given: effects.TurnedAway) -> None:
+        self.counters[f"refused_{given.reason}"] += 1
+
+    def _verifying(self, action: actions.Verifying) -> None:
+        self.admission.take(action.login, Place.VERIFYING)
+        peer, now_s = self.peers.get(action.login), self.now.monotonic_s
+        if peer is not None and not peer.connection.is_held:
+            peer.connection.verifying(now_s)
+            peer.connection.hold(PASSWORD, now_s)
+
+    def _verify(self, action: actions.Verify) -> None:
+        self._effects.append(effects.Verify(action.check, action.password, action.expected))
 
     def _verified(self, given: effects.Verified) -> None:
-        peer = self._verifying.pop(given.connection)
-        assert peer.proves is not None, "it is checked"
-        assert peer.security is not None, "by one"
-        if given.connection not in self.peers:
-            peer.security.given_up()
+        self.perform(self.logins.verified(given.check, given.is_right, self.now.monotonic_s))
+
+    def _entered(self, action: actions.Entered) -> None:
+        peer, has_room = self.peers.get(action.login), self.admission.take(action.login, Place.CLIENT)
+        if peer is None:
+            self._admitted(action.login, action.permissions if has_room else None)
             return
-        said, now_s, checked = peer.proves.said, self.now.monotonic_s, peer.security
-        host = peer.stranger.host
-        try:
-            permissions = checked.proved(said.user, said.password, given.is_right, host, now_s)
-            if checked is not self.security:  # users have changed while the password was checked
-                peer.security = self.security
-                expected = self.security.expected(said.user, host, now_s)
-                self._verify(peer, said.password, expected)
-                return
-        except AccessError as error:
-            peer.proves = None
-            self._refuse_peer(peer, error)
-            return
-        peer.proves = None
-        if peer.connection.is_open:
-            self._client_comes(peer, permissions, said.name)
+        shows, peer.shows = peer.shows, None
+        assert shows is not None, "it has shown something"
+        now_s = self.now.monotonic_s
+        if peer.connection.is_open and not has_room:
+            self.counters["refused_room"] += 1
+            peer.connection.end(NO_ROOM)
+        elif peer.connection.is_open:
+            self._client_comes(peer, action.permissions, shows.name)
             behind, peer.behind = peer.behind, []
             if behind and self.scheduler.put(peer.number, Frames.of(behind)):
                 peer.connection.hold(FULL, now_s)
         peer.connection.go_on(PASSWORD, now_s)
+
+    def _denied(self, action: actions.Denied) -> None:
+        peer = self.peers.get(action.login)
+        if peer is not None:
+            peer.shows = None
+            self._refuse_peer(peer, action.error)
+        else:
+            self._count_refusal(action.address, action.error)
+            self._effects.append(effects.Admitted(action.login, EVERYTHING, action.error))
+            self._knocked(effects.Knocked(action.login, action.address))  # it is a stranger, if it was none
 
     def _client_comes(self, peer: Peer, permissions: Permissions, name: str) -> None:
         number, connection, config = self._random.getrandbits(63), peer.connection, self.config
@@ -497,8 +574,10 @@ class BrokerCore:
         connection.greeted(MAX_LINK_FRAME, self.config.lease_s, self.now.monotonic_s)
         connection.outbox.bounds = self.config.bounds(link)
         peer.who = neighbour
+        self.admission.take(peer.number, Place.NEIGHBOUR)
         self._say(logging.INFO, "link up", link=name, peer=peer.address)
-        self.perform(self.neighbours.greeted(name, connection, found.incarnation, self.now.monotonic_s))
+        greeting = Greeting(connection, found.incarnation, found.version)
+        self.perform(self.neighbours.greeted(name, greeting, self.now.monotonic_s))
 
     # -- turns -----------------------------------------------------------------------------------------------
 
@@ -521,6 +600,8 @@ class BrokerCore:
             self.perform(self.sessions.work())
         if self.plans.has_work:
             self.perform(self.plans.work())
+        if self.neighbours.has_work:
+            self._work_for_link()
         deadline_s = self.neighbours.deadline()
         if deadline_s is not None and deadline_s <= now_s:
             self.perform(self.neighbours.tick(now_s))
@@ -528,8 +609,25 @@ class BrokerCore:
             self._next_tick_s = now_s + max(0.01, self.config.lease_s / TICKS)
             self._look_around(now_s)
 
+    @property
+    def _has_jobs(self) -> bool:
+        return self.sessions.has_work or self.plans.has_work or self.neighbours.has_work
+
+    def _work_for_link(self) -> None:
+        """Do a slice of what routers have to do for links of neighbours."""
+        link, epoch = self.neighbours.next_work()
+        try:
+            self.perform(self.neighbours.work(link, epoch))
+        except ProtocolError as error:
+            peer = self.peer_at(link)
+            if peer is not None:
+                self._end_of_mistake(peer, error)
+
     def _look_around(self, now_s: float) -> None:
         """Look for what has taken too long."""
+        if self._refusals > REFUSALS_SAID:
+            self._say(logging.WARNING, "peers refused", count=self._refusals - REFUSALS_SAID)
+        self._refusals = 0
         self.perform(self.plans.tick(now_s))
         self.perform(self.durable.tick(now_s, self.now.wall_s))
         for number in self.pressure.stalled(
@@ -609,8 +707,11 @@ class BrokerCore:
         """A link has said what it may not: nothing more of it is handled."""
         peer = self._peer_of(read.peer)
         if peer is not None:
-            self._say(logging.WARNING, "link ended", peer=peer.address, reason=error)
-            peer.connection.end(str(error), retry=False)
+            self._end_of_mistake(peer, error)
+
+    def _end_of_mistake(self, peer: Peer, error: CoveyError) -> None:
+        self._say(logging.WARNING, "link ended", peer=peer.address, reason=error)
+        peer.connection.end(str(error), retry=False)
 
     def control(self, read: Read, frame: bytes) -> None:
         """Handle a frame that carries no event; CoveyError if its link is to end."""
@@ -645,19 +746,18 @@ class BrokerCore:
     def _neighbour_says(self, link: Link, frame: bytes) -> None:
         body = memoryview(frame)[1:]
         if frame[0] == Kind.ROUTE:
-            if not self.waits(link, routed_epoch(body), frame):
-                self.perform(self.neighbours.routed(link, body))
+            self.perform(self.neighbours.routed(link, body))
         elif frame[0] == Kind.OVERLAY:
             self.perform(self.neighbours.received(link, body, self.now.monotonic_s))
         elif frame[0] == Kind.PLAN:
             self.perform(self.plans.received(link, body, self.now.monotonic_s))
-        elif frame[0] == Kind.TAKEN or frame[0] == Kind.WHOLE:
+        elif frame[0] in (Kind.TAKEN, Kind.WHOLE, Kind.STORE, Kind.COPY):
             self.perform(self.durable.said(link, frame, self.now.monotonic_s))
         else:
             raise ProtocolError(f"a neighbour broker does not send frames of the kind {frame[0]}")
 
     def waits(self, link: Link, epoch: int, frame: bytes) -> bool:
-        """Put a neighbour's frame aside if the router of its epoch is not ready for it; return whether that is so."""
+        """Put a neighbour's event aside if the router of its epoch is not ready for it; return whether that is so."""
         adoption = self.epochs.adopting.get(epoch)
         if adoption is None or not self.neighbours.is_used(link, epoch):
             return False
@@ -678,13 +778,12 @@ class BrokerCore:
 
     def confirmed(self, frame: bytes, envelope: Envelope, publish: Publish, read: Read) -> None:
         """Take a confirmed event."""
-        now = self.now
-        self.perform(self.durable.arrived(frame, envelope, publish, read.link, now.monotonic_s, now.wall_s))
+        self.perform(self.durable.arrived(frame, envelope, publish, read.link, self.now.monotonic_s))
 
     def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
         """An event is for subscriptions that no connected client has: for durable ones, or nobody can be told."""
         if link == LINK:
-            self.perform(self.durable.deliver(keys, frame, self.now.wall_s))
+            self.perform(self.durable.deliver(keys, frame, self.now.monotonic_s))
 
     # -- pressure --------------------------------------------------------------------------------------------
 
@@ -745,6 +844,10 @@ class BrokerCore:
             outputs = self.epochs.tell(action.epoch, action.message, action.source, now_s)
             self._carry_out_all([(action.epoch, outputs)])
 
+    def _proceed(self, action: actions.Proceed) -> None:
+        outputs = self.epochs.routers[action.epoch].work(action.link, self.now.monotonic_s)
+        self._carry_out_all([(action.epoch, outputs)])
+
     def _send(self, action: actions.Send) -> None:
         who = self.sessions.connected.get(action.link) or self.neighbours.connected.get(action.link)
         if who is not None:
@@ -785,6 +888,8 @@ class BrokerCore:
     def _close(self, action: actions.Close) -> None:
         peer = self.peer_at(action.link)
         if peer is not None:
+            if action.revoked:
+                peer.connection.outbox.drop_deliveries()
             peer.connection.end(action.reason, retry=action.retry)
 
     def _release(self, action: actions.Release) -> None:
@@ -805,7 +910,7 @@ class BrokerCore:
     def _commit(self, action: actions.Commit) -> None:
         self._effects.append(effects.Commit(action.batch))
 
-    def _fetch(self, action: Fetch) -> None:
+    def _ask_log(self, action: Fetch | Find) -> None:
         self._effects.append(action)
 
     def _dial(self, action: actions.Dial) -> None:
@@ -837,12 +942,16 @@ class BrokerCore:
     # -- what neighbours' links mean to plans and to durable delivery ----------------------------------------
 
     def _connected(self, action: actions.Connected) -> None:
-        self.perform(self.plans.connected(action.link))
-        self.perform(self.durable.connected(action.link))
+        self.perform(self.plans.connected(action.link, action.pieces))
+        peer = self.peer_at(action.link)
+        assert peer is not None, "there is a connection"
+        self.perform(
+            self.durable.connected(action.link, peer.connection.version >= STORES, self.now.monotonic_s)
+        )
 
     def _disconnected(self, action: actions.Disconnected) -> None:
         self.plans.disconnected(action.link)
-        self.durable.disconnected(action.link)
+        self.perform(self.durable.disconnected(action.link, self.now.monotonic_s))
 
     def _withdrawing(self, action: actions.Withdrawing) -> None:
         self.perform(self.durable.withdrawing(action.link))
@@ -855,7 +964,8 @@ class BrokerCore:
         self.perform(self.durable.lost(action.link))
 
     def _expect(self, action: actions.Expect) -> None:
-        self.perform(self.durable.expect(action.neighbours, action.routed, action.is_redundant))
+        neighbours, routed, now_s = action.neighbours, action.routed, self.now.monotonic_s
+        self.perform(self.durable.expect(neighbours, routed, action.is_redundant, now_s))
 
     def _advertised(self, action: actions.Advertised) -> None:
         self.perform(self.durable.advertised(action.link, action.key, action.filter, action.number))
@@ -973,6 +1083,9 @@ class BrokerCore:
         taken, _ = changed(self.config, given.config)
         config = self.config = replace(self.config, **{name: getattr(given.config, name) for name in taken})
         now_s = self.now.monotonic_s
+        self.admission.places = places_of(config, self._descriptors)
+        self.logins.most_waiting = self.admission.places.strangers
+        self.perform(self.logins.renewed(given.security, now_s))
         self.sessions.limits = Limits(config.max_subscriptions, config.max_advertisements)
         self.scheduler.congested_at, self.scheduler.calm_at = config.congested_at, config.calm_at
         self.neighbours.overlay.max_brokers = config.max_brokers
@@ -1014,14 +1127,14 @@ class BrokerCore:
                 user=owner.user,
                 client=owner.client,
                 name=owner.name,
-                events=self.durable.waiting(one),
+                events=self.durable.waiting(one)[0],
                 reason=reason,
             )
             attached = one.attached
             self.perform(self.durable.end(one))
             if attached is not None:
                 said = f"the durable subscription {owner.name} is removed: {reason}"
-                self._close(actions.Close(attached.link, said))
+                self._close(actions.Close(attached.link, said, revoked=True))
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -1076,7 +1189,7 @@ class BrokerCore:
     @property
     def _is_empty(self) -> bool:
         return not (
-            self.scheduler.count or self.durable.pending or self._is_writing_samples or self.sessions.has_work
+            self.scheduler.count or self.durable.pending or self._is_writing_samples or self._has_jobs
         )
 
     def counted(self) -> Counter[str]:
@@ -1104,7 +1217,11 @@ _CONSEQUENCES: Final = {
     Verdict.LOST: "its link ends",
 }
 _STEP: Final[dict[type, Callable[[BrokerCore, Any], None]]] = {
+    effects.Knocked: BrokerCore._knocked,
     effects.Opened: BrokerCore._opened,
+    effects.Showed: BrokerCore._showed,
+    effects.Operated: BrokerCore._operated,
+    effects.TurnedAway: BrokerCore._turned_away,
     effects.Attached: BrokerCore._attached_here,
     effects.Received: BrokerCore._received,
     effects.HeardEof: BrokerCore._heard_eof,
@@ -1130,12 +1247,18 @@ _PERFORM: Final[dict[type, Callable[[BrokerCore, Any], None]]] = {
     actions.Refuse: BrokerCore._refuse,
     actions.HandOver: BrokerCore._hand_over,
     actions.Close: BrokerCore._close,
+    actions.Verify: BrokerCore._verify,
+    actions.Verifying: BrokerCore._verifying,
+    actions.Entered: BrokerCore._entered,
+    actions.Denied: BrokerCore._denied,
     actions.Release: BrokerCore._release,
+    actions.Proceed: BrokerCore._proceed,
     actions.Replay: BrokerCore._replay,
     actions.Work: BrokerCore._work,
     actions.KeepPlans: BrokerCore._keep_plans,
     actions.Commit: BrokerCore._commit,
-    Fetch: BrokerCore._fetch,
+    Fetch: BrokerCore._ask_log,
+    Find: BrokerCore._ask_log,
     actions.Dial: BrokerCore._dial,
     actions.Say: BrokerCore._say_it,
     actions.DurableRequest: BrokerCore._durable_request,

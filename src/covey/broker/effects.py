@@ -8,10 +8,11 @@ The shell's duties:
 
     1. What one connection says reaches the core in its order. A later effect on a connection never overtakes an
        earlier one.
-    2. A connection that was Opened is Closed once, whoever ended it, and nothing is said of it after that.
+    2. A connection that has Knocked or was Opened is Closed once, whoever ended it, and nothing is said of it after
+       that.
     3. While `deadline` is not None, the core gets a Tick at that time, or as soon after it as can be.
-    4. A Commit is answered by Committed once it would survive a loss of power, a Fetch by Read, a Verify by Verified,
-       a Dial by Opened or DialFailed, a WriteSamples by SamplesWritten; each exactly once.
+    4. A Commit is answered by Committed once it would survive a loss of power, a Fetch by Read, a Find by Found, a
+       Verify by Verified, a Dial by Opened or DialFailed, a WriteSamples by SamplesWritten; each exactly once.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from covey.broker.config import BrokerConfig, LinkConfig
-from covey.broker.durable.log import Answer, Batch, Fetch
+from covey.broker.durable.log import Answer, Batch, Fetch, Find
+from covey.broker.logins import Shown
 from covey.broker.permissions import Permissions
 from covey.broker.plans import GRACE_S, PATIENCE_S
 from covey.broker.security import Security
+from covey.errors import AccessError, BusyError
 from covey.protocol.control import PlanState
 
 
@@ -39,6 +42,16 @@ class Instant(NamedTuple):
 # -- inputs ------------------------------------------------------------------------------------------------------
 
 
+class Knocked(msgspec.Struct, frozen=True, gc=False):
+    """A stream is accepted, at either door, and nothing is known of it but where it comes from.
+
+    It is Opened later, once TLS is agreed on, if it speaks our protocol; if it speaks HTTP, it never is.
+    """
+
+    connection: int
+    host: str
+
+
 class Opened(msgspec.Struct, frozen=True, gc=False):
     """A stream is there: accepted, or dialled for a neighbour."""
 
@@ -48,6 +61,26 @@ class Opened(msgspec.Struct, frozen=True, gc=False):
     certificate: frozenset[str] | None = None  # the names in what it has shown; None without TLS
     dialled: str = ""  # the neighbour for which it was dialled
     can_half_close: bool = True  # whether its sending side can be shut by itself
+
+
+class Showed(msgspec.Struct, frozen=True, gc=False):
+    """A request over HTTP shows who it is; answered by Admitted, unless its stream is Closed before."""
+
+    connection: int
+    host: str
+    shown: Shown
+
+
+class Operated(msgspec.Struct, frozen=True, gc=False):
+    """A request over HTTP may use the admin pages; answered by Admitted."""
+
+    connection: int
+
+
+class TurnedAway(msgspec.Struct, frozen=True, gc=False):
+    """A request over HTTP was refused, for a reason by which that is counted."""
+
+    reason: str
 
 
 class Attached(msgspec.Struct, frozen=True, gc=False):
@@ -104,7 +137,7 @@ class Tick(msgspec.Struct, frozen=True, gc=False):
 class Verified(msgspec.Struct, frozen=True, gc=False):
     """Whether a password is right."""
 
-    connection: int
+    check: int
     is_right: bool
 
 
@@ -151,7 +184,11 @@ class SamplesWritten(msgspec.Struct, frozen=True, gc=False):
 
 
 Input: TypeAlias = (
-    Opened
+    Knocked
+    | Opened
+    | Showed
+    | Operated
+    | TurnedAway
     | Attached
     | Received
     | HeardEof
@@ -214,10 +251,18 @@ class Dial(msgspec.Struct, frozen=True, gc=False):
     link: LinkConfig
 
 
+class Admitted(msgspec.Struct, frozen=True, gc=False):
+    """A request over HTTP may do what these permissions allow, or has to go, and why."""
+
+    connection: int
+    permissions: Permissions
+    error: AccessError | BusyError | None = None
+
+
 class Verify(msgspec.Struct, frozen=True, gc=False):
     """Check a password against a hash, which takes a while by design."""
 
-    connection: int
+    check: int
     password: str
     expected: Any
 
@@ -262,9 +307,11 @@ Effect: TypeAlias = (
     | Resume
     | End
     | Dial
+    | Admitted
     | Verify
     | Commit
     | Fetch
+    | Find
     | KeepPlans
     | WriteSamples
     | StopListening

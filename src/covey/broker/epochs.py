@@ -12,7 +12,8 @@ to whoever comes back.
 A new router is told what clients have asked for in slices (`fill`), as there may be hundreds of thousands of
 subscriptions. Until it knows all of them the epoch is being *adopted*:
 
-- the router has no neighbours; what they say in that epoch waits, in its order, and is handled once their links are up;
+- the router has no neighbours; what they say in that epoch waits, in its order, and is handled once their links are up
+  (events here, the rest with `neighbours`);
 - what clients say meanwhile goes to it too, except that a subscription or an advertisement that it has not been told
   of yet is simply not told when it ends.
 
@@ -31,6 +32,7 @@ from covey.core.filter import Filter
 from covey.errors import PlanError
 from covey.planning.plan import Plan
 from covey.protocol.control import BARE, PlanState
+from covey.routing import jobs
 from covey.routing.messages import (
     Advertise,
     Congestion,
@@ -48,7 +50,7 @@ from covey.routing.router import Router
 
 MakeRouter = Callable[[bytes], Router]  # of a plan's file; b"" is no plan
 Outputs = list[tuple[int, list[Output]]]
-Waiting = deque[tuple[Link, bytes]]  # frames of neighbours, in the order in which they have come
+Waiting = deque[tuple[Link, bytes]]  # events of neighbours, in the order in which they have come
 
 SLICE: Final = 16  # subscriptions that a new router is told at a time: about half a millisecond
 
@@ -105,7 +107,7 @@ class Adoption:
         return True
 
     def drop_waiting(self, link: Link) -> None:
-        """A neighbour is gone, and what it has said."""
+        """A neighbour is gone, and its events."""
         self.waiting = deque(one for one in self.waiting if one[0] != link)
 
 
@@ -204,9 +206,13 @@ class Epochs:
         return epoch, adoption.waiting
 
     def drop_waiting(self, link: Link) -> None:
-        """A neighbour is gone, and what it has said in epochs that are being adopted."""
+        """A neighbour is gone, and its events of epochs that are being adopted."""
         for adoption in self.adopting.values():
             adoption.drop_waiting(link)
+
+    def is_busy(self, epoch: int, link: Link) -> bool:
+        """Return whether the router of an epoch is not ready for what a neighbour says, except events."""
+        return epoch in self.adopting or self.routers[epoch].is_busy(link)
 
     def is_ready(self, epoch: int) -> bool:
         """Return whether the tables of an epoch are complete, as far as this broker sees."""
@@ -233,11 +239,18 @@ def router_maker(config: BrokerConfig) -> MakeRouter:
                 config.strategy,
                 advertisements=config.advertisements,
                 options=config.options,
+                slice_units=jobs.SLICE,
             )
         decoded = Plan.decode(plan)
         if config.name not in decoded.brokers:
             raise PlanError(f"the plan does not know the broker {config.name}")
         trees = decoded.to_tree_plan()
-        return Router(config.name, trees.strategy, advertisements=config.advertisements, plan=trees)
+        return Router(
+            config.name,
+            trees.strategy,
+            advertisements=config.advertisements,
+            plan=trees,
+            slice_units=jobs.SLICE,
+        )
 
     return make

@@ -1,19 +1,18 @@
 """Greetings: who is at the other end of a connection, and whether it may come in.
 
 Who dials says hello, who listens answers welcome; both name the versions of the protocol that they speak, and use the
-newest one that they have in common. A client proves who it is by a token or a password; to check a password takes a
-moment, so that it is asked for. A neighbour must be among the links of the configuration, and proves it by its
-certificate or by the token that neighbours share.
+newest one that they have in common. A client shows a token or a password, which `logins` judges. A neighbour must be
+among the links of the configuration, and proves it by its certificate or by the token that neighbours share.
 
 Nothing is changed here: `judge` returns what the greeting means, and the core does it.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from covey.broker.config import BrokerConfig
-from covey.broker.permissions import Permissions
+from covey.broker.logins import Shown
 from covey.broker.security import Security
 from covey.errors import ProtocolError
 from covey.protocol.control import MAX_NAME, OURS, Goodbye, Hello, Welcome, agreed_version, decode_life
@@ -23,25 +22,17 @@ class Stranger(NamedTuple):
     """What is known of a peer before it says anything."""
 
     address: str  # for people
-    host: str
+    host: str  # by which it is counted (`security.network_of`)
     certificate: frozenset[str] | None  # the names in what it has shown; None without TLS
     dialled: str  # the neighbour for which it was dialled
 
 
-class ClientComes(NamedTuple):
-    """It is a client, and may come in."""
+class ClientShows(NamedTuple):
+    """It is a client, if what it shows is right."""
 
     version: int
     name: str
-    permissions: Permissions
-
-
-class ClientProves(NamedTuple):
-    """It is a client if its password is that of the hash."""
-
-    version: int
-    said: Hello
-    expected: Any
+    shown: Shown
 
 
 class NeighbourComes(NamedTuple):
@@ -59,13 +50,16 @@ class Leaves(NamedTuple):
     reason: str
 
 
-Judgement: TypeAlias = ClientComes | ClientProves | NeighbourComes | Leaves
+Judgement: TypeAlias = ClientShows | NeighbourComes | Leaves
 
 
 def judge(
     first: bytes, stranger: Stranger, config: BrokerConfig, security: Security, now_s: float
 ) -> Judgement:
-    """Return what the first frame of a connection means; AccessError or ProtocolError if nobody may come in so."""
+    """Return what the first frame of a connection means.
+
+    AccessError, BusyError or ProtocolError if nobody may come in so.
+    """
     said = decode_life(memoryview(first)[1:])
     if isinstance(said, Goodbye):
         return Leaves(said.reason)
@@ -78,7 +72,9 @@ def judge(
                 )
             return NeighbourComes(version, said.broker, said.incarnation, has_dialled=False)
         case Hello(role="client") if not stranger.dialled:
-            return _client(said, version, stranger, security, now_s)
+            if len(said.name) > MAX_NAME:
+                raise ProtocolError(f"a client's name has at most {MAX_NAME} characters")
+            return ClientShows(version, said.name, Shown(said.user, said.password, said.token))
         case Hello(role="broker") if not stranger.dialled:
             if len(said.name) > MAX_NAME or config.link(said.name) is None:
                 raise ProtocolError(f"{said.name!r:.40} is no neighbour of {config.name}")
@@ -86,19 +82,6 @@ def judge(
             return NeighbourComes(version, said.name, said.incarnation, has_dialled=True)
         case _:
             raise ProtocolError("a link begins with a greeting")
-
-
-def _client(
-    said: Hello, version: int, stranger: Stranger, security: Security, now_s: float
-) -> ClientComes | ClientProves:
-    if len(said.name) > MAX_NAME:
-        raise ProtocolError(f"a client's name has at most {MAX_NAME} characters")
-    permissions = security.known(
-        user=said.user, password=said.password, token=said.token, address=stranger.host, now_s=now_s
-    )
-    if permissions is not None:
-        return ClientComes(version, said.name, permissions)
-    return ClientProves(version, said, security.expected(said.user, stranger.host, now_s))
 
 
 def hello_to(config: BrokerConfig, security: Security, incarnation: int) -> Hello:

@@ -24,6 +24,7 @@ import msgspec
 
 from covey import __version__
 from covey.broker.core import CLIENT_COUNTS, NEIGHBOUR_COUNTS, BrokerCore, Peer
+from covey.broker.durable.queues import DurableSubscription
 from covey.broker.neighbours import Neighbour
 from covey.broker.sessions import Session
 from covey.broker.tally import counts_of
@@ -126,9 +127,14 @@ class Introspection:
             "events_unadvertised": self.counters()["unadvertised_events"],
             "duplicates_suppressed": self.counters()["duplicates_suppressed"],
             "connections": tally.connections,
-            "refused": self.core.security.refused,
+            "refused": sum(self.refusals().values()),
             "slow_consumers": self.core.counters["slow_consumers"],
         }
+
+    def refusals(self) -> dict[str, int]:
+        """Return how many connections and requests were refused, by reason."""
+        counted = self.core.counters
+        return {reason: counted[f"refused_{reason}"] for reason in REFUSALS}
 
     def slow(self) -> list[Row]:
         """Return the links that read too slowly now: more than half of what may wait does, or some was dropped."""
@@ -176,6 +182,7 @@ class Introspection:
             "cpu_s": round(usage.ru_utime + usage.ru_stime, 3),
             "peak_memory_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
             "max_frame": config.max_frame,
+            "connections": dict(self.core.admission.report()),
             "max_connections": config.max_connections,
             "max_subscriptions": config.max_subscriptions,
             "lease_s": config.lease_s,
@@ -190,6 +197,14 @@ class Introspection:
         """Return where samples are, if there are any."""
         sampler = self.core.sampler
         return None if sampler is None else sampler.directory
+
+    def store_incidents(self) -> list[Row]:
+        """Return what has gone wrong with the store since the start, the last first."""
+        now_s = time.monotonic()
+        return [
+            {"seconds_ago": round(now_s - one.at_s, 1), "event": one.event, **one.fields}
+            for one in self.core.durable.incidents()
+        ]
 
     def store(self) -> Mapping[str, float]:
         """Return what the store of confirmed events reports of itself; nothing, if there is none."""
@@ -225,6 +240,19 @@ def _with_zeros(counter: Counter[str], names: Iterable[str]) -> Counter[str]:
 
 MAX_PAGE: Final = 1_000
 
+# Why a connection or a request over HTTP is refused, as it is counted.
+REFUSALS: Final = {
+    "credentials": "wrong credentials, or none",
+    "busy": "too many failed attempts, or too many passwords to check",
+    "room": "no place is left",
+    "crowded": "too many connections had not said who they are",
+    "host": "a foreign Host",
+    "origin": "a foreign Origin",
+    "encoding": "a compressed body",
+    "body": "a body that is too long or too slow",
+    "full": "too many requests wait for full queues",
+}
+
 
 class Page(NamedTuple):
     """Which part of a list is asked for."""
@@ -242,6 +270,32 @@ class Page(NamedTuple):
                     listed.append(make())
                 total += 1
         return {"offset": self.offset, "limit": self.limit, "total": total, "rows": listed}
+
+
+def storez(view: Introspection, page: Page) -> Row:
+    """Return what is kept: numbers of the store, its incidents, and durable subscriptions with their queues."""
+    durable = view.core.durable
+
+    def subscription(one: DurableSubscription) -> Row:
+        events, size = durable.waiting(one)
+        return {
+            "user": one.owner.user,
+            "client": one.owner.client,
+            "name": one.owner.name,
+            "attached": one.attached is not None,
+            "queue_events": events,
+            "queue_bytes": size,
+            "under_way": one.feed.under_way,
+            "dropped": one.dropped,
+        }
+
+    return {
+        "broker": view.name,
+        "keeps": durable.keeps,
+        "store": dict(view.store()),
+        "incidents": view.store_incidents(),
+        **page.of((one.owner.client, partial(subscription, one)) for one in durable.held()),
+    }
 
 
 def linkz(view: Introspection, page: Page) -> Row:

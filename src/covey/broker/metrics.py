@@ -82,6 +82,10 @@ def _connections(seen: Snapshot) -> list[Sample]:
     return [({"kind": "client"}, len(seen.clients)), ({"kind": "neighbour"}, up)]
 
 
+def _places(seen: Snapshot) -> list[Sample]:
+    return [({"place": place}, count) for place, count in seen.view.core.admission.report()]
+
+
 def _entries(seen: Snapshot) -> list[Sample]:
     return [
         ({"kind": "local"}, seen.view.router.local_size()),
@@ -116,7 +120,11 @@ STORE: Final = {
     "duplicates_total": "Confirmed events that were published again and had been stored before.",
     "refused_total": "Confirmed events that were refused, for example because the store was full.",
     "lost_total": "Stored events that were lost because the store could not be written.",
-    "damaged_total": "Stored events that could not be delivered because their checksum was wrong.",
+    "damaged_total": "Stored events that were read and whose checksum was wrong.",
+    "repaired_total": "Damaged events that were replaced by a copy of this or another broker.",
+    "unrepaired_total": "Damaged events that were lost because no broker had a copy.",
+    "missing_total": "Events that the store had confirmed and of which it did not know after a start.",
+    "clock_jumps_total": "How often the clock of the machine has jumped; nothing that is stored ages by it.",
     "outbox_events": "Stored events that wait for a neighbour to take them over.",
     "subscriptions": "Durable subscriptions of this broker.",
     "queued_events": "Stored events that wait for durable subscriptions.",
@@ -147,13 +155,20 @@ METRICS: Final = (
     ),
     Metric("covey_cpu_seconds_total", COUNTER, (), "Processor time that the process has used.", _cpu_s),
     Metric("covey_connections", GAUGE, ("kind",), "Clients and neighbours that are connected.", _connections),
+    Metric(
+        "covey_places",
+        GAUGE,
+        ("place",),
+        "Connections of both doors, by what they have proved to be.",
+        _places,
+    ),
     Metric("covey_connections_total", COUNTER, (), "Connections that were opened.", _total("connections")),
     Metric(
         "covey_refused_total",
         COUNTER,
-        (),
-        "Connections that were refused because the peer did not authenticate.",
-        _total("refused"),
+        ("reason",),
+        "Connections and HTTP requests that were refused.",
+        lambda s: [({"reason": reason}, count) for reason, count in s.view.refusals().items()],
     ),
     Metric(
         "covey_events_published_total",

@@ -30,13 +30,17 @@ answered.
 A neighbour with an address is dialled while it is away, again and again, with pauses that grow and are of random
 length. When is decided here; the owner does it.
 
+What a router has to do when a link comes up, or goes down, may take long, and is done a slice at a time (`work`, and
+`routing.jobs`). Until it is done, what the neighbour's router says in that epoch waits here, in its order. Events do
+not wait, as nothing that routers say to each other has to arrive before an event.
+
 No clock: time is an argument, and `deadline` says when `tick` is due.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -55,6 +59,7 @@ from covey.broker.actions import (
     Expect,
     Heard,
     Lost,
+    Proceed,
     Say,
     Tell,
     Unadvertised,
@@ -77,9 +82,10 @@ from covey.protocol.control import (
     decode_routed,
     encode_overlaid,
     encode_routed,
+    routed_epoch,
 )
 from covey.protocol.events import Envelope, forwarded
-from covey.protocol.frames import Kind, framed
+from covey.protocol.frames import PIECES, Kind, framed
 from covey.routing.messages import (
     Advertise,
     Echo,
@@ -89,13 +95,17 @@ from covey.routing.messages import (
     Message,
     Probe,
     Publish,
+    Sync,
     Unadvertise,
 )
+
+Place: TypeAlias = tuple[Link, int]  # a link, and the epoch of a router
 
 QUIET_S: Final = 0.05  # without news, before a link joins the tree
 LONGEST_S: Final = 1.0  # that a link waits for the overlay to be quiet
 FORGET_AFTER_S: Final = 86_400.0
 CHUNK: Final = 256  # states in one frame
+AT_A_TIME: Final = 8  # frames that have waited, handled in a slice of work
 
 FIRST_PAUSE_S: Final = 0.1  # between two attempts to reach a neighbour
 LONGEST_PAUSE_S: Final = 10.0
@@ -306,6 +316,7 @@ class Neighbour:
     # Of the connection that it has, or had last:
     connection: Outlet | None = None
     incarnation: int = 0
+    version: int = 0  # of the protocol, that both ends speak
     received: int = 0
     sent: int = 0
     has_said_goodbye: bool = False
@@ -319,6 +330,11 @@ class Neighbour:
     def is_connected(self) -> bool:
         """Whether there is a connection to it."""
         return self.connection is not None
+
+    @property
+    def link_up(self) -> LinkUp:
+        """What routers are told when they may use its link."""
+        return LinkUp(pieces=self.version >= PIECES)
 
     @property
     def outlet(self) -> Outlet:
@@ -338,6 +354,14 @@ class Neighbour:
         some = tuple(states)
         for at in range(0, len(some), CHUNK):
             self.connection.send(Kind.OVERLAY, encode_overlaid(States(some[at : at + CHUNK])))
+
+
+class Greeting(NamedTuple):
+    """What has come of the greeting of a neighbour."""
+
+    outlet: Outlet
+    incarnation: int
+    version: int
 
 
 class Some(Mapping[Link, Neighbour]):
@@ -391,6 +415,9 @@ class Neighbours:
         self._dials = False
         self._deadline_s: float | None = None
         self._is_deadline_known = True
+        self._waiting: dict[Place, deque[bytes]] = {}  # what routers have said that ours are not ready for
+        self._hearing: dict[Place, Message] = {}  # what ours are busy with
+        self._turns = 0  # slices of work so far
         self._echoes: list[tuple[Link, int, Echo]] = []  # due in place of neighbours that are away
         self._is_echoing = False
 
@@ -415,9 +442,11 @@ class Neighbours:
         if not self._is_on_tree(neighbour):
             return self.overlay.reaches(link)
         return neighbour.state is LinkState.ATTACHED and all(
-            link in part.neighbours() or link not in part.links_up()
+            not router.is_busy(link)
+            and all(
+                link in part.neighbours() or link not in part.links_up() for part in router.trees.values()
+            )
             for router in self._epochs.routers.values()
-            for part in router.trees.values()
         )
 
     def _is_on_tree(self, neighbour: Neighbour) -> bool:
@@ -502,19 +531,19 @@ class Neighbours:
         self.version += 1
         del self.records[neighbour.link]
 
-    def greeted(self, link: Link, outlet: Outlet, incarnation: int, now_s: float) -> Actions:
+    def greeted(self, link: Link, greeting: Greeting, now_s: float) -> Actions:
         """A neighbour and this broker have greeted each other: plans use the link at once."""
         neighbour = self.records[link]
         yield from self._handle(neighbour, LinkInput.GREETED)
         self.version += 1
-        neighbour.connection, neighbour.incarnation = outlet, incarnation
+        neighbour.connection, neighbour.incarnation, neighbour.version = greeting
         neighbour.received = neighbour.sent = 0
         neighbour.has_said_goodbye = False
-        yield Connected(link)
+        yield Connected(link, neighbour.link_up.pieces)
         for epoch, router in self._epochs.of_plans():
             if any(link in part.links_up() for part in router.trees.values()):  # from before a break
                 yield Tell(LinkDown(), link, epoch)
-            yield Tell(LinkUp(), link, epoch)
+            yield Tell(neighbour.link_up, link, epoch)
         neighbour.tell(self.overlay.states)
         yield from self._state(now_s)
 
@@ -534,6 +563,7 @@ class Neighbours:
     def _lose(self, neighbour: Neighbour) -> Actions:
         self.version += 1
         neighbour.connection = None
+        self._drop_waiting(neighbour, self._epochs.routers)
         yield from self._handle(neighbour, LinkInput.LOST)
         yield Disconnected(neighbour.link)
         yield from self._give_up_echoes(neighbour, [epoch for epoch, _ in self._epochs.of_plans()])
@@ -568,7 +598,7 @@ class Neighbours:
         neighbour.state, neighbour.routing = LinkState.ATTACHED, Routing.LIVE
         yield Attached(neighbour.link, True)
         for epoch, _ in self._epochs.of_overlay():
-            yield Tell(LinkUp(), neighbour.link, epoch)
+            yield Tell(neighbour.link_up, neighbour.link, epoch)
 
     def _withdraw(self, neighbour: Neighbour) -> Actions:
         """Routers of the overlay forget a neighbour, which may be away already."""
@@ -577,6 +607,7 @@ class Neighbours:
         if was_live:
             yield Attached(neighbour.link, False)
         yield Withdrawing(neighbour.link)
+        self._drop_waiting(neighbour, [epoch for epoch, _ in self._epochs.of_overlay()])
         for epoch, _ in self._epochs.of_overlay():
             neighbour.probes.pop(epoch, None)
             yield Tell(LinkDown(), neighbour.link, epoch)
@@ -681,7 +712,15 @@ class Neighbours:
     # -- what routers say to each other ----------------------------------------------------------------------
 
     def routed(self, link: Link, body: bytes | memoryview) -> Actions:
-        """Handle what a neighbour's router says to ours; ProtocolError if it cannot be read."""
+        """Handle what a neighbour's router says to ours, now or later; ProtocolError if it cannot be read."""
+        epoch = routed_epoch(body)
+        place = link, epoch
+        if self.is_used(link, epoch) and (place in self._waiting or self._epochs.is_busy(epoch, link)):
+            self._waiting.setdefault(place, deque()).append(bytes(body))
+        else:
+            yield from self._hear(link, body)
+
+    def _hear(self, link: Link, body: bytes | memoryview) -> Actions:
         message, epoch = decode_routed(body)
         self.counters[_IN[type(message)]] += 1
         if not self.is_used(link, epoch):
@@ -692,7 +731,56 @@ class Neighbours:
             if number is not None and not self._epochs.is_planned(epoch):
                 yield Answered(link, number)
         yield Tell(message, link, epoch)
-        yield Heard(message, link, epoch)
+        if isinstance(message, Sync) and message.more:
+            return  # it is heard with its last piece
+        if epoch in self._epochs.routers and self._epochs.is_busy(epoch, link):
+            self._hearing[link, epoch] = message
+        else:
+            yield Heard(message, link, epoch)
+
+    # -- work in slices --------------------------------------------------------------------------------------
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something to do."""
+        return any(router.busy for router in self._epochs.routers.values()) or any(
+            epoch not in self._epochs.adopting for _, epoch in self._waiting
+        )
+
+    def next_work(self) -> Place:
+        """Return the link, and the epoch of the router, for which work is to be done next; there must be some."""
+        self._turns += 1
+        places = [(link, epoch) for epoch, router in self._epochs.routers.items() for link in router.busy[:1]]
+        if not places:
+            places = [place for place in self._waiting if place[1] not in self._epochs.adopting]
+        return places[self._turns % len(places)]
+
+    def work(self, link: Link, epoch: int) -> Actions:
+        """Do one slice of work; to be called until `has_work` is False, with other input in between.
+
+        ProtocolError if the neighbour may not have said what it said.
+        """
+        place, router = (link, epoch), self._epochs.routers.get(epoch)
+        if router is None:
+            del self._waiting[place]  # the epoch is retired
+            return
+        if router.is_busy(link):
+            yield Proceed(link, epoch)
+        if not router.is_busy(link) and place in self._hearing:
+            yield Heard(self._hearing.pop(place), link, epoch)
+        for _ in range(AT_A_TIME):
+            if place not in self._waiting or self._epochs.is_busy(epoch, link):
+                return
+            body = self._waiting[place].popleft()
+            if not self._waiting[place]:
+                del self._waiting[place]
+            yield from self._hear(link, body)
+
+    def _drop_waiting(self, neighbour: Neighbour, epochs: Iterable[int]) -> None:
+        """Forget what a neighbour's router has said in some epochs and ours have not handled."""
+        for epoch in epochs:
+            self._waiting.pop((neighbour.link, epoch), None)
+            self._hearing.pop((neighbour.link, epoch), None)
 
     def send(self, link: Link, message: Message, epoch: int) -> Actions:
         """Send what a router says to a neighbour's, if it is there; events are forwarded instead."""

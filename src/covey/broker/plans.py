@@ -37,15 +37,13 @@ learn it from its neighbours, but the operator should know that a disk forgets.
 
 from __future__ import annotations
 
-import os
 from enum import Enum
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 from covey.broker.actions import Actions, Close, KeepPlans, Release, Replay, Send, Tell, Work
 from covey.broker.epochs import Epochs, idle_epochs, overlay_epoch
-from covey.broker.private_files import opener
+from covey.broker.private_files import replace_file, with_sum, without_sum
 from covey.errors import ConfigError, PlanError, ProtocolError
 from covey.planning.plan import Plan
 from covey.protocol.control import (
@@ -290,7 +288,6 @@ def without_idle(state: PlanState) -> PlanState:
 # -- the file ----------------------------------------------------------------------------------------------------
 
 FILE: Final = "plans.bin"
-_SUM: Final = 16  # bytes of the checksum
 MOST_BYTES: Final = 256 << 20
 
 
@@ -305,27 +302,18 @@ def load_state(directory: Path) -> PlanState:
         return BARE
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from None
-    body = data[_SUM:]
     try:
-        if blake2b(body, digest_size=_SUM).digest() != data[:_SUM]:
-            raise ProtocolError("its checksum is wrong")
-        state = decode_plan(body)
+        state = decode_plan(without_sum(data))
         if not isinstance(state, PlanState):
             raise ProtocolError("it is no state")
-    except ProtocolError as error:
+    except (ProtocolError, ValueError) as error:
         raise ConfigError(f"{file} is damaged: {error} (hint: remove it; neighbours know the plan)") from None
     return state
 
 
 def keep_state(directory: Path, state: PlanState) -> None:
     """Keep a state in place of the one before; OSError if the disk does not take it."""
-    body = encode_plan(state)
-    beside = directory / f"{FILE}.new"
-    with open(beside, "wb", opener=opener) as file:
-        file.write(blake2b(body, digest_size=_SUM).digest() + body)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(directory / FILE)
+    replace_file(directory / FILE, with_sum(encode_plan(state)))
 
 
 # -- the part ----------------------------------------------------------------------------------------------------
@@ -337,7 +325,8 @@ class Plans:
     def __init__(self, broker: str, epochs: Epochs) -> None:
         self._broker = broker
         self._epochs = epochs
-        self._connected: dict[Link, None] = {}  # neighbours, in order; plans use their links
+        # Neighbours, in order, and whether they take a Sync in pieces. Plans use their links.
+        self._connected: dict[Link, bool] = {}
         self._attached: dict[Link, None] = {}  # those on the overlay's own tree
         self._used = set(epochs.state.plans)  # numbers, now or before
         self._ready: set[tuple[int, str, str]] = set()
@@ -365,12 +354,17 @@ class Plans:
 
     # -- links -----------------------------------------------------------------------------------------------
 
-    def connected(self, link: Link) -> Actions:
+    def connected(self, link: Link, pieces: bool) -> Actions:
         """There is a connection to a neighbour: tell it what is installed, before its link is up in any epoch."""
         self._epochs.drop_waiting(link)
-        self._connected[link] = None
-        if self._epochs.state.version:
-            yield _said(link, self._epochs.state)
+        self._connected[link] = pieces
+        state = self._epochs.state
+        if state.version:
+            yield _said(link, state)
+        # Who is ready is said once, and may have been lost with the link.
+        for version, author, broker in sorted(self._ready):
+            if (version, author) == state.order:
+                yield _said(link, Ready(version, author, broker))
 
     def disconnected(self, link: Link) -> None:
         """The connection to a neighbour is gone, and what it said in epochs that were not ready for it."""
@@ -472,7 +466,7 @@ class Plans:
         epoch, waiting = done
         links = self._connected if self._epochs.is_planned(epoch) else self._attached
         for link in list(links):
-            yield Tell(LinkUp(), link, epoch)
+            yield Tell(LinkUp(pieces=self._connected.get(link, False)), link, epoch)
         for link, frame in waiting:
             yield Replay(link, frame)
         if was_holding and not self.is_holding:

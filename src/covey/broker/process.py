@@ -21,6 +21,7 @@ import contextlib
 import gc
 import logging
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -30,6 +31,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
+from covey.broker.admission import DESCRIPTORS_KEPT
 from covey.broker.config import BrokerConfig
 from covey.broker.server import Broker
 from covey.broker.warming import warm_up
@@ -79,6 +81,15 @@ def _say_nothing(news: str) -> None:
     pass
 
 
+def raise_descriptors(config: BrokerConfig) -> None:
+    """Let this process have as many descriptors as its settings want, as far as the system allows."""
+    wanted = config.max_connections + config.max_unauthenticated + DESCRIPTORS_KEPT
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted and soft != resource.RLIM_INFINITY:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 class Daemon:
     """One broker and the signals that concern it. `reread` gives the configuration as it is now."""
 
@@ -90,6 +101,7 @@ class Daemon:
         listening: socket.socket | None = None,
         reread: Reread | None = None,
     ) -> None:
+        raise_descriptors(config)
         self.broker = Broker(config, listening)
         self._report = report
         self._reread = reread

@@ -8,12 +8,13 @@ things. As soon as there are any, or it listens further, nobody comes in without
 neighbour without proof, unless `[neighbours]` says so.
 
 A refused peer is told one sentence that does not say which part was wrong. A check of a password takes long by design:
-`known` decides all that is quick, `expected` says what a password is to be compared with, which the shell does in a
-thread, and `proved` is told the outcome.
+`known` decides all that is quick, `expected` says what a password is to be compared with, and `proved` is told the
+outcome. `logins` has the order in which that is done.
 
-A peer that fails again and again is not looked at for a while (`Throttle`). A failure fills a bucket, which leaks as
-time goes by; while it is full, nothing more is even looked at. Buckets are by address and user, and there are never
-more of them than allowed: the oldest are forgotten first.
+A user that fails again and again is not looked at for a while (`Throttle`). A failure fills a bucket, which leaks as
+time goes by; while it is full, no password is even looked at. Buckets are by address and user, and there are never more
+of them than allowed: the oldest are forgotten first. A token is compared in no time and cannot be guessed, so that the
+right one is always let in: whoever shares an address with a peer cannot keep it out by wrong ones.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from hashlib import sha256
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +39,7 @@ from covey.broker.credentials import (
 )
 from covey.broker.permissions import EVERYTHING, Permissions, Rules, read_rules
 from covey.broker.tls import Contexts, TlsConfig, check_name
-from covey.errors import AccessError, ConfigError
+from covey.errors import AccessError, BusyError, ConfigError
 
 
 class Throttle:
@@ -71,8 +72,6 @@ class Throttle:
         return len(self._buckets)
 
 
-CHECKS: Final = 2  # passwords that are checked at a time
-MAX_CHECKS: Final = 200  # that are checked or wait to be
 ANONYMOUS: Final = "somebody anonymous"  # the name of the permissions of whoever shows nothing
 REMEMBERED: Final = 1_000  # passwords that were right need not be derived again
 
@@ -151,6 +150,18 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def network_of(host: str) -> str:
+    """Return what is counted as one address: an IPv4 address, or the 64 bits of an IPv6 one that one user has."""
+    if ":" not in host:
+        return host
+    try:
+        address = IPv6Address(host.partition("%")[0])
+    except ValueError:
+        return host
+    mapped = address.ipv4_mapped
+    return str(mapped) if mapped is not None else str(IPv6Address(int(address) >> 64 << 64))
+
+
 class Security:
     """What `SecurityConfig` means; ConfigError if it means nothing. `host` is where the broker listens."""
 
@@ -173,10 +184,8 @@ class Security:
         # Compared with when there is no such user, so that it takes as long as when there is.
         self._nobody = hash_password(secrets.token_hex()) if config.users else None
         self._throttle = Throttle()
-        self._checks = 0
         self._remembered_key = secrets.token_bytes(32)
         self._remembered: OrderedDict[bytes, str] = OrderedDict()
-        self.refused = 0
 
     def renewed(self, config: SecurityConfig, host: str) -> Security:
         """Return what another configuration means, for a broker that listens already; ConfigError if it cannot."""
@@ -186,31 +195,39 @@ class Security:
         if self.contexts is not None and config.tls is not None:
             self.contexts.take(config.tls, Path(config.folder))
             new.contexts = self.contexts
-        new.refused = self.refused
         new._throttle = self._throttle
         return new
+
+    def __repr__(self) -> str:
+        return (
+            f"<security of {len(self._named)} who have credentials>"  # without secrets, wherever it is shown
+        )
 
     # -- clients ---------------------------------------------------------------------------------------------
 
     def known(
         self, *, user: str, password: str, token: str, address: str, now_s: float
     ) -> Permissions | None:
-        """Return a client's permissions; None if a password must be checked; AccessError if refused."""
+        """Return a client's permissions; None if a password must be checked.
+
+        AccessError if it is refused, BusyError if it failed too often.
+        """
         if not self.has_credentials and self._anonymous is not None:
             return (
                 self._anonymous
             )  # there is nothing to compare with, and whoever shows nothing may come in too
         if user:
             self._check_throttle(address, user, now_s)
+            if not self._users:
+                raise self._refusal(address, user, now_s)
             return self._users[user] if self._remember(user, password) in self._remembered else None
         if token:
-            self._check_throttle(address, "", now_s)
             found = find_token(token, self._tokens)
             if found is None:
+                self._check_throttle(address, "", now_s)
                 raise self._refusal(address, "", now_s)
             return self._token_permissions[found]
         if self._anonymous is None:
-            self.refused += 1
             raise AccessError("this broker wants a token, or a user's name and password")
         return self._anonymous
 
@@ -229,30 +246,21 @@ class Security:
         """Return the hash of what somebody has to show, by the name of its permissions; empty for nothing."""
         return self._secrets.get(name, "")
 
-    def expected(self, user: str, address: str, now_s: float) -> PasswordHash:
-        """Return what a user's password is to be compared with, which takes long by design; then `proved` is told.
+    def is_known(self, user: str) -> bool:
+        """Return whether there is such a user."""
+        return user in self._users
 
-        AccessError if it need not be.
-        """
-        if self._checks >= MAX_CHECKS:
-            raise AccessError("the broker checks too many passwords already: come back a little later")
-        if not self._users:
-            raise self._refusal(address, user, now_s)
-        self._checks += 1
+    def expected(self, user: str) -> PasswordHash:
+        """Return what a user's password is to be compared with, which takes long by design; then `proved` is told."""
         expected = self._passwords.get(user, self._nobody)
         assert expected is not None, "there are users"
         return expected
-
-    def given_up(self) -> None:
-        """Whoever was to be proved is gone, and its password was compared for nothing."""
-        self._checks -= 1
 
     def proved(self, user: str, password: str, is_right: bool, address: str, now_s: float) -> Permissions:
         """Return the permissions of a user whose password was compared with what was `expected`.
 
         AccessError if it is wrong.
         """
-        self._checks -= 1
         # Others may have failed meanwhile: a burst of guesses in parallel is no way around the throttle.
         self._check_throttle(address, user, now_s)
         if not is_right or user not in self._users:
@@ -269,11 +277,9 @@ class Security:
     def _check_throttle(self, address: str, user: str, now_s: float) -> None:
         wait_s = self._throttle.wait_s((address, user), now_s)
         if wait_s > 0:
-            self.refused += 1
-            raise AccessError(f"too many failed attempts: come back in {wait_s:.0f} s")
+            raise BusyError(f"too many failed attempts: come back in {wait_s:.0f} s", wait_s)
 
     def _refusal(self, address: str, user: str, now_s: float) -> AccessError:
-        self.refused += 1
         self._throttle.failed((address, user), now_s)
         return AccessError("the credentials are not those of anybody here")
 
@@ -292,19 +298,14 @@ class Security:
     def check_neighbour(
         self, certificate: frozenset[str] | None, name: str, token: str, address: str, now_s: float
     ) -> None:
-        """Raise AccessError unless a peer has proved to be the neighbour it says it is."""
+        """Raise AccessError, or BusyError after too many of these, unless a peer has proved to be the neighbour."""
         if self.contexts is not None:
-            try:
-                check_name(certificate, name)
-            except AccessError:
-                self.refused += 1
-                raise
+            check_name(certificate, name)
         if self._neighbours.token:
-            self._check_throttle(address, "", now_s)
             if not hmac.compare_digest(token.encode(), self._neighbours.token.encode()):
+                self._check_throttle(address, "", now_s)
                 raise self._refusal(address, "", now_s)
         elif self.contexts is None and not self._open and not self._neighbours.trusted:
-            self.refused += 1
             raise AccessError(
                 "a neighbour has to prove who it is (hint: [tls], or a token in [neighbours] at both brokers)"
             )

@@ -10,10 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import random
+import resource
 import secrets
 import socket
 import ssl
+import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -26,19 +30,20 @@ from covey import __version__
 from covey.broker import effects
 from covey.broker.config import BrokerConfig, LinkConfig, changed
 from covey.broker.core import BrokerCore
-from covey.broker.credentials import PasswordHash, check_password
-from covey.broker.durable.log import Answer, Asked, Fetch
+from covey.broker.credentials import check_password
+from covey.broker.durable.log import Answer, Asked, Fetch, Find
 from covey.broker.durable.sqlite import SqliteLog
 from covey.broker.effects import Effect, Ending, Input, Instant
 from covey.broker.introspection import Introspection
+from covey.broker.listening import Listener, Pace, bound_sockets
+from covey.broker.logins import CHECKS, Shown
 from covey.broker.logs import say
 from covey.broker.permissions import Permissions
 from covey.broker.plans import Installation, keep_state, load_state
-from covey.broker.private_files import shared_with_others
-from covey.broker.security import CHECKS, Security
+from covey.broker.security import Security
 from covey.broker.tls import HANDSHAKE_S, names_of
 from covey.broker.warming import warm_up
-from covey.errors import CoveyError
+from covey.errors import CoveyError, LinkError
 from covey.protocol.control import BARE
 
 log = logging.getLogger("covey.broker")
@@ -49,29 +54,53 @@ CONNECT_S: Final = 10.0  # within which a neighbour's machine answers
 ABORT_S: Final = 5.0  # that a closing transport has to send what it holds
 STOP_S: Final = 2.0
 SILENCE_S: Final = 3.0  # before a starting broker says what it is waiting for
+ARRIVALS: Final = 8  # streams that are taken in, in one turn of the loop,
+HANDSHAKES: Final = 2  # and those with TLS, of which each takes a millisecond
+NICE: Final = 10  # by which threads that check passwords give way to the event loop
+
+
+class _Arriving:
+    """A stream that was accepted and is not there yet: TLS takes its time."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.has_to_go = False
+
+    def end(self, how: Ending) -> None:
+        self.has_to_go = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def write(self, buffers: list[bytes]) -> None:
+        raise AssertionError("nothing is written before it is there")
+
+    def hold(self, on: bool) -> None:
+        raise AssertionError("nothing is read before it is there")
 
 
 class _Stream(asyncio.BufferedProtocol):
     """One socket: what happens to it becomes an input."""
 
-    def __init__(self, shell: Broker, dialled: str = "") -> None:
+    def __init__(self, shell: Broker, number: int, dialled: str = "") -> None:
         self.shell = shell
-        self.number = shell.next_connection()
+        self.number = number
         self.dialled = dialled
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
+        if not self.dialled and not self.shell.is_expected(self.number):
+            self.transport.abort()
+            return
         self.transport.set_write_buffer_limits(HIGH_WATER)
         address = transport.get_extra_info("peername")
-        is_address = isinstance(address, tuple)
         tls = transport.get_extra_info("ssl_object")
         self.shell.streams[self.number] = self
         self.shell.step(
             effects.Opened(
                 self.number,
-                f"{address[0]}:{address[1]}" if is_address else str(address or ""),
-                str(address[0]) if is_address else str(address or ""),
+                f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or ""),
+                _host_of(address),
                 None if tls is None else frozenset(names_of(cast(ssl.SSLObject, tls).getpeercert())),
                 self.dialled,
                 self.transport.can_write_eof(),
@@ -197,8 +226,9 @@ class Broker:
             incarnation=self.incarnation,
             random=random.Random(secrets.randbits(64)),
             now=_now(),
+            descriptors=_descriptors(),
         )
-        self.streams: dict[int, _Stream | Local] = {}
+        self.streams: dict[int, Any] = {}  # _Arriving, then _Stream, or a visitor of the HTTP door; or Local
         self.buffer = memoryview(bytearray(BUFFER))
         self._last_connection = 0
         self._inputs: deque[Input] = deque()
@@ -208,10 +238,14 @@ class Broker:
         self._is_ticking = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: list[Asked] = []  # of the log, in this turn of the loop
-        self._passwords = ThreadPoolExecutor(CHECKS, "covey-password")
+        self._passwords = ThreadPoolExecutor(CHECKS, "covey-password", initializer=_give_way)
+        self._shown: dict[
+            int, asyncio.Future[Permissions]
+        ] = {}  # requests over HTTP that wait to be admitted
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
-        self.server: asyncio.Server | None = None
+        self.listener: Listener | None = None
+        self._arrivals, self._handshakes = Pace(ARRIVALS), Pace(HANDSHAKES)
         self.introspection = Introspection(self.core, lambda: f"{config.host}:{self.port}")
         self.admin: Any = None
 
@@ -298,7 +332,7 @@ class Broker:
         try:
             async with asyncio.timeout(CONNECT_S):
                 await self._loop.create_connection(
-                    lambda: _Stream(self, link.name),
+                    lambda: _Stream(self, self.next_connection(), link.name),
                     link.host,
                     link.port,
                     ssl=None if contexts is None else contexts.dial,
@@ -310,12 +344,88 @@ class Broker:
         self._run(self._check(effect))
 
     async def _check(self, effect: effects.Verify) -> None:
-        is_right = await self.is_password(effect.password, effect.expected)
-        self.step(effects.Verified(effect.connection, is_right))
+        is_right = await self._loop.run_in_executor(
+            self._passwords, check_password, effect.password, effect.expected
+        )
+        self.step(effects.Verified(effect.check, is_right))
 
-    async def is_password(self, password: str, expected: PasswordHash) -> bool:
-        """Return whether a password is the one of the hash; in a thread, as that takes long by design."""
-        return await self._loop.run_in_executor(self._passwords, check_password, password, expected)
+    # -- streams that others open ----------------------------------------------------------------------------
+
+    def arrive(
+        self,
+        stream: socket.socket,
+        address: Any,
+        make: Callable[[int], asyncio.BaseProtocol],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        """Take in a stream that was accepted; `make` gives its protocol, from its number."""
+        number = self.next_connection()
+        arriving = self.streams[number] = _Arriving()
+        self.step(effects.Knocked(number, _host_of(address)))
+
+        async def take_in() -> None:
+            await (self._arrivals if tls is None else self._handshakes).turn()
+            with contextlib.suppress(OSError):
+                await self._loop.connect_accepted_socket(
+                    lambda: make(number),
+                    stream,
+                    ssl=tls,
+                    ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
+                )
+
+        def done(task: asyncio.Task[None]) -> None:
+            if self.streams.get(number) is arriving:  # it never came: TLS failed, or it had to go before
+                stream.close()
+                self.closed(number)
+
+        arriving.task = self._run(take_in())
+        arriving.task.add_done_callback(done)
+
+    def is_expected(self, number: int) -> bool:
+        """Return whether a stream that arrives is to be there: it may have had to go meanwhile."""
+        arriving = self.streams.get(number)
+        return isinstance(arriving, _Arriving) and not arriving.has_to_go
+
+    def opened(self, number: int, stream: Any) -> bool:
+        """A stream of the HTTP door is there; return whether it is to be."""
+        if not self.is_expected(number):
+            return False
+        self.streams[number] = stream
+        return True
+
+    def closed(self, number: int) -> None:
+        """A stream that is none of our protocol is gone."""
+        if self.streams.pop(number, None) is not None:
+            self.step(effects.Closed(number, ""))
+        waiting = self._shown.pop(number, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(LinkError("the peer has gone"))
+
+    def turned_away(self, reason: str) -> None:
+        """Count a request over HTTP that was refused."""
+        self.step(effects.TurnedAway(reason))
+
+    async def show(self, number: int, host: str, shown: Shown) -> Permissions:
+        """Return what a request over HTTP may do; AccessError or BusyError if nothing."""
+        return await self._answer_to(number, effects.Showed(number, host, shown))
+
+    async def operate(self, number: int) -> None:
+        """Give a request over HTTP a place for operators; BusyError if there is none."""
+        await self._answer_to(number, effects.Operated(number))
+
+    async def _answer_to(self, number: int, given: effects.Showed | effects.Operated) -> Permissions:
+        waiting: asyncio.Future[Permissions] = self._loop.create_future()
+        self._shown[number] = waiting
+        self.step(given)
+        return await waiting
+
+    def _admitted(self, effect: effects.Admitted) -> None:
+        waiting = self._shown.pop(effect.connection, None)
+        if waiting is not None and not waiting.done():
+            if effect.error is None:
+                waiting.set_result(effect.permissions)
+            else:
+                waiting.set_exception(effect.error)
 
     def attach(
         self, take: Callable[[bytes], None], ended: Callable[[], None], resumed: Callable[[], None]
@@ -323,10 +433,11 @@ class Broker:
         """Return a connection of a client in this process; see `Local`."""
         return Local(self, take, ended, resumed)
 
-    def _run(self, coroutine: Any) -> None:
-        task = self._loop.create_task(coroutine)
+    def _run(self, coroutine: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = self._loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _commit(self, effect: effects.Commit) -> None:
         self._ask_log(effect.batch)
@@ -366,8 +477,8 @@ class Broker:
         self._run(write())
 
     def _stop_listening(self, effect: effects.StopListening) -> None:
-        if self.server is not None:
-            self.server.close()
+        if self.listener is not None:
+            self.listener.close()
 
     def _stop(self, effect: effects.Stop) -> None:
         self._stopped.set()
@@ -405,13 +516,13 @@ class Broker:
     @property
     def port(self) -> int:
         """Where it listens."""
-        assert self.server is not None
-        return int(self.server.sockets[0].getsockname()[1])
+        assert self.listener is not None
+        return self.listener.port
 
     @property
     def is_ready(self) -> bool:
         """Whether it listens and has compared tables with its neighbours, or has waited a lease for them."""
-        return self.server is not None and self.core.is_ready(time.monotonic())
+        return self.listener is not None and self.core.is_ready(time.monotonic())
 
     async def start(self) -> None:
         """Listen, and dial the neighbours; what must be compiled is compiled before."""
@@ -424,28 +535,23 @@ class Broker:
         config = self._config
         if self._directory is not None:
             self._open_log(self._directory)
+        contexts = self.core.security.contexts
+        tls, make = None if contexts is None else contexts.listen, partial(_Stream, self)
         try:
-            contexts = self.core.security.contexts
-            secure: dict[str, Any] = {}
-            if contexts is not None:
-                secure = {"ssl": contexts.listen, "ssl_handshake_timeout": HANDSHAKE_S}
-            where = (config.host, config.port)
-            if self._listening is not None:
-                self.server = await self._loop.create_server(
-                    partial(_Stream, self), sock=self._listening, **secure
-                )
-            else:
-                self.server = await self._loop.create_server(partial(_Stream, self), *where, **secure)
+            sockets = [self._listening] if self._listening else await bound_sockets(config.host, config.port)
         except OSError as error:
             raise CoveyError(
                 f"broker {config.name} cannot listen on {config.host}:{config.port}: {error.strerror or error}"
             ) from None
+        self.listener = Listener(
+            sockets, lambda stream, address: self.arrive(stream, address, make, tls), self.say
+        )
         self.say(logging.INFO, "listening", host=config.host, port=self.port, strategy=config.strategy)
         if config.admin is not None:
             from covey.broker.http.admin import Admin  # aiohttp takes its time
             from covey.broker.http.events import gateway_of
 
-            self.admin = Admin(self.introspection, config.admin, self.step, contexts, gateway_of(self))
+            self.admin = Admin(self, self.introspection, config.admin, self.step, contexts, gateway_of(self))
             await self.admin.start()
         self._carry_out(self.core.start(_now()))
 
@@ -454,12 +560,6 @@ class Broker:
         config = self._config
         self._log = SqliteLog(directory / "store.db", config.name, config.max_store_bytes)
         recovered = self._log.open()
-        if shared := shared_with_others(directory):
-            log.warning("%s", shared)
-        for warning in recovered.warnings:
-            log.error("%s", warning)
-        for notice in recovered.notices:
-            log.warning("%s", notice)
         self._log.start(self._report)
         self._carry_out(self.core.recovered(recovered, _now()))
 
@@ -504,6 +604,24 @@ class Broker:
             await self._loop.run_in_executor(None, self._log.close)
 
 
+def _descriptors() -> int | None:
+    """Return how many descriptors this process may have, None for any number."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def _host_of(address: Any) -> str:
+    """Return where a peer is, without its port."""
+    return str(address[0]) if isinstance(address, tuple) else str(address or "")
+
+
+def _give_way() -> None:
+    """Let this thread run only while the event loop has nothing to do, where that can be had."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
 def _now() -> Instant:
     return Instant(time.monotonic(), time.time())
 
@@ -514,9 +632,11 @@ _CARRY_OUT: Final[dict[type, Callable[[Broker, Any], None]]] = {
     effects.Resume: Broker._resume,
     effects.End: Broker._end,
     effects.Dial: Broker._dial,
+    effects.Admitted: Broker._admitted,
     effects.Verify: Broker._verify,
     effects.Commit: Broker._commit,
     Fetch: Broker._ask_log,
+    Find: Broker._ask_log,
     effects.KeepPlans: Broker._keep_plans,
     effects.WriteSamples: Broker._write_samples,
     effects.StopListening: Broker._stop_listening,

@@ -15,7 +15,8 @@ judged as if it were asked for now:
                             the reason. It may come back: it must prove who it is, and gets what is still allowed
     durable subscriptions   one whose owner no longer exists, or may no longer subscribe to all that its filter matches,
                             ends, and its queue is removed, whether its client is connected or not (`durable_requests`)
-    events                  are judged by the new permissions from the next one on, also those that wait in the inbox
+    events                  are judged by the new permissions from the next one on, also those that wait in the inbox;
+                            those that wait to be sent to a client that loses something are dropped
 
 A client whose subscriptions and advertisements are all still allowed stays connected.
 """
@@ -72,7 +73,9 @@ from covey.routing.messages import (
     Unsubscribe,
 )
 
-SLICE: Final = 16  # subscriptions of a client that has left, withdrawn at a time: about half a millisecond
+SLICE: Final = (
+    4  # subscriptions that are withdrawn at a time: about half a millisecond beside a neighbour and a plan
+)
 
 
 @dataclass(frozen=True)
@@ -276,7 +279,7 @@ class Sessions:
         for aid in advertisements:
             yield Tell(Unadvertise(session.advertised.pop(aid)), session.link)
         yield Say(logging.WARNING, "permissions cut", {"link": session.link, "user": name, "reason": reason})
-        yield Close(session.link, reason)
+        yield Close(session.link, reason, revoked=True)
 
     def _forbidden(self, session: Session) -> tuple[list[int], list[int]]:
         """Return which subscriptions and advertisements of a client its permissions do not allow."""

@@ -34,7 +34,7 @@ from covey.protocol.control import (
 )
 from covey.protocol.events import encode_content, encode_event
 from covey.protocol.frames import OLDEST, Kind, frame
-from covey.routing.digest import Fact, digest
+from covey.routing.digest import Fact
 from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Message, Sync
 
 _CONTENTS: tuple[dict[str, Any], ...] = (
@@ -76,7 +76,7 @@ def _warm_up() -> None:
     wanted = [Fact(f"k{number}", parse(text)) for number, text in enumerate(("a > 1", "a > 1 and b = 'x'"))]
     dialect = core.router.trees[0].dialect
     said: list[Message] = [
-        Greet(dialect, digest(()), digest(())),
+        Greet(dialect, (), ()),
         Sync(ADVERTISEMENTS, 1, {}),
         Sync(SUBSCRIPTIONS, 1, {0: tuple(wanted)}),
     ]

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from covey.client.options import Address, Options
 from covey.client.stream import Stream
-from covey.errors import CoveyError, LinkError, ProtocolError, RefusedError, TimedOutError
+from covey.errors import BusyError, CoveyError, LinkError, ProtocolError, RefusedError, TimedOutError
 from covey.protocol.control import (
     OURS,
     AdvertiseRequest,
@@ -174,7 +174,7 @@ class Link:
     def _goodbye(self, said: Goodbye) -> None:
         self.may_return = said.retry
         if not self._welcome.done():
-            error = LinkError if said.retry else RefusedError
+            error = BusyError if said.retry else RefusedError
             self._welcome.set_exception(error(f"the broker at {self.address} says: {said.reason:.300}"))
         reason = f"the broker says: {said.reason:.300}"
         if said.retry:
@@ -227,7 +227,10 @@ def _look(answer: asyncio.Future[None]) -> None:
 
 
 async def dial(receiver: Receiver, address: Address, options: Options) -> Link:
-    """Return a link to the broker at the address, greeted; LinkError, RefusedError or TimedOutError if none is."""
+    """Return a link to the broker at the address, greeted.
+
+    LinkError, RefusedError or TimedOutError if there is none, BusyError if the broker asks to come back later.
+    """
     link = Link(receiver, address)
     loop = asyncio.get_running_loop()
     context: ssl.SSLContext | bool | None = options.tls or address.is_tls or None

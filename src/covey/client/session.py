@@ -3,10 +3,11 @@
 A request that a link's end cut short is asked again on the next link, within the time that its caller gave. So each
 request is one that may be asked twice.
 
-Reconnecting: the first time every address is tried once, in order, and a failure is the caller's. Later they are tried
-round and round, beginning with the one after the broken link's, with pauses that grow and are random, so that a
-thousand clients of a broker that has restarted do not come at once. A broker that says that coming back is of no use is
-believed.
+Reconnecting: the first time every address is tried once, in order, and a failure is the caller's; only if a broker asks
+to come back later, they are tried again, for as long as connecting may take. Later they are tried round and round,
+beginning with the one after the broken link's. Pauses grow, and each is a random part of what it may be (full jitter),
+so that a thousand clients of a broker that has restarted do not come at once. A broker that says that coming back is of
+no use is believed.
 
 Hooks are functions of the program that hear of all this. What they do wrong ends nothing.
 """
@@ -23,7 +24,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from covey.client.link import GoneError, Link, Receiver, dial
 from covey.client.options import Address, Hook, Options
 from covey.client.publishing import Outgoing, raise_again
-from covey.errors import CoveyError, LinkError, RefusedError, TimedOutError
+from covey.errors import BusyError, CoveyError, LinkError, RefusedError, TimedOutError
 from covey.protocol.control import Request
 
 log = logging.getLogger("covey.client")
@@ -98,13 +99,24 @@ class Reconnector:
         self._pause_s = FIRST_PAUSE_S
 
     async def first(self, receiver: Receiver) -> Link:
-        """Return a link to the first broker that answers; the error of the last if none does."""
-        errors: dict[Address, CoveyError] = {}
-        for address in self._addresses:
-            try:
-                return await dial(receiver, address, self._options)
-            except CoveyError as error:
-                errors[address] = error
+        """Return a link to the first broker that answers; the error of the last if none does.
+
+        A broker that asks to come back later is asked again, within the time for connecting.
+        """
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + self._options.connect_timeout_s
+        while True:
+            errors: dict[Address, CoveyError] = {}
+            for address in self._addresses:
+                try:
+                    return await dial(receiver, address, self._options)
+                except CoveyError as error:
+                    errors[address] = error
+            pause_s = self._next_pause_s()
+            is_busy = any(isinstance(error, BusyError) for error in errors.values())
+            if not is_busy or loop.time() + pause_s >= until_s:
+                break
+            await asyncio.sleep(pause_s)
         if len(errors) == 1:
             raise errors[self._addresses[0]]
         raise LinkError(
@@ -124,10 +136,7 @@ class Reconnector:
         began_s = loop.time()
         order = self._order(broken, must_return)
         while True:
-            pause_s = min(self._pause_s, self._options.longest_pause_s)
-            self._pause_s = 2 * pause_s
-            # Not for secrets: only to spread clients out.
-            await asyncio.sleep(pause_s * (0.5 + random.random()))
+            await asyncio.sleep(self._next_pause_s())
             refusals: list[RefusedError] = []
             last: CoveyError | None = None
             for address in order:
@@ -142,6 +151,12 @@ class Reconnector:
                 raise refusals[-1]
             if loop.time() - began_s >= self._options.reconnect_for_s:
                 raise LinkError(f"no broker was reached for {self._options.reconnect_for_s:g} s: {last}")
+
+    def _next_pause_s(self) -> float:
+        pause_s = min(self._pause_s, self._options.longest_pause_s)
+        self._pause_s = 2 * pause_s
+        # Not for secrets: only to spread clients out.
+        return random.uniform(0.0, pause_s)
 
     def _order(self, broken: Address, must_return: bool) -> list[Address]:
         if must_return or broken not in self._addresses:

@@ -114,7 +114,7 @@ def split_settings(settings: Sequence[str]) -> tuple[dict[str, Any], dict[str, A
             raise ConfigError(f"--set {setting!r:.60}: expected a key, = and a value, like nearest=0.15")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
-        except (tomllib.TOMLDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             value = text
         found[name != key][name] = value
     return found

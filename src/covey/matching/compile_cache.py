@@ -8,7 +8,8 @@ processor, bytecode) and of the versions of numba and Python, its content repeat
 appears whole or not at all. So processes never wait for each other, and the worst that two of them do is the same work.
 
 Whoever writes these files can run code as the user who loads them. So a directory and a file are used only if they
-belong to this user or to root and nobody else may write to them (`is_ours`).
+belong to this user or to root and nobody else may write to them (`is_ours`), and a directory only if nobody else can
+put another one in its place (`why_unsafe`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,27 @@ _CHECKSUM = hashlib.sha256().digest_size
 def is_ours(status: os.stat_result) -> bool:
     """Return whether what has this status can only have been written by this user or by root."""
     return status.st_uid in (os.geteuid(), 0) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def why_unsafe(directory: Path) -> str:
+    """Return why others could put files into a directory, or another directory in its place; nothing if they cannot.
+
+    Every directory above it counts, also above what symbolic links lead to. One with the sticky bit, as /tmp has it,
+    may be written by others: there they cannot replace what is not theirs.
+    """
+    directory = directory.absolute()
+    real = directory.resolve()
+    for one in dict.fromkeys((directory, real, *directory.parents, *real.parents)):
+        status = one.stat()
+        is_above = one not in (directory, real)
+        if is_ours(status) or (
+            is_above and status.st_mode & stat.S_ISVTX and status.st_uid in (os.geteuid(), 0)
+        ):
+            continue
+        if status.st_uid not in (os.geteuid(), 0):
+            return f"{one} belongs to another user (hint: another XDG_CACHE_HOME)"
+        return f"{one} can be written by others (hint: chmod go-w {one}, or another XDG_CACHE_HOME)"
+    return ""
 
 
 class _Results(CompileResultCacheImpl):

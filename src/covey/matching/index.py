@@ -13,7 +13,8 @@ use by several threads at once.
 
 Changes to filters of attributes wait until something is asked, and are then made all at once, which takes a third of
 the time that they take one by one; a filter that leaves before anything is asked costs next to nothing. At most
-MOST_WAITING wait, so that no question has to make more of them than that. An index that was never asked anything and
+MOST_WAITING wait, with MOST_WAITING_BYTES of wire form: whoever adds large filters pays for them, and no question of
+somebody else. An index that was never asked anything and
 has had few filters has no arrays yet: they take 60 KB, and a broker has many small tables.
 """
 
@@ -49,6 +50,8 @@ from covey.matching.xpath.index import XPathIndex
 ATTRIBUTES, XPATH, KEYWORDS = AttributeFilter.family, XPathFilter.family, KeywordFilter.family
 
 MOST_WAITING: Final = 64
+MOST_WAITING_BYTES: Final = 4_096
+PREPARED: Final = 256  # rows that are made ready at a time for `covered`
 
 _NO_KEYS = Keys(np.zeros(0, dtype=np.int64))
 
@@ -70,7 +73,9 @@ class Index:
         # Changes that wait: handles with filters and the numbers of their links; and handles that were given up, and
         # may have been given to filters since that are coming.
         self._coming: dict[int, tuple[AttributeFilter, int]] = {}
+        self._coming_bytes = 0
         self._leaving: dict[int, None] = {}
+        self._is_prepared = False
         self._others: dict[str, Any] = {}
         self._filters: dict[Hashable, Filter] = {}  # of the families whose index needs them to remove
         self._keys = KeyTable()
@@ -101,7 +106,8 @@ class Index:
         if isinstance(filter, AttributeFilter):
             handle = self._places[key] = self._keys.add(key)
             self._coming[handle] = filter, 0 if link is None else self._links.add(key, link)
-            if len(self._coming) >= MOST_WAITING:
+            self._coming_bytes += len(filter.wire or b"")
+            if len(self._coming) >= MOST_WAITING or self._coming_bytes >= MOST_WAITING_BYTES:
                 self.attributes()
         else:
             self._add_other(key, filter, link)
@@ -141,11 +147,13 @@ class Index:
         attributes = self._attributes
         if attributes is None:
             attributes = self._attributes = AttributeIndex()
+            if self._is_prepared:
+                attributes.store.make_postings(PREPARED)
         if self._leaving:
             leaving, self._leaving = self._leaving, {}
             attributes.remove_batch(list(leaving))
         if self._coming:
-            coming, self._coming = self._coming, {}
+            coming, self._coming, self._coming_bytes = self._coming, {}, 0
             if self._links.in_use:
                 store = attributes.store
                 store.make_handles(max(coming) + 1)
@@ -303,6 +311,15 @@ class Index:
         """Return the keys of filters that the given one covers."""
         return self._ask(filter, "covered")
 
+    def preparing(self) -> Iterator[int]:
+        """Make what `covered` needs a little at a time; the first question would otherwise have to do it all at once.
+
+        Each value is how much was done, in units of about a microsecond. Changes and questions may come in between.
+        """
+        self._is_prepared = True
+        while self._attributes is not None and not self._attributes.store.make_postings(PREPARED):
+            yield PREPARED
+
     def overlapping(self, filter: Filter) -> Keys:
         """Return the keys of filters that overlap the given one."""
         return self._ask(filter, "overlapping")
@@ -358,6 +375,7 @@ def warm_up_attributes() -> None:
     ]
     event = {"a": 2, "b": 1, "c": 0, "d": "x"}
     _ask(index, filters, [event])
+    list(index.attributes().store.read(np.array([0], np.int32)))
     data = pack(event)
     size = np.array([0, len(data)], np.int64)
     packed = PackedEvents(np.frombuffer(data, np.uint8), size[:1], size[1:])

@@ -26,7 +26,7 @@ from numba.core.cgutils import raw_memcpy
 from numpy.typing import NDArray
 
 from covey.matching import compile_cache, compiler
-from covey.matching.compile_cache import CompileCache, is_ours
+from covey.matching.compile_cache import CompileCache, why_unsafe
 from covey.matching.compiler import CallTypes, KernelCompiler, PartCompiler
 
 KEPT_STATES = 8
@@ -58,10 +58,9 @@ def _cache_directory(package: Path) -> Path | None:
     path /= digest.hexdigest()[:16]
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not is_ours(path.stat()):
+        if reason := why_unsafe(path):
             warnings.warn(
-                f"{path} belongs to another user or can be written by others: compiled code is not kept there "
-                "(hint: chmod 700, or another XDG_CACHE_HOME)",
+                f"compiled code is neither loaded from {path} nor kept there: {reason}",
                 RuntimeWarning,
                 stacklevel=1,
             )

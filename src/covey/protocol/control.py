@@ -19,6 +19,13 @@ PLAN frames:
     PlanState    which plans are installed, each under an epoch, and the epoch in which events set out; the larger
                  version counts, and is passed on to everyone
     Ready        a broker's tables of all epochs of a version are complete
+
+STORE frames, of what brokers keep on disk, from version 2 on:
+
+    Reached      the sender's store has given away positions up to this one, and all of them are on disk
+    Recalled     what the receiver has said last with Reached: a store that does not know of it has lost its end
+    Wanted       events of which the sender looks for a copy, as its own are damaged; answered by COPY or Lacking
+    Lacking      events of which neither the sender nor any broker behind it has a copy
 """
 
 from __future__ import annotations
@@ -39,6 +46,7 @@ from covey.routing.messages import (
     Greet,
     Message,
     Pack,
+    Piece,
     Probe,
     Subscribe,
     Sync,
@@ -219,7 +227,18 @@ Request: TypeAlias = (
 Life: TypeAlias = Hello | Welcome | Goodbye
 
 Routed: TypeAlias = (
-    Advertise | Unadvertise | Subscribe | Unsubscribe | Pack | Update | Change | Greet | Sync | Probe | Echo
+    Advertise
+    | Unadvertise
+    | Subscribe
+    | Unsubscribe
+    | Pack
+    | Update
+    | Change
+    | Greet
+    | Sync
+    | Piece
+    | Probe
+    | Echo
 )
 
 
@@ -369,4 +388,48 @@ def decode_plan(body: bytes | memoryview) -> PlanMessage:
             or not all(0 <= e <= LAST_EPOCH for e in epochs)
         ):
             raise ProtocolError("a state of plans names epochs that cannot be")
+    return said
+
+
+class Reached(msgspec.Struct, frozen=True, tag="reached", array_like=True):
+    """The sender's store has come so far."""
+
+    position: int
+
+
+class Recalled(msgspec.Struct, frozen=True, tag="recalled", array_like=True):
+    """The receiver's store had come so far."""
+
+    position: int
+
+
+class Wanted(msgspec.Struct, frozen=True, tag="wanted", array_like=True):
+    """The sender wants copies of events, by publisher and number; `search` is the name of the search."""
+
+    search: str
+    names: tuple[tuple[int, int], ...]
+
+
+class Lacking(msgspec.Struct, frozen=True, tag="lacking", array_like=True):
+    """The answer to Wanted: the sender has no copy of these events, and nobody behind it has."""
+
+    search: str
+    names: tuple[tuple[int, int], ...]
+
+
+Stored: TypeAlias = Reached | Recalled | Wanted | Lacking
+
+LAST_POSITION: Final = 1 << 62
+encode_stored: Final = msgspec.msgpack.Encoder().encode
+_read_stored: Final = decoder(Stored)
+
+
+def decode_stored(body: bytes | memoryview) -> Stored:
+    """Return what a neighbour says of stores; ProtocolError for any other bytes."""
+    said: Stored = _read_stored(body)
+    if isinstance(said, Reached | Recalled):
+        if not 0 <= said.position < LAST_POSITION:
+            raise ProtocolError("a position after which there is none")
+    elif any(publisher >> 64 or number >> 64 for publisher, number in said.names):
+        raise ProtocolError("an event has a name that cannot be")
     return said

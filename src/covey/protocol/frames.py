@@ -16,8 +16,10 @@ from typing import Final
 
 from covey.errors import ProtocolError
 
-VERSION: Final = 1  # the newest version of the protocol that is spoken here
+VERSION: Final = 2  # the newest version of the protocol that is spoken here
 OLDEST: Final = 1  # and the oldest one
+STORES: Final = 2  # the version from which brokers tell each other of their stores
+PIECES: Final = 2  # since this version a Sync may come in pieces
 MAX_FRAME: Final = 1 << 20  # bytes, unless a broker is told otherwise
 MAX_GREETING: Final = 1 << 14  # of a peer that has not said yet who it is
 
@@ -39,10 +41,12 @@ class Kind(IntEnum):
     OVERLAY = 17  # what brokers tell each other of the overlay itself
     PLAN = 18  # what they tell each other of plans
     WHOLE = 19  # whether a broker knows, and has told, all interest behind it
+    STORE = 20  # what brokers tell each other of what they keep
     EVENT = 32  # an event on its way
     DELIVERY = 33  # an event for subscriptions of a client
     TAKEN = 34  # events that are on disk with the sender, so that the other may forget them
     ACKNOWLEDGE = 35  # deliveries to durable subscriptions that a client is done with
+    COPY = 36  # an event as the sender keeps it, for a broker whose own copy is damaged
 
 
 def frame(kind: int, body: bytes) -> bytes:

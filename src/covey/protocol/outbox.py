@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from covey.protocol.frames import LENGTH
+from covey.protocol.frames import LENGTH, Kind
 
 DISCONNECT, DROP_OLDEST, DROP_NEW, BLOCK = POLICIES = ("disconnect", "drop-oldest", "drop-new", "block")
 
@@ -134,6 +134,14 @@ class Outbox:
         self._event_count -= count
         self._taken += 1
         return chunk, count
+
+    def drop_deliveries(self) -> None:
+        """Forget every event that waits, durable deliveries among control too; what waited for events can go."""
+        self._events.clear()
+        self._event_bytes = self._event_count = 0
+        self._taken = self._put
+        self._control = deque(one for one in self._control if one[0][LENGTH.size] != Kind.DELIVERY)
+        self._control_bytes = sum(len(chunk) for chunk, _ in self._control)
 
     def take(self, size: int) -> list[bytes]:
         """Return chunks to be sent now, in their order: about `size` bytes, and at least one if there is one."""

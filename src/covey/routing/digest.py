@@ -8,17 +8,21 @@ a few facts and agreement costs a byte each. Digests are of bytes, never Python'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 import msgspec
 
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
+from covey.routing.work import BATCH, Work, batches
 
 BUCKET_SIZE: Final = 8
 MAX_BUCKETS: Final = 1 << 16
+DIGEST_UNITS: Final = 4  # of work, for each fact
 
 Digest: TypeAlias = tuple[int, ...]  # one number a bucket; empty when nothing is remembered
 
@@ -38,21 +42,22 @@ def bucket_of(fact: Fact, buckets: int) -> int:
     return int.from_bytes(label, "big") % buckets
 
 
-def digest(facts: Iterable[Fact]) -> Digest:
+def digest(facts: Sequence[Fact]) -> Work[Digest]:
     """Return the digest of what is remembered."""
-    facts = list(facts)
     if not facts:
         return ()
     buckets = 1
     while buckets * BUCKET_SIZE < len(facts) and buckets < MAX_BUCKETS:
         buckets *= 2
-    return _digest(facts, buckets)
+    return (yield from _digest(facts, buckets))
 
 
-def _digest(facts: Sequence[Fact], buckets: int) -> Digest:
+def _digest(facts: Sequence[Fact], buckets: int) -> Work[Digest]:
     sums = [0] * buckets
-    for fact in facts:
-        sums[bucket_of(fact, buckets)] ^= _number(fact)
+    for some in batches(facts, BATCH):
+        for fact in some:
+            sums[bucket_of(fact, buckets)] ^= _number(fact)
+        yield DIGEST_UNITS * len(some)
     return tuple(sums)
 
 
@@ -62,29 +67,48 @@ def _number(fact: Fact) -> int:
     return int.from_bytes(blake2b(body, digest_size=8).digest(), "big") >> 1
 
 
-def difference(facts: Sequence[Fact], theirs: Digest) -> tuple[int, dict[int, tuple[Fact, ...]]]:
+def difference(facts: Sequence[Fact], theirs: Digest) -> Work[tuple[int, dict[int, list[Fact]]]]:
     """Return the number of buckets, and the content of each in which `facts` differ from the digest `theirs`."""
     if len(theirs) > MAX_BUCKETS:
         raise ProtocolError(f"a digest has {len(theirs):,} buckets; {MAX_BUCKETS:,} is the most")
     if not theirs:
-        return 1, {0: tuple(facts)} if facts else {}
-    mine = _digest(facts, len(theirs))
+        return 1, {0: list(facts)} if facts else {}
+    mine = yield from _digest(facts, len(theirs))
     changed: dict[int, list[Fact]] = {
         bucket: [] for bucket, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1]
     }
-    if changed:
-        for fact in facts:
+    for some in batches(facts if changed else (), BATCH):
+        for fact in some:
             bucket = bucket_of(fact, len(theirs))
             if bucket in changed:
                 changed[bucket].append(fact)
-    return len(theirs), {bucket: tuple(content) for bucket, content in changed.items()}
+        yield DIGEST_UNITS * len(some)
+    return len(theirs), changed
 
 
-def restore(remembered: Iterable[Fact], buckets: int, changed: Mapping[int, Sequence[Fact]]) -> list[Fact]:
-    """Return what is true now: the remembered facts of unchanged buckets, and the content of the changed ones."""
+def pieces(changed: Mapping[int, Sequence[Fact]], size: int) -> Iterator[dict[int, tuple[Fact, ...]]]:
+    """Yield the content of buckets in pieces of at most `size` facts, one at least; a bucket may be in several."""
+    piece: dict[int, tuple[Fact, ...]] = {bucket: () for bucket, content in changed.items() if not content}
+    facts = ((bucket, fact) for bucket, content in changed.items() for fact in content)
+    for some in batches(facts, size):
+        for bucket, same in groupby(some, itemgetter(0)):
+            piece[bucket] = tuple(fact for _, fact in same)
+        yield piece
+        piece = {}
+    if piece or not changed:
+        yield piece
+
+
+def check(buckets: int, changed: Iterable[int]) -> None:
+    """Raise ProtocolError for a difference that names a bucket which is not there."""
     if not 1 <= buckets <= MAX_BUCKETS or not all(0 <= bucket < buckets for bucket in changed):
         raise ProtocolError("a difference names a bucket that is not there")
-    facts = [fact for fact in remembered if bucket_of(fact, buckets) not in changed]
-    for bucket in sorted(changed):
-        facts += changed[bucket]
+
+
+def unchanged(remembered: Sequence[Fact], buckets: int, changed: Container[int]) -> Work[list[Fact]]:
+    """Return what of the remembered facts is still true: those in the buckets that have not changed."""
+    facts: list[Fact] = []
+    for some in batches(remembered, BATCH):
+        facts += [fact for fact in some if bucket_of(fact, buckets) not in changed]
+        yield DIGEST_UNITS * len(some)
     return facts

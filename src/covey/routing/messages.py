@@ -15,7 +15,7 @@ overlay itself. Links are FIFO: whatever these messages mean, they mean it in th
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -121,12 +121,23 @@ class Greet(Message, frozen=True, gc=False):
 
 
 class Sync(Message, frozen=True, gc=False):
-    """What has changed of `what` since the digest: the facts, in full, of every bucket that differs."""
+    """What has changed of `what` since the digest: the facts, in full, of every bucket that differs.
+
+    Much is said in pieces: each is a Piece, but the last; a bucket may be in several of them.
+    """
 
     what: str  # ADVERTISEMENTS or SUBSCRIPTIONS
     buckets: int
     changed: dict[int, tuple[Fact, ...]]
     tree: Tree = 0
+
+    more: ClassVar[bool] = False  # of this Sync, to come
+
+
+class Piece(Sync, frozen=True, gc=False):
+    """A part of a Sync, of which more is to come."""
+
+    more: ClassVar[bool] = True
 
 
 class Probe(Message, frozen=True, gc=False):
@@ -144,9 +155,10 @@ class Echo(Message, frozen=True, gc=False):
 
 
 class LinkUp(Message, frozen=True, gc=False):
-    """The link to the source is up; it leads to a client or to a broker."""
+    """The link to the source is up; it leads to a client or to a broker, which may take a Sync in pieces."""
 
     client: bool = False
+    pieces: bool = False
 
 
 class LinkDown(Message, frozen=True, gc=False):

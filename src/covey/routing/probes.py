@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from covey.routing.messages import Echo, Link, Probe, Tree
-from covey.routing.outputs import Output, Send
+from covey.routing.outputs import Send
 
-Emit = Callable[[Output], None]
+Emit = Callable[[Send], None]
 
 
 class Waiting:

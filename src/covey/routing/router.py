@@ -8,6 +8,8 @@ The driver's duties, whatever it is (a simulator, a daemon):
 2. Carry out all outputs in their order before the next input. A link delivers in order what was sent, or goes down.
 3. On a ProtocolError cut the link that the message came from; LinkDown withdraws whatever it had said before. A
    client's many subscriptions may be withdrawn in slices before that (`withdraw`).
+4. With `slice_units`: while a neighbour is busy (`is_busy`), call `work` for it, with other inputs in between, and
+   hold back what it says, except events and the end of its link. See `jobs`.
 
     for output in router.handle(message, source, now_s):
         match output:
@@ -30,6 +32,7 @@ from covey.core.filter import Filter
 from covey.errors import ProtocolError
 from covey.matching.index import Index
 from covey.routing.digest import Fact
+from covey.routing.jobs import Jobs
 from covey.routing.messages import (
     CONTROL,
     Advertise,
@@ -41,6 +44,7 @@ from covey.routing.messages import (
     LinkDown,
     LinkUp,
     Message,
+    Piece,
     Probe,
     Publish,
     Subscribe,
@@ -49,7 +53,7 @@ from covey.routing.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from covey.routing.outputs import Deliver, Output
+from covey.routing.outputs import Deliver, Output, Send
 from covey.routing.plan import ONE_TREE, TreePlan
 from covey.routing.probes import Probes
 from covey.routing.seen import Seen
@@ -71,6 +75,7 @@ class Router:
         advertisements: bool = True,
         plan: TreePlan = ONE_TREE,
         options: Mapping[str, Any] | None = None,
+        slice_units: int | None = None,
     ) -> None:
         self.broker = broker
         self.version = 0  # another one after anything but an event: tables may have changed
@@ -78,6 +83,7 @@ class Router:
         self._registered = registered(strategy)
         self._registered.check(options or ())
         self._plan = plan
+        self._jobs = Jobs(slice_units)
         self._local = Index()
         self._clients: dict[Link, dict[Key, Filter]] = {}
         self._trees = {
@@ -91,6 +97,7 @@ class Router:
                 local=self._local,
                 clients=self._clients if list(plan.telling) == [tree] else {},
                 counters=self.counters,
+                jobs=self._jobs,
             )
             for tree in plan.trees
         }
@@ -133,9 +140,32 @@ class Router:
             raise ProtocolError(f"broker {self.broker} does not understand {type(message).__name__:.40}")
         if type(message) is not Publish:
             self.version += 1
+            self._jobs.changes += 1
         for part in self._trees.values():
             part.now_s = now_s
         handler(self, message, source)
+        return self._taken()
+
+    # -- long work -------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> list[Link]:
+        """The links for which `work` has something to do, the one whose turn it is first."""
+        return self._jobs.busy
+
+    def is_busy(self, link: Link) -> bool:
+        """Return whether the driver has to hold back what a neighbour says, except events."""
+        return self._jobs.is_busy(link)
+
+    def work(self, link: Link, now_s: float = 0.0) -> list[Output]:
+        """Do a slice of the work for a link that is busy, and return what is to be done.
+
+        ProtocolError, with which that work ends, if the neighbour may not have said what it said.
+        """
+        self.version += 1
+        for part in self._trees.values():
+            part.now_s = now_s
+        self._jobs.work(link)
         return self._taken()
 
     def _taken(self) -> list[Output]:
@@ -164,7 +194,7 @@ class Router:
             return
         for tree, part in self._trees.items():
             if self._plan.has_link(tree, self.broker, source):
-                part.link_up(source)
+                part.link_up(source, in_pieces=message.pieces)
 
     def _link_down(self, message: LinkDown, source: Link) -> None:
         subscriptions = self._clients.get(source)
@@ -177,11 +207,12 @@ class Router:
             del self._clients[source]
             for part in self._trees.values():
                 part.clients.pop(source, None)
-            self._probes.link_down(source, self._outputs.append)
+            self._probes.link_down(source, self._say)
             return
+        self._jobs.drop(source)
         for part in self._trees.values():
             part.link_down(source)
-        self._probes.link_down(source, self._outputs.append)
+        self._probes.link_down(source, self._say)
 
     def _greet(self, message: Greet, source: Link) -> None:
         self._part(message.tree, source).greet(source, message)
@@ -308,13 +339,20 @@ class Router:
                 f"broker {self.broker}: {source} probes twice under the name {message.id:.60}"
             )
         for tree in trees:
-            self._probes.probe(
-                source, message.id, tree, self._trees[tree].links_up(), len(trees), self._outputs.append
-            )
+            self._probes.probe(source, message.id, tree, self._trees[tree].links_up(), len(trees), self._say)
 
     def _echo(self, message: Echo, source: Link) -> None:
         self._part(message.tree, source)
-        self._probes.echo(source, message, self._outputs.append)
+        self._probes.echo(source, message, self._say)
+
+    def _say(self, said: Send) -> None:
+        """Send a probe or an echo: behind what must be known before it."""
+        message = said.message
+        assert isinstance(message, Probe | Echo), "probes and echoes alone are said so"
+        if said.link in self._clients:
+            self._outputs.append(said)
+        else:
+            self._trees[message.tree].say(said.link, message)
 
     # -- what is known, for checks and reports ---------------------------------------------------------------
 
@@ -384,6 +422,7 @@ _HANDLERS: dict[type, Callable[[Router, Any, Link], None]] = {
     LinkDown: Router._link_down,
     Greet: Router._greet,
     Sync: Router._sync,
+    Piece: Router._sync,
     Advertise: Router._advertise,
     Unadvertise: Router._unadvertise,
     Publish: Router._publish,

@@ -3,9 +3,10 @@
 A strategy decides one thing: what each neighbour is told of the interest behind this broker. It keeps the routing
 table, answers where an event goes next, and sees the rest of the router only through its `Site`. Its duties:
 
-1. After every call the neighbours that are open have been told, over FIFO links, all that they need to know: for each
-   entry of another link that is wanted there, some filter they were told covers it. Nothing is lost in between, either:
-   what replaces a filter is sent before the filter is withdrawn, or in one message with it.
+1. After every call, and after every job, the neighbours that are open have been told, over FIFO links, all that they
+   need to know: for each entry of another link that is wanted there, some filter they were told covers it. Nothing is
+   lost in between, either: what replaces a filter is sent before the filter is withdrawn, or in one message with it.
+   While a job of one neighbour lasts, this holds for the others; other calls come between two values of the job.
 2. What a neighbour knows is changed only by telling it: the entries it has from us are what we told it, delayed.
 3. The order of what it sends follows from the order of calls, never from the order of a set.
 4. When everyone has unsubscribed, nothing is left.
@@ -17,16 +18,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from covey.core.filter import Filter
 from covey.errors import ConfigError, ProtocolError
 from covey.matching.index import Index
 from covey.routing.digest import Fact
+from covey.routing.jobs import Jobs
 from covey.routing.messages import Key, Link, Message, Publish, Tree
 from covey.routing.plan import TreePlan
 from covey.routing.table import Place
+from covey.routing.work import Job
 
 
 class Site(Protocol):
@@ -40,6 +43,7 @@ class Site(Protocol):
     clients: dict[Link, dict[Key, Filter]]  # what they asked for on this tree; the router's, to be read only
     counters: Counter[str]
     congested: bool
+    jobs: Jobs  # by which a job knows how much to do at a time, and whether tables have changed meanwhile
 
     def neighbours(self) -> Sequence[Link]:
         """Return the neighbours that are open: they may be told about subscriptions. Others come later, by `open`."""
@@ -64,6 +68,8 @@ class Strategy(ABC):
     dialect: ClassVar[str]  # brokers that speak the same dialect may be neighbours
     perfect: ClassVar[bool] = True  # at rest no event crosses a link behind which nobody wants it
     matched_once: ClassVar[bool] = False  # events are matched where they are published, not on the way
+    remembers: ClassVar[bool] = False  # what a neighbour let us know is in force while it is away
+    takes_tables: ClassVar[bool] = True  # it may start with a table that was computed elsewhere
     description: ClassVar[str]  # one line for people
     options: ClassVar[
         tuple[str, ...]
@@ -89,37 +95,37 @@ class Strategy(ABC):
     # -- advertisements --------------------------------------------------------------------------------------
 
     @abstractmethod
-    def advertised(self, link: Link, filter: Filter) -> None:
+    def advertised(self, link: Link, filter: Filter) -> Job:
         """Behind the open neighbour `link` there is a new advertisement; `site.wanted` knows it already."""
 
     @abstractmethod
-    def unadvertised(self, link: Link, filter: Filter) -> None:
+    def unadvertised(self, link: Link, filter: Filter) -> Job:
         """An advertisement behind the open neighbour `link` is gone; `site.wanted` knows it no more."""
 
     # -- links -----------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def open(self, link: Link) -> list[Fact]:
-        """From now on the neighbour is told everything; return what it must know at first, in the order to learn it."""
+    def opening(self, link: Link) -> Job:
+        """From now on the neighbour is told everything: `iter_told` has all that it must know when the job ends.
+
+        Until then the neighbour is open to the strategy, from before the job's first value, and what is sent to it goes
+        nowhere.
+        """
 
     @abstractmethod
     def learn(self, link: Link, facts: Sequence[Fact]) -> None:
-        """The neighbour, of which nothing is known, lets us know these facts: its `open`."""
-
-    def relearn(self, link: Link, facts: Sequence[Fact]) -> None:
-        """The neighbour, of which `heard` was learnt from a table, lets us know these facts instead: change to them.
-
-        For strategies that may start with a table.
-        """
-        if facts or self.heard(link):
-            raise ConfigError(f"broker {self.site.broker}: {self.name} cannot start with a table")
+        """The neighbour lets us know these facts beside those that it let us know before: some of its `iter_told`."""
 
     @abstractmethod
-    def close(self, link: Link) -> list[Fact]:
-        """The neighbour is gone: withdraw what it let us know, forget what it was told; return what it let us know.
+    def unlearn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """Facts that the neighbour let us know are true no longer, or the neighbour is gone: withdraw them."""
 
-        A strategy may keep what it knows until the neighbour is back and `learn` says what is true then.
-        `site.neighbours` has it no more, and its advertisements are gone already.
+    @abstractmethod
+    def close(self, link: Link) -> None:
+        """The neighbour is gone: forget what it was told. What it let us know is unlearnt next.
+
+        A strategy that `remembers` keeps what it knows until the neighbour is back and says what is true then.
+        `site.neighbours` has it no more.
         """
 
     # -- events ----------------------------------------------------------------------------------------------
@@ -168,12 +174,20 @@ class Strategy(ABC):
     # -- what is known, for checks and reports ---------------------------------------------------------------
 
     @abstractmethod
-    def heard(self, link: Link) -> list[Fact]:
-        """Return what the neighbour let us know."""
+    def iter_heard(self, link: Link) -> Iterator[Fact]:
+        """Return what the neighbour let us know, as it is now, whatever happens while one looks at it."""
 
     @abstractmethod
+    def iter_told(self, link: Link) -> Iterator[Fact]:
+        """Return what we let the neighbour know, likewise, in the order in which to learn it."""
+
+    def heard(self, link: Link) -> list[Fact]:
+        """Return what the neighbour let us know."""
+        return list(self.iter_heard(link))
+
     def told(self, link: Link) -> list[Fact]:
         """Return what we let the neighbour know."""
+        return list(self.iter_told(link))
 
     def remote_entries(self) -> list[tuple[Link, Filter]]:
         """Return the remote part of the routing table as pairs of link and filter."""

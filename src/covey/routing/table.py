@@ -8,12 +8,18 @@ broker may have very many subscriptions and nobody to tell of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from heapq import merge
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 from covey.core.filter import Filter
 from covey.matching.index import Index
 from covey.routing.messages import Key, Link
+from covey.routing.work import BATCH, WHOLE, Job, Work, batches
+
+COUNT_UNITS: Final = 1  # of work, to count an entry
+RUN: Final = 256  # places that are sorted at a time
 
 
 class Entry(NamedTuple):
@@ -39,9 +45,8 @@ class Table:
         self._clients = clients
         self._remote = Index()
         self._neighbours: dict[Link, dict[Key, Filter]] = {}
-        # Most filters and keys have one link: then it stands there by itself, as there may be very many.
-        self._holders: dict[Filter, Link | dict[Link, int]] | None = None
-        self._sources: dict[Key, Link | list[Link]] | None = None
+        self._holders: _Counts | None = None  # by filter
+        self._sources: _Counts | None = None  # by key
 
     # -- changes ---------------------------------------------------------------------------------------------
 
@@ -73,34 +78,40 @@ class Table:
 
     def _note(self, link: Link, key: Key, filter: Filter) -> None:
         if self._sources is not None:
-            _add_source(self._sources, link, key)
+            self._sources.add(link, key, key)
         if self._holders is not None:
-            _add_holder(self._holders, link, filter)
+            self._holders.add(link, key, filter)
 
     def _forget(self, link: Link, key: Key, filter: Filter) -> None:
         if self._sources is not None:
-            sources = self._sources[key]
-            if isinstance(sources, str) or len(sources) == 1:
-                del self._sources[key]
-            else:
-                sources.remove(link)
+            self._sources.remove(link, key, key)
         if self._holders is not None:
-            holders = self._holders[filter]
-            if isinstance(holders, str):
-                del self._holders[filter]
-                return
-            holders[link] -= 1
-            if not holders[link]:
-                del holders[link]
-                if not holders:
-                    del self._holders[filter]
+            self._holders.remove(link, key, filter)
 
-    def count_holders(self) -> None:
-        """Count from now on who holds which filter, as `held` does when it is first asked."""
+    def counting(self, *, keys: bool = False) -> Job:
+        """Count from now on who holds which filter, or whose a key is: what `held` or `has_source` ask for."""
+        counts = self._count_keys() if keys else self._count_filters()
+        while counts.uncounted:
+            yield COUNT_UNITS * counts.count(BATCH)
+
+    def _count_filters(self) -> _Counts:
         if self._holders is None:
-            self._holders = {}
-            for link, _, filter in self.entries():
-                _add_holder(self._holders, link, filter)
+            self._holders = _Counts(self._snapshot(), by_key=False)
+        return self._holders
+
+    def _count_keys(self) -> _Counts:
+        if self._sources is None:
+            self._sources = _Counts(self._snapshot(), by_key=True)
+        return self._sources
+
+    def _snapshot(self) -> dict[Link, dict[Key, Filter]]:
+        of_links = (self._clients, self._neighbours)
+        return {link: dict(entries) for some in of_links for link, entries in some.items() if entries}
+
+    def preparing(self) -> Job:
+        """Make what `covered` needs to answer quickly."""
+        yield from self._local.preparing()
+        yield from self._remote.preparing()
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -114,23 +125,37 @@ class Table:
 
     def has_source(self, key: Key, *, not_of: Link) -> bool:
         """Return whether a link other than `not_of` has an entry under the key."""
-        if self._sources is None:
-            self._sources = {}
-            for entry in self.entries():
-                _add_source(self._sources, entry.link, entry.key)
-        sources = self._sources.get(key, ())
-        if isinstance(sources, str):
-            return sources != not_of
-        return any(link != not_of for link in sources)
+        return self._count_keys().has(key, not_of)
 
     def held(self, filter: Filter, *, not_by: Link) -> bool:
         """Return whether a link other than `not_by` has an entry with exactly this filter."""
-        self.count_holders()
-        assert self._holders is not None, "they are counted now"
-        holders = self._holders.get(filter)
-        if holders is None or isinstance(holders, str):
-            return holders is not None and holders != not_by
-        return len(holders) > 1 or not_by not in holders
+        return self._count_filters().has(filter, not_by)
+
+    def filter_at(self, place: Place) -> Filter | None:
+        """Return the filter of an entry, None if there is none."""
+        link, key = place
+        entries = self._neighbours.get(link) or self._clients.get(link, {})
+        return entries.get(key)
+
+    def places(self, *, not_of: Link) -> Iterator[Place]:
+        """Return where the entries of other links are now, whatever changes while one looks at them."""
+        some = [
+            (link, list(entries))
+            for of_links in (self._clients, self._neighbours)
+            for link, entries in of_links.items()
+            if link != not_of
+        ]
+        return ((link, key) for link, keys in some for key in keys)
+
+    def places_overlapping(self, filter: Filter, *, not_of: Link) -> Iterator[Place]:
+        """Return where the entries of other links are that overlap the filter, likewise."""
+        remote = self._remote.overlapping(filter) if len(self._remote) else ()
+        return (
+            place
+            for some in (remote, self._local.overlapping(filter))
+            for place in some
+            if place[0] != not_of
+        )
 
     def entries(self, *, not_of: Link | None = None) -> list[Entry]:
         """Return all entries, or those of links other than `not_of`."""
@@ -192,24 +217,76 @@ class Table:
         return sum(map(len, self._clients.values())) + len(self._remote)
 
 
-def _add_source(known: dict[Key, Link | list[Link]], link: Link, key: Key) -> None:
-    sources = known.get(key)
-    if sources is None:
-        known[key] = link
-    elif isinstance(sources, str):
-        known[key] = [sources, link]
-    else:
-        sources.append(link)
+class _Counts:
+    """The links that have something, a filter or a key, with how many entries each has of it.
+
+    What was there before is counted a little at a time, or all at once by the first question.
+    """
+
+    def __init__(self, entries: dict[Link, dict[Key, Filter]], *, by_key: bool) -> None:
+        # Most filters and keys have one link: then it stands there by itself, as there may be very many.
+        self._links: dict[Hashable, Link | dict[Link, int]] = {}
+        self._by_key = by_key
+        self.uncounted = entries
+
+    def count(self, most: int) -> int:
+        """Count at most so many of the entries of before; return how many."""
+        done = 0
+        while self.uncounted and done < most:
+            link, entries = next(iter(self.uncounted.items()))
+            while entries and done < most:
+                key, filter = entries.popitem()
+                self.add(link, key, key if self._by_key else filter)
+                done += 1
+            if not entries:
+                del self.uncounted[link]
+        return done
+
+    def add(self, link: Link, key: Key, what: Hashable) -> None:
+        """Count an entry that has come."""
+        links = self._links.get(what)
+        if links is None:
+            self._links[what] = link
+            return
+        if isinstance(links, str):
+            links = self._links[what] = {links: 1}
+        links[link] = links.get(link, 0) + 1
+
+    def remove(self, link: Link, key: Key, what: Hashable) -> None:
+        """Count an entry that has gone no more."""
+        if self.uncounted and self.uncounted.get(link, {}).pop(key, None) is not None:
+            return
+        links = self._links[what]
+        if isinstance(links, str):
+            del self._links[what]
+            return
+        links[link] -= 1
+        if not links[link]:
+            del links[link]
+            if not links:
+                del self._links[what]
+
+    def has(self, what: Hashable, not_by: Link) -> bool:
+        """Return whether a link other than `not_by` has it."""
+        if self.uncounted:
+            self.count(WHOLE)
+        links = self._links.get(what)
+        if links is None or isinstance(links, str):
+            return links is not None and links != not_by
+        return len(links) > 1 or not_by not in links
 
 
-def _add_holder(known: dict[Filter, Link | dict[Link, int]], link: Link, filter: Filter) -> None:
-    holders = known.get(filter)
-    if holders is None:
-        known[filter] = link
-        return
-    if isinstance(holders, str):
-        holders = known[filter] = {holders: 1}
-    holders[link] = holders.get(link, 0) + 1
+def in_order(places: Iterable[Place]) -> Work[Iterator[Place]]:
+    """Return places ordered by key and link."""
+    runs: list[list[Place]] = []
+    for run in batches(places, RUN):
+        run.sort(key=_key_and_link)
+        runs.append(run)
+        yield len(run)
+    return merge(*runs, key=_key_and_link)
+
+
+_key_and_link = itemgetter(1, 0)
 
 
 def _by_key(entry: Entry) -> tuple[Key, Link]:

@@ -12,6 +12,10 @@ each end alike:
 
 When the link goes down, everything that came over it is withdrawn, and remembered for the next Greet.
 
+All of this may take long, so it is done by jobs (`jobs`). While the strategy works out what a neighbour must know, its
+messages to that neighbour go nowhere, since the Sync to come has it all. From then on, and until the whole Sync is
+sent, what is said to the neighbour waits, except events. A large Sync goes in pieces, if the neighbour takes them.
+
 A broker may start with a table that was computed elsewhere (`load`). It is in force at once; when a link then comes up
 for the first time, the digests are of what was loaded, and what the neighbour says is otherwise is put right.
 """
@@ -19,16 +23,18 @@ for the first time, the digests are of what was loaded, and what the neighbour s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from covey.core.filter import Filter
-from covey.errors import ProtocolError
+from covey.errors import ConfigError, ProtocolError
 from covey.matching.index import Index
 from covey.routing import digest
-from covey.routing.advertisements import Advertisements
+from covey.routing.advertisements import Advertisement, Advertisements
 from covey.routing.digest import Digest, Fact
+from covey.routing.jobs import Jobs
 from covey.routing.messages import (
     ADVERTISEMENTS,
     SUBSCRIPTIONS,
@@ -37,6 +43,7 @@ from covey.routing.messages import (
     Key,
     Link,
     Message,
+    Piece,
     Publish,
     Sync,
     Tree,
@@ -46,6 +53,10 @@ from covey.routing.outputs import Output, Send
 from covey.routing.plan import TreePlan
 from covey.routing.strategy import Registered
 from covey.routing.table import Place
+from covey.routing.work import BATCH, WHOLE, Job, Work, batches, gathered
+
+SYNC_UNITS: Final = 5  # of work, to say one fact
+LEARN_UNITS: Final = 40  # to learn one, and to forget it
 
 
 class State(Enum):
@@ -54,6 +65,17 @@ class State(Enum):
     GREETING = 1  # we have said Greet
     GREETED = 2  # we have heard it: advertisements flow to the neighbour
     OPEN = 3  # we have its advertisements: subscriptions flow too
+
+
+@dataclass(slots=True)
+class _Learning:
+    """What is known of a neighbour whose Sync is coming, piece by piece."""
+
+    known: list[Fact]  # remembered, or in force already
+    is_in_force: bool
+    buckets: int
+    changed: set[int] = field(default_factory=set)
+    true: set[Fact] = field(default_factory=set)  # of what has come; only where something is in force
 
 
 class TreePart:
@@ -71,6 +93,7 @@ class TreePart:
         local: Index,
         clients: dict[Link, dict[Key, Filter]],
         counters: Counter[str],
+        jobs: Jobs,
     ) -> None:
         self.broker = broker
         self.tree = tree
@@ -79,6 +102,7 @@ class TreePart:
         self.local = local
         self.clients = clients
         self.counters = counters
+        self.jobs = jobs
         self.congested = False
         self.outputs: list[Output] = []
         self.parts: Mapping[Tree, TreePart] = {tree: self}  # the router's part of each tree
@@ -87,9 +111,16 @@ class TreePart:
         self.dialect = f"{registered.dialect}, {'with' if advertisements else 'without'} advertisements"
         self._states: dict[Link, State] = {}
         self._open: tuple[Link, ...] = ()
+        self._in_pieces: set[Link] = set()  # the neighbours that take a Sync in pieces
+        self._opening: set[Link] = set()  # to these the strategy's messages go nowhere
+        self._held: dict[
+            Link, list[Message]
+        ] = {}  # what is said to a neighbour after the Sync that is being sent
         self._their_digests: dict[Link, Digest] = {}
         self._remembered: dict[tuple[Link, str], list[Fact]] = {}
-        self._loaded: set[Link] = set()  # what is known from these was not heard from them yet
+        # Of these what is known is in force, though their link has not come up, or not come up again.
+        self._in_force: set[tuple[Link, str]] = set()
+        self._learning: dict[Link, _Learning] = {}
         self._synchronised: set[Link] = set()  # we have what these wanted us to know when their link came up
         self.strategy = registered.make(self, **options)
 
@@ -112,8 +143,17 @@ class TreePart:
         return self.advertised.publishers(link, filter)
 
     def send(self, link: Link, message: Message) -> None:
-        """Send a message."""
-        self.outputs.append(Send(link, message))
+        """Send a message of the strategy."""
+        if link not in self._opening:
+            self.say(link, message)
+
+    def say(self, link: Link, message: Message) -> None:
+        """Send a message, behind the Sync that is being sent if there is one."""
+        held = self._held.get(link)
+        if held is None:
+            self.outputs.append(Send(link, message))
+        else:
+            held.append(message)
 
     # -- links -----------------------------------------------------------------------------------------------
 
@@ -121,46 +161,74 @@ class TreePart:
         """Take as known what a neighbour lets us know, before any link is up."""
         if self._states:
             raise ProtocolError(f"broker {self.broker}: a table is loaded before links come up, not after")
+        if subscriptions and not self.strategy.takes_tables:
+            raise ConfigError(f"broker {self.broker}: {self.strategy.name} cannot start with a table")
         for fact in advertisements:
             self.advertised.add(link, fact.key, fact.filter, fact.owner)
         self.strategy.learn(link, subscriptions)
-        self._loaded.add(link)
+        self._in_force |= {(link, ADVERTISEMENTS), (link, SUBSCRIPTIONS)}
 
-    def _known(self, link: Link, what: str) -> list[Fact]:
-        """Return what is known from a neighbour whose link comes up: loaded, or remembered from the last time."""
-        if link not in self._loaded:
+    def _known(self, link: Link, what: str) -> Work[list[Fact]]:
+        """Return what is known from a neighbour whose link comes up: in force, or remembered from the last time."""
+        if (link, what) not in self._in_force:
             return self._remembered.get((link, what), [])
         if what == SUBSCRIPTIONS:
-            return self.strategy.heard(link)
-        return [Fact(key, ad.filter, ad.publisher) for key, ad in self.advertised.of_link(link).items()]
+            return (yield from gathered(self.strategy.iter_heard(link)))
+        return (yield from gathered(_facts_of(list(self.advertised.of_link(link).items()))))
 
-    def link_up(self, link: Link) -> None:
+    def link_up(self, link: Link, *, in_pieces: bool = False) -> None:
         """Greet a neighbour."""
         if link in self._states:
             raise ProtocolError(f"broker {self.broker}: the link to {link} is up already")
         self._states[link] = State.GREETING
-        advertisements = digest.digest(self._known(link, ADVERTISEMENTS))
-        subscriptions = digest.digest(self._known(link, SUBSCRIPTIONS))
-        self.send(link, Greet(self.dialect, advertisements, subscriptions, self.tree))
+        if in_pieces:
+            self._in_pieces.add(link)
+        self.jobs.add(link, self._greet(link))
+
+    def _greet(self, link: Link) -> Job:
+        advertisements = yield from digest.digest((yield from self._known(link, ADVERTISEMENTS)))
+        subscriptions = yield from digest.digest((yield from self._known(link, SUBSCRIPTIONS)))
+        self.say(link, Greet(self.dialect, advertisements, subscriptions, self.tree))
 
     def link_down(self, link: Link) -> None:
         """Withdraw and remember everything that came from the neighbour."""
         if self._states.pop(link, None) is None:
             return
+        self._in_pieces.discard(link)
+        self._opening.discard(link)
+        self._held.pop(link, None)
         self._synchronised.discard(link)
         self._their_digests.pop(link, None)
+        self._learning.pop(link, None)
+        self._in_force.discard((link, ADVERTISEMENTS))
         was_open = link in self._open
         self._open = tuple(other for other in self._open if other != link)
-        facts = [Fact(key, ad.filter, ad.publisher) for key, ad in self.advertised.of_link(link).items()]
-        if facts:
-            self._remembered[link, ADVERTISEMENTS] = facts
-        for fact in facts:
-            self._unadvertise(link, fact.key)
         if was_open:
-            self._loaded.discard(link)
-            heard = self.strategy.close(link)
+            self.strategy.close(link)
+            self._in_force.discard((link, SUBSCRIPTIONS))
+            if self.strategy.remembers:
+                self._in_force.add((link, SUBSCRIPTIONS))
+        self.jobs.add(link, self._withdraw(link, was_open and not self.strategy.remembers), lasting=True)
+
+    def _withdraw(self, link: Link, was_open: bool) -> Job:
+        gone: list[Fact] = []
+        for facts in batches(_facts_of(list(self.advertised.of_link(link).items())), BATCH):
+            for fact in facts:
+                self._unadvertise(link, fact.key)
+            gone += facts
+            yield LEARN_UNITS * len(facts)
+        if gone:
+            self._remembered[link, ADVERTISEMENTS] = gone
+        if was_open:
+            heard = yield from gathered(self.strategy.iter_heard(link))
+            yield from self._unlearn(link, heard)
             if heard:
                 self._remembered[link, SUBSCRIPTIONS] = heard
+
+    def _unlearn(self, link: Link, facts: Sequence[Fact]) -> Job:
+        for some in batches(facts, self.jobs.batch):
+            self.strategy.unlearn(link, some)
+            yield LEARN_UNITS * len(some)
 
     def greet(self, link: Link, message: Greet) -> None:
         """Answer a neighbour's Greet with the advertisements it does not know."""
@@ -174,47 +242,98 @@ class TreePart:
             )
         self._states[link] = State.GREETED
         self._their_digests[link] = message.subscriptions
-        facts: list[Fact] = []
-        if self._with_advertisements:
-            facts = [Fact(key, ad.filter, ad.publisher) for key, ad in self.advertised.not_of(link)]
-        self._sync(link, ADVERTISEMENTS, facts, message.advertisements)
+        facts = _facts_of(self.advertised.not_of(link) if self._with_advertisements else [])
+        self._held[link] = []
+        self.jobs.add(link, self._sync(link, ADVERTISEMENTS, facts, message.advertisements))
 
-    def _sync(self, link: Link, what: str, facts: Sequence[Fact], theirs: Digest) -> None:
-        buckets, changed = digest.difference(facts, theirs)
-        self.counters["synchronised_facts"] += sum(map(len, changed.values()))
-        self.send(link, Sync(what, buckets, changed, self.tree))
+    def _sync(self, link: Link, what: str, facts: Iterator[Fact], theirs: Digest) -> Job:
+        """Say in what these facts differ from the neighbour's digest, then what has waited for that."""
+        true = yield from gathered(facts)
+        buckets, changed = yield from digest.difference(true, theirs)
+        size = self.jobs.piece if link in self._in_pieces else WHOLE
+        left = sum(map(len, changed.values()))
+        for piece in digest.pieces(changed, size):
+            count = sum(map(len, piece.values()))
+            left -= count
+            self.counters["synchronised_facts"] += count
+            self.outputs.append(Send(link, (Piece if left else Sync)(what, buckets, piece, self.tree)))
+            yield SYNC_UNITS * count
+        for message in self._held.pop(link):
+            self.say(link, message)
 
     def sync(self, link: Link, message: Sync) -> None:
         """Learn what a neighbour knows, from what we remember and what has changed since."""
         expected = State.GREETED if message.what == ADVERTISEMENTS else State.OPEN
         if self._states.get(link) is not expected or message.what not in (ADVERTISEMENTS, SUBSCRIPTIONS):
             raise ProtocolError(f"broker {self.broker}: {link} synchronises out of turn")
-        known, was_loaded = self._known(link, message.what), link in self._loaded
-        self._remembered.pop((link, message.what), None)
-        facts = digest.restore(known, message.buckets, message.changed)
-        if message.what == SUBSCRIPTIONS:
-            self._loaded.discard(link)
-            self._synchronised.add(link)
-            if was_loaded:
-                self.strategy.relearn(link, facts)
-            else:
-                self.strategy.learn(link, facts)
+        digest.check(message.buckets, message.changed)
+        self.jobs.add(link, self._synchronise(link, message))
+
+    def _synchronise(self, link: Link, message: Sync) -> Job:
+        yield from self._learn(link, message)
+        if message.more:
             return
-        if was_loaded:
-            true = {fact.key: fact for fact in facts}
-            for fact in known:
-                now = true.get(fact.key)
-                if now is None:
-                    self._unadvertise(link, fact.key)
-                elif now.owner != fact.owner:
-                    self.advertised.remove(link, fact.key)
-                    self.advertised.add(link, now.key, now.filter, now.owner)
+        self._in_force.discard((link, message.what))
+        self._remembered.pop((link, message.what), None)
+        del self._learning[link]
+        if message.what == SUBSCRIPTIONS:
+            self._synchronised.add(link)
+            return
+        self._states[link] = State.OPEN
+        self._open = (*self._open, link)
+        self._opening.add(link)
+        self._held[link] = []
+        yield from self.strategy.opening(link)
+        self._opening.remove(link)
+        told = self.strategy.iter_told(link)
+        yield from self._sync(link, SUBSCRIPTIONS, told, self._their_digests.pop(link))
+
+    def _learn(self, link: Link, message: Sync) -> Job:
+        """Learn a piece of a Sync; with the last one, what has not changed, and what is true no longer."""
+        what, learning = message.what, self._learning.get(link)
+        if learning is None:
+            known = yield from self._known(link, what)
+            learning = self._learning[link] = _Learning(
+                known, (link, what) in self._in_force, message.buckets
+            )
+        if message.buckets != learning.buckets:
+            raise ProtocolError(f"broker {self.broker}: {link} changes the number of buckets")
+        learning.changed.update(message.changed)
+        facts = [fact for bucket in sorted(message.changed) for fact in message.changed[bucket]]
+        if not message.more:
+            same = yield from digest.unchanged(learning.known, learning.buckets, learning.changed)
+            facts = [*same, *facts]
+        if learning.is_in_force:
+            learning.true.update(facts)
+            before = set(learning.known)
+            facts = [fact for fact in facts if fact not in before]
+        for some in batches(facts, self.jobs.batch):
+            if what == SUBSCRIPTIONS:
+                self.strategy.learn(link, some)
+            else:
+                self._learn_advertisements(link, some)
+            yield LEARN_UNITS * len(some)
+        if learning.is_in_force and not message.more:
+            gone = sorted((one for one in learning.known if one not in learning.true), key=_by_key)
+            if what == SUBSCRIPTIONS:
+                yield from self._unlearn(link, gone)
+            else:
+                self._forget_advertisements(link, gone, {fact.key for fact in learning.true})
+
+    def _learn_advertisements(self, link: Link, facts: Iterable[Fact]) -> None:
         for fact in facts:
             if self.advertised.add(link, fact.key, fact.filter, fact.owner):
                 self._flood(link, Advertise(fact.key, fact.filter, fact.owner, self.tree))
-        self._states[link] = State.OPEN
-        self._open = (*self._open, link)
-        self._sync(link, SUBSCRIPTIONS, self.strategy.open(link), self._their_digests.pop(link))
+            elif (
+                self.advertised.of_link(link)[fact.key].publisher != fact.owner
+            ):  # it was loaded with another one
+                self.advertised.remove(link, fact.key)
+                self.advertised.add(link, fact.key, fact.filter, fact.owner)
+
+    def _forget_advertisements(self, link: Link, facts: Iterable[Fact], still: Container[Key]) -> None:
+        for fact in facts:
+            if fact.key not in still:
+                self._unadvertise(link, fact.key)
 
     # -- advertisements --------------------------------------------------------------------------------------
 
@@ -223,13 +342,13 @@ class TreePart:
         if self.advertised.add(link, message.key, message.filter, message.publisher):
             self._flood(link, message)
             if self._with_advertisements and link in self._open:
-                self.strategy.advertised(link, message.filter)
+                self.jobs.add(link, self.strategy.advertised(link, message.filter))
 
     def unadvertise(self, link: Link, key: Key) -> None:
         """Forget an advertisement, and let subscriptions follow."""
         filter = self._unadvertise(link, key)
         if filter is not None and self._with_advertisements and link in self._open:
-            self.strategy.unadvertised(link, filter)
+            self.jobs.add(link, self.strategy.unadvertised(link, filter))
 
     def _unadvertise(self, link: Link, key: Key) -> Filter | None:
         filter = self.advertised.remove(link, key)
@@ -245,7 +364,7 @@ class TreePart:
                 if link == source or state is State.GREETING:
                     continue
                 if not known_from or all(other == link for other in known_from):
-                    self.send(link, message)
+                    self.say(link, message)
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -254,10 +373,10 @@ class TreePart:
         if publish.flooded:
             for link in self._open:
                 if link != source:
-                    self.send(link, publish)
+                    self.outputs.append(Send(link, publish))
             return
         for link, message in self.strategy.forward(publish, source, local):
-            self.send(link, message)
+            self.outputs.append(Send(link, message))
 
     def is_advertised(self, link: Link, event: object) -> bool:
         """Return whether the client at the link has announced that it may publish this."""
@@ -275,3 +394,11 @@ class TreePart:
     def links_up(self) -> list[Link]:
         """Return the neighbours to which a link is up, open or not yet."""
         return list(self._states)
+
+
+def _facts_of(advertisements: Sequence[tuple[Key, Advertisement]]) -> Iterator[Fact]:
+    return (Fact(key, ad.filter, ad.publisher) for key, ad in advertisements)
+
+
+def _by_key(fact: Fact) -> Key:
+    return fact.key

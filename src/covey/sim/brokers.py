@@ -24,6 +24,7 @@ from typing import Any, Final
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import effects
 from covey.broker.config import BrokerConfig, LinkConfig
+from covey.broker.durable.log import Operation
 from covey.core.content import check_content
 from covey.core.event import content_of
 from covey.core.families import parse
@@ -32,10 +33,10 @@ from covey.errors import ConfigError
 from covey.routing.messages import Link
 from covey.sim import delays
 from covey.sim.engine import Engine
-from covey.sim.machine import Machine, Observer
+from covey.sim.machine import Clock, Machine, Observer
 from covey.sim.overlay import Pair, links_of
 from covey.sim.streams import RESET, End, Streams
-from covey.sim.wire_clients import Advertisement, Client, Subscription
+from covey.sim.wire_clients import Advertisement, Client, Delivery, Published, Subscription
 
 LEASE_S: Final = 10.0
 LONGEST_S: Final = 3_600.0  # that a network may take to come to rest
@@ -53,6 +54,7 @@ class BrokerNetwork:
     delay, delay_ms a model of the delays of connections, by name; see `delays`
     priorities      of links: of several ways, the one with lower numbers is used; 1 unless it is given
     settings        other settings of every broker, as `BrokerConfig` has them
+    drift           how much a broker's clock may be too fast or too slow: 0.01 is 1 %
     observer        hears all that goes into the brokers' cores and comes out of them
     """
 
@@ -70,19 +72,21 @@ class BrokerNetwork:
         priorities: Mapping[Pair, int] | None = None,
         settings: Mapping[str, Any] | None = None,
         stream_bytes: int = STREAM_BYTES,
+        drift: float = 0.0,
         observer: Observer | None = None,
     ) -> None:
         self.links, self.brokers = links_of(topology)
         self.seed = seed
         self.engine = Engine()
         self.deliveries: list[tuple[Subscription, Any]] = []
-        self.on_delivery: Callable[[Subscription, Any, bytes], None] | None = None
+        self.on_delivery: Callable[[Delivery], None] | None = None
         self.clients: dict[str, Client] = {}
         self._random = Random(f"brokers {seed}")
         self._delay = delays.build(delay, delay_ms, self._random)
         self._streams = Streams(self.engine, self._delay, stream_bytes, self._note_activity)
         self._down: set[frozenset[str]] = set()
         self._silent: set[frozenset[str]] = set()
+        self._one_way: set[tuple[str, str]] = set()  # whose bytes do not arrive, and where
         self._active_s = 0.0
         self._last_client = 0
         given = dict(settings or {})
@@ -105,8 +109,9 @@ class BrokerNetwork:
                 **given,
             )
             randomness = Random(f"{name} {seed}")
+            clock = Clock(1.0 + randomness.uniform(-drift, drift)) if drift else Clock()
             self.machines[name] = Machine(
-                config, self.engine, self._streams, randomness, self._disk_s, self._dial, observer
+                config, self.engine, self._streams, randomness, self._disk_s, self._dial, observer, clock
             )
         for machine in self.machines.values():
             machine.start()
@@ -120,16 +125,24 @@ class BrokerNetwork:
 
     # -- clients ---------------------------------------------------------------------------------------------
 
-    def client(self, broker: str, name: str = "") -> Client:
-        """Return the client of that name, or a new one, at the broker; ConfigError if it is at another one."""
+    def client(self, broker: str, name: str = "", *, token: str = "", another: bool = False) -> Client:
+        """Return the client of that name, or a new one, at the broker; ConfigError if it is at another one.
+
+        `another` makes a new one that calls itself by a name that a client has already.
+        """
         self.machine(broker)
         if not name:
             self._last_client += 1
             name = f"client {self._last_client}"
-        known = self.clients.get(name)
+        key = name
+        while another and key in self.clients:
+            key += "'"
+        known = self.clients.get(key)
         if known is None or known.is_over:
-            known = Client(name, broker, self.engine, self._streams, self._dial_client, self._delivered)
-            self.clients[name] = known
+            known = Client(
+                name, broker, self.engine, self._streams, self._dial_client, self._delivered, token
+            )
+            self.clients[key] = known
             known.connect()
         elif known.broker != broker:
             raise ConfigError(f"the client {name!r:.40} is at the broker {known.broker}")
@@ -180,12 +193,12 @@ class BrokerNetwork:
         """
         content = content_of(event)
         check_content(content)
-        self._producer(broker, client).publish(content, payload, confirm=confirm)
+        self._producer(broker, client).publish(Published(content, payload, confirm))
 
-    def _delivered(self, subscription: Subscription, content: Any, payload: bytes) -> None:
-        self.deliveries.append((subscription, content))
+    def _delivered(self, delivery: Delivery) -> None:
+        self.deliveries.append((delivery.subscription, delivery.content))
         if self.on_delivery is not None:
-            self.on_delivery(subscription, content, payload)
+            self.on_delivery(delivery)
 
     def clear_deliveries(self) -> None:
         """Forget what was delivered."""
@@ -235,8 +248,7 @@ class BrokerNetwork:
     def _is_connected(self) -> bool:
         for a, b in self.links:
             here, there = self.machines[a], self.machines[b]
-            is_harmed = frozenset((a, b)) in self._down | self._silent
-            can_be = _is_serving(here) and _is_serving(there) and not is_harmed
+            can_be = _is_serving(here) and _is_serving(there) and not self._is_harmed(a, b)
             if can_be and not (here.core.neighbours.is_open(b) and there.core.neighbours.is_open(a)):
                 return False
         return all(
@@ -254,7 +266,7 @@ class BrokerNetwork:
         if not machine.is_up or machine.life != life:
             return
         there, link = self.machines[other], frozenset((machine.name, other))
-        if link in self._silent:
+        if self._is_harmed(machine.name, other) and link not in self._down:
             self.engine.at(self.engine.now_s + CONNECT_S, self._not_reached, machine, life, other)
             return
         if not there.is_listening or link in self._down:
@@ -296,14 +308,59 @@ class BrokerNetwork:
         for end in self._ends(a, b):
             self._streams.silence(end)
 
+    def link_one_way(self, a: str, b: str) -> None:
+        """Let nothing arrive any more at the broker b of what a sends to it; neither is told."""
+        self._link(a, b)
+        self._one_way.add((a, b))
+        for end in self._ends(a, b):
+            self._streams.deafen(end.other)
+
+    def link_stall(self, a: str, b: str, for_s: float) -> None:
+        """Let what two brokers send to each other on their connection arrive after so many seconds."""
+        self._link(a, b)
+        for end in self._ends(a, b):
+            self._streams.stall(end, for_s)
+            self._streams.stall(end.other, for_s)
+
+    def link_half_close(self, a: str, b: str) -> None:
+        """Have something on the way end what a sends to b on their connection; only b hears of it."""
+        self._link(a, b)
+        for end in self._ends(a, b):
+            self._streams.half_close(end)
+
+    def link_reset(self, a: str, b: str) -> None:
+        """Reset the connection between two brokers; they may open another one."""
+        self._link(a, b)
+        for end in self._ends(a, b):
+            self._streams.cut(end, RESET)
+
     def link_up(self, a: str, b: str) -> None:
         """Restore the link between two brokers; a connection that fell silent is reset."""
         link = self._link(a, b)
         self._down.discard(link)
-        if link in self._silent:
-            self._silent.remove(link)
-            for end in self._ends(a, b):
-                self._streams.cut(end, RESET)
+        if self._is_harmed(a, b):
+            self._silent.discard(link)
+            self._one_way -= {(a, b), (b, a)}
+            self.link_reset(a, b)
+
+    def _is_harmed(self, a: str, b: str) -> bool:
+        return frozenset((a, b)) in self._down | self._silent or bool(self._one_way & {(a, b), (b, a)})
+
+    def client_silent(self, client: Client) -> None:
+        """Let nothing arrive any more on a client's present connection; neither end is told."""
+        if client.end is not None:
+            self._streams.silence(client.end)
+
+    def client_stall(self, client: Client, for_s: float) -> None:
+        """Let what comes on a client's present connection, in both directions, come after so many seconds."""
+        if client.end is not None:
+            self._streams.stall(client.end, for_s)
+            self._streams.stall(client.end.other, for_s)
+
+    def client_half_close(self, client: Client) -> None:
+        """Have something on the way end what a client sends on its present connection; only its broker hears of it."""
+        if client.end is not None:
+            self._streams.half_close(client.end)
 
     def _ends(self, a: str, b: str) -> list[End]:
         there = self.machines[b]
@@ -333,6 +390,13 @@ class BrokerNetwork:
         machine = self.machine(broker)
         if not machine.is_up:
             machine.start()
+
+    def power_cut(self, broker: str) -> list[Operation]:
+        """Take a broker's power, and with it what its disk has not written in truth, which is returned."""
+        machine = self.machine(broker)
+        machine.kill()
+        machine.clock.reboot(self.engine.now_s, self._random.uniform(0.0, 1e6))
+        return machine.disk.power_cut()
 
     # -- what is known ---------------------------------------------------------------------------------------
 

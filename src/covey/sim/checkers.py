@@ -67,6 +67,8 @@ def mirror_under_way(net: Network) -> list[Finding]:
         if (
             under_way is None
             or not open_there
+            or net.nodes[sender].router.is_busy(receiver)
+            or net.nodes[receiver].router.is_busy(sender)
             or any(isinstance(message, Greet | Sync) for message in under_way)
         ):
             continue  # the link is just coming up

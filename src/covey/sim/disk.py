@@ -9,7 +9,10 @@ drives a simulation decides when that is. A broker that is killed before loses i
     log.submit([Batch(1, (Owner(7, "outbox", "", "", "B"),))])
     log.answers()                           [Committed((1,), …)]
 
-A disk can be damaged, full, or unreadable, for simulations of what follows from that.
+A disk can be full, unreadable, fail to write, or have bits flipped, for simulations of what follows from that. It has a
+journal: the transactions since its broker started. Its end can be cut off while the broker is down. A disk that *lies*
+says that it has written what a power cut then takes. A transaction that was being written when its broker was killed is
+*torn*: it is recognised by its checksum, and left out, when the log is opened.
 """
 
 from __future__ import annotations
@@ -25,12 +28,16 @@ from covey.broker.durable.log import (
     Asked,
     Batch,
     Change,
+    Clock,
     Committed,
     Damaged,
     Expire,
     Fetch,
+    Find,
     Forget,
+    Found,
     Keep,
+    Mend,
     Operation,
     Owner,
     Read,
@@ -50,11 +57,26 @@ class Waiting(NamedTuple):
     frame: bytes
     checksum: int
     stored_s: float
+    name: tuple[int, int]
 
     @property
     def is_damaged(self) -> bool:
         """Whether these are not the bytes that were stored."""
         return crc32(self.frame) != self.checksum
+
+
+class _State(NamedTuple):
+    """What is on a disk."""
+
+    owners: dict[int, Owner]
+    queues: dict[int, dict[int, Waiting]]
+    names: dict[int, tuple[int, int]]
+    last: int
+
+    def copy(self) -> _State:
+        """Return a state of its own."""
+        queues = {owner: dict(waiting) for owner, waiting in self.queues.items()}
+        return _State(dict(self.owners), queues, dict(self.names), self.last)
 
 
 @dataclass
@@ -65,8 +87,15 @@ class Disk:
     queues: dict[int, dict[int, Waiting]] = field(default_factory=dict)  # by owner and position
     names: dict[int, tuple[int, int]] = field(default_factory=dict)  # of confirmed events, by position
     last: int = 0  # the last position that was given away
+    mark: int = 0  # the same, kept by itself: what `last` has forgotten is missing
+    clock: Clock | None = None  # what the clocks showed last
     is_full: bool = False  # no event can be kept
     is_unreadable: bool = False  # no event can be read
+    failing: int = 0  # how many of the next batches cannot be written
+    torn: tuple[Operation, ...] = ()  # what was being written when the broker was killed
+    journal: list[tuple[Operation, ...]] = field(default_factory=list)  # transactions since `_base`
+    _base: _State | None = None
+    _lies_from: int | None = None  # the first transaction of the journal that is not written in truth
 
     def positions(self, owner: int) -> list[int]:
         """Return what waits for an owner, in order."""
@@ -76,6 +105,45 @@ class Disk:
         """Return how many events wait for an owner, and how many bytes."""
         waiting = self.queues.get(owner, {})
         return len(waiting), sum(len(one.frame) for one in waiting.values())
+
+    # -- the journal -----------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Begin another journal, unless the one that there is cannot be written."""
+        if self._lies_from is None:
+            self._base, self.journal = self._state(), []
+
+    def lie(self) -> None:
+        """Write nothing from now on, and say that all is written; until `tell_the_truth` or a power cut."""
+        if self._lies_from is None:
+            self._lies_from = len(self.journal)
+
+    def tell_the_truth(self) -> None:
+        """Write what is not written yet, and all from now on."""
+        self._lies_from = None
+
+    def power_cut(self) -> list[Operation]:
+        """Lose what was not written in truth; return it."""
+        first, self._lies_from = self._lies_from, None
+        return [] if first is None else self.truncate(len(self.journal) - first)
+
+    def truncate(self, transactions: int) -> list[Operation]:
+        """Cut off the end of the journal; return what was in it. The broker is down."""
+        kept = self.journal[: max(0, len(self.journal) - transactions)]
+        lost = self.journal[len(kept) :]
+        if lost and self._base is not None:
+            self.owners, self.queues, self.names, self.last = self._base.copy()
+            self.journal = []
+            for operations in kept:
+                transaction = _Transaction(self, WINDOW)
+                transaction.carry_out(Batch(0, operations))
+                transaction.end()
+        return [operation for operations in lost for operation in operations]
+
+    def _state(self) -> _State:
+        return _State(self.owners, self.queues, self.names, self.last).copy()
+
+    # -- damage ----------------------------------------------------------------------------------------------
 
     def damage(self, position: int) -> None:
         """Change a byte of an event, wherever it waits."""
@@ -100,20 +168,49 @@ class DiskLog:
         return not self._waiting
 
     def open(self) -> Recovered:
-        """Return what is on the disk."""
+        """Return what is on the disk; what was torn is left out."""
         disk = self.disk
-        return Recovered(
+        missing = max(0, disk.mark - disk.last)
+        warning = f"the end of the simulated disk is missing: {missing} events that were confirmed"
+        recovered = Recovered(
             self.room(),
             tuple(disk.owners[id] for id in sorted(disk.owners)),
             tuple(disk.names[position] for position in sorted(disk.names)),
             {owner: disk.size(owner) for owner in sorted(disk.queues) if disk.queues[owner]},
-            disk.last,
+            max(disk.last, disk.mark),
             self._window,
+            (warning,) if missing else (),
+            known=disk.last,
+            missing=missing,
+            clock=self._clock(),
         )
+        disk.last = recovered.last  # it is said once
+        disk.torn = ()
+        disk.checkpoint()
+        return recovered
+
+    def _clock(self) -> Clock | None:
+        last = max(
+            (
+                (position, one.stored_s)
+                for queue in self.disk.queues.values()
+                for position, one in queue.items()
+            ),
+            default=None,
+        )
+        clock = self.disk.clock
+        if last is None or clock is None:
+            return clock if last is None else Clock(last[1], last[1])
+        return clock._replace(log_s=max(clock.log_s, last[1]))
 
     def submit(self, asked: Sequence[Asked]) -> None:
         """Take batches and questions."""
         self._waiting += asked
+
+    def tear(self) -> None:
+        """The broker is killed while the first batch that waits is written."""
+        batch = next((one for one in self._waiting if isinstance(one, Batch)), None)
+        self.disk.torn = () if batch is None else batch.operations
 
     def room(self) -> Room:
         """Return how full the disk is; an event counts once for each who waits for it."""
@@ -125,7 +222,8 @@ class DiskLog:
         waiting, self._waiting = self._waiting, []
         # As in SQLite: what is read need not wait for the disk, and shows what was reported before.
         reads = [self._read(one) for one in waiting if isinstance(one, Fetch)]
-        return [*reads, *self._commit([one for one in waiting if isinstance(one, Batch)])]
+        finds = [self._find(one) for one in waiting if isinstance(one, Find)]
+        return [*reads, *finds, *self._commit([one for one in waiting if isinstance(one, Batch)])]
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -136,17 +234,30 @@ class DiskLog:
         for batch in batches:
             if batch.resumes:
                 self._is_failing = False
-            if batch.keeps and (self._is_failing or self.disk.is_full):
-                self._is_failing = True
+            error = self._failure(batch)
+            if error is not None:
                 answers += transaction.end()
                 transaction = _Transaction(self.disk, self._window)
-                answers.append(Committed((batch.ticket,), StoreError("the simulated disk is full")))
+                answers.append(Committed((batch.ticket,), error))
             else:
                 transaction.carry_out(batch)
         answers += transaction.end()
         if answers:
             answers[-1] = answers[-1]._replace(room=self.room())
         return answers
+
+    def _failure(self, batch: Batch) -> StoreError | None:
+        """Return why a batch cannot be carried out, None if it can."""
+        disk = self.disk
+        error: StoreError | None = None
+        if disk.failing:
+            disk.failing -= 1
+            error = StoreError("the simulated disk cannot write")
+        elif batch.keeps and (self._is_failing or disk.is_full):
+            error = StoreError("the simulated disk is full")
+        if error is not None and batch.keeps:
+            self._is_failing = True
+        return error
 
     def _read(self, fetch: Fetch) -> Read:
         if self.disk.is_unreadable:
@@ -159,9 +270,20 @@ class DiskLog:
                 if left <= 0 or len(rows) == fetch.limit:
                     break
                 one = waiting[position]
-                rows.append(Damaged(position) if one.is_damaged else Row(position, one.frame))
+                rows.append(Damaged(position, one.name) if one.is_damaged else Row(position, one.frame))
                 left -= 0 if one.is_damaged else len(one.frame)
         return Read(fetch.ticket, fetch.owner, tuple(rows), left > 0 and len(rows) < fetch.limit)
+
+    def _find(self, find: Find) -> Found:
+        if self.disk.is_unreadable:
+            return Found(find.ticket, error=StoreError("the simulated disk cannot be read"))
+        copies = {
+            one.name: one.frame
+            for _, waiting in sorted(self.disk.queues.items(), reverse=True)
+            for one in waiting.values()
+            if one.name in find.names and not one.is_damaged
+        }
+        return Found(find.ticket, copies)
 
 
 class _Transaction:
@@ -170,12 +292,14 @@ class _Transaction:
     def __init__(self, disk: Disk, window: int) -> None:
         self._disk, self._window = disk, window
         self._tickets: list[int] = []
+        self._operations: list[Operation] = []
         self._changes: list[Change] = []
         self._gone: dict[int, tuple[int, ...]] = {}
 
     def carry_out(self, batch: Batch) -> None:
         """Carry out a batch."""
         self._tickets.append(batch.ticket)
+        self._operations += batch.operations
         for operation in batch.operations:
             gone = self._carry_out(operation)
             if gone and isinstance(operation, Trim | Expire):
@@ -185,6 +309,7 @@ class _Transaction:
         """Return what was committed, if there was anything."""
         if not self._tickets:
             return []
+        self._disk.journal.append(tuple(self._operations))
         return [Committed(tuple(self._tickets), changes=tuple(self._changes), gone=self._gone)]
 
     def _carry_out(self, operation: Operation) -> Sequence[int]:
@@ -193,6 +318,10 @@ class _Transaction:
         match operation:
             case Keep():
                 self._keep(operation)
+            case Mend():
+                self._mend(operation)
+            case Clock():
+                disk.clock = operation
             case Owner(id):
                 disk.owners[id] = operation
             case Forget(owner):
@@ -214,13 +343,22 @@ class _Transaction:
             one = keep.frame if frame is None else frame
             waiting = disk.queues.setdefault(owner, {})
             assert keep.position not in waiting, "no position is given twice"
-            waiting[keep.position] = Waiting(one, crc32(one), keep.stored_s)
+            name = (keep.publisher, keep.number)
+            waiting[keep.position] = Waiting(one, crc32(one), keep.stored_s, name)
             self._changes.append(Change(owner, 1, len(one)))
         disk.last = max(disk.last, keep.position)
+        disk.mark = max(disk.mark, disk.last)
         if keep.seen:
             disk.names[keep.position] = (keep.publisher, keep.number)
             if len(disk.names) > self._window:
                 del disk.names[min(disk.names)]
+
+    def _mend(self, mend: Mend) -> None:
+        owner, position, frame = mend
+        waiting = self._disk.queues.get(owner, {})
+        if position in waiting:
+            self._changes.append(Change(owner, 0, len(frame) - len(waiting[position].frame)))
+            waiting[position] = waiting[position]._replace(frame=frame, checksum=crc32(frame))
 
     def _too_old(self, expire: Expire) -> list[int]:
         first = self._disk.positions(expire.owner)[: expire.limit]

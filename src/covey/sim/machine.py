@@ -15,7 +15,7 @@ from typing import Any, Final
 from covey.broker import effects
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import BrokerCore
-from covey.broker.durable.log import Asked, Fetch
+from covey.broker.durable.log import Asked, Fetch, Find
 from covey.broker.effects import Effect, Input, Instant
 from covey.broker.security import Security
 from covey.errors import ConfigError
@@ -27,6 +27,32 @@ from covey.sim.streams import End, Streams
 WALL_S: Final = 1.8e9  # what clocks on walls show when a simulation begins
 
 Observer = Callable[[str, Input | Effect], None]  # the broker, and what went into its core or came out of it
+
+
+class Clock:
+    """The clocks of a machine: one that measures, a little too fast or slow, and one on the wall, which can be set."""
+
+    def __init__(self, rate: float = 1.0) -> None:
+        self._rate, self._origin_s = rate, 0.0
+        self._ahead_s = 0.0  # how far the one on the wall is ahead of the true time
+
+    def show(self, true_s: float) -> Instant:
+        """Return what the clocks show at a time of the simulation."""
+        return Instant(self._origin_s + self._rate * true_s, WALL_S + true_s + self._ahead_s)
+
+    def true_s(self, monotonic_s: float) -> float:
+        """Return when the clock that measures shows so many seconds, or a moment later."""
+        if self._rate == 1.0 and not self._origin_s:
+            return monotonic_s
+        return (monotonic_s - self._origin_s) / self._rate + 1e-6
+
+    def jump(self, by_s: float) -> None:
+        """Set the clock on the wall."""
+        self._ahead_s += by_s
+
+    def reboot(self, true_s: float, shows_s: float) -> None:
+        """Let the clock that measures begin anew, as it does when the machine does; the one on the wall goes on."""
+        self._origin_s = shows_s - self._rate * true_s
 
 
 class Machine:
@@ -41,8 +67,10 @@ class Machine:
         disk_s: Callable[[], float],
         dial: Callable[[Machine, LinkConfig], None],
         observer: Observer | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.name, self.config = config.name, config
+        self.clock = clock or Clock()
         self.disk = Disk()
         self.plans: PlanState = BARE  # on disk, too
         self.core: BrokerCore
@@ -85,10 +113,11 @@ class Machine:
 
     def kill(self, after: int = 0) -> None:
         """End at once, or after so many more effects: everyone connected notices; what is not on disk is lost."""
-        if after:
+        if after or not self.is_up:
             self._effects_left = after
             return
         self.is_up = self.is_listening = self.is_hung = False
+        self._disk_log.tear()
         ends, self.ends = self.ends, {}
         for end in ends.values():
             self._streams.drop(end)
@@ -113,7 +142,7 @@ class Machine:
 
     def now(self) -> Instant:
         """Return what its clocks show."""
-        return Instant(self._engine.now_s, WALL_S + self._engine.now_s)
+        return self.clock.show(self._engine.now_s)
 
     def connect(self) -> int:
         """Return the number of a new connection."""
@@ -128,6 +157,13 @@ class Machine:
     def dial_failed(self, neighbour: str, reason: str) -> None:
         """A neighbour cannot be reached."""
         self._give(effects.DialFailed(neighbour, reason))
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take what can be of other settings, at once if the broker runs and otherwise when it starts."""
+        self.config = config
+        if self.is_up:
+            security = self.core.security.renewed(config.security, config.host)
+            self._give(effects.Configured(config, security))
 
     def do(self, given: Input) -> None:
         """Give the core an input at once; what it raises is the caller's, ConfigError if the broker does not run."""
@@ -198,7 +234,7 @@ class Machine:
     def _set_timer(self) -> None:
         deadline_s = self.core.deadline() if self.is_up else None
         if deadline_s is not None:
-            due_s = max(deadline_s, self._engine.now_s)
+            due_s = max(self.clock.true_s(deadline_s), self._engine.now_s)
             if self._timer_s is None or due_s < self._timer_s:
                 self._timer_s = due_s
                 self._engine.at(due_s, self._tick, due_s, self.life)
@@ -229,6 +265,9 @@ class Machine:
 
     def _dial(self, effect: effects.Dial) -> None:
         self._dial_neighbour(self, effect.link)
+
+    def _admitted(self, effect: effects.Admitted) -> None:
+        raise AssertionError("nobody speaks HTTP in a simulation")
 
     def _verify(self, effect: effects.Verify) -> None:
         raise AssertionError("clients of a simulation show no passwords")
@@ -276,9 +315,11 @@ _CARRY_OUT: Final[dict[type, Callable[[Machine, Any], None]]] = {
     effects.Resume: Machine._resume,
     effects.End: Machine._end,
     effects.Dial: Machine._dial,
+    effects.Admitted: Machine._admitted,
     effects.Verify: Machine._verify,
     effects.Commit: Machine._commit,
     Fetch: Machine._ask_disk,
+    Find: Machine._ask_disk,
     effects.KeepPlans: Machine._keep_plans,
     effects.WriteSamples: Machine._write_samples,
     effects.StopListening: Machine._stop_listening,

@@ -67,6 +67,7 @@ class Network:
     delay, service  models by name; see `delays` and `service`
     judge           count false positives, at the price of matching each event against everyone's subscriptions
     keep            keep `deliveries`; without it they are only counted
+    slice_units     let routers work for their links in slices of so much work, as live brokers do; see `routing.jobs`
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Network:
         judge: bool = True,
         keep: bool = True,
         remembered_events: int = REMEMBERED_EVENTS,
+        slice_units: int | None = None,
     ) -> None:
         self.overlay = Overlay(topology, strategy, trees)
         self.seed = seed
@@ -98,6 +100,7 @@ class Network:
         self._keep = keep
         self._plan = self.overlay.plan
         self._service = service_times
+        self._slice_units = slice_units
         self._nodes = {broker: self._new_node(broker) for broker in self.overlay.brokers}
         self._channels: dict[tuple[str, str], Channel] = {}
         for a, b in self.overlay.links:
@@ -121,6 +124,7 @@ class Network:
             advertisements=self.advertisements,
             plan=self._plan,
             options=self._options,
+            slice_units=self._slice_units,
         )
 
     def _new_node(self, broker: str) -> Node:
@@ -267,8 +271,9 @@ class Network:
         if usable and not self._channels[a, b].is_up:
             for pair in ((a, b), (b, a)):
                 self._channels[pair].up()
+            up = LinkUp(pieces=self._slice_units is not None)
             for broker, other in ((a, b), (b, a)):
-                self._nodes[broker].arrive(LinkUp(), other, self._channels[broker, other].incarnation)
+                self._nodes[broker].arrive(up, other, self._channels[broker, other].incarnation)
 
     def _link(self, a: str, b: str) -> frozenset[str]:
         if (a, b) not in self._channels:

@@ -7,6 +7,9 @@ Links come and go while inputs wait, so the router knows of them later than the 
 belongs to the incarnation that it knows (see `channel`), which may have ended. What has arrived over a link is handled
 before the link's end, however the link is by then: a live broker also handles what it has read from a connection before
 it takes note that the connection is gone.
+
+A router with slices works for its links between inputs, as that of a live broker does. What a busy neighbour says
+waits meanwhile, and is lost with the link.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from covey.routing.messages import Congestion, Link, LinkDown, LinkUp, Message
+from covey.routing.messages import Congestion, Link, LinkDown, LinkUp, Message, Publish
 from covey.routing.outputs import Output, Send
 from covey.routing.router import Router
 from covey.sim.engine import Engine
@@ -25,6 +28,8 @@ CarryOut = Callable[[str, list[Output]], None]
 
 # A queue longer than the first is congestion, until it is no longer than the second.
 CONGESTED, CALM = 100, 10
+
+SLICE_S = 1e-4  # between two slices of a router's work
 
 
 class Node:
@@ -52,6 +57,8 @@ class Node:
         self._queue: deque[tuple[Message, Link, int]] = deque()
         self._working = False
         self._leaving: list[Output] = []  # what leaves when the present service ends
+        self._waiting: dict[Link, deque[Message]] = {}  # of neighbours that are busy
+        self._will_work = False
         self._congested_at, self._calm_at = congestion
         self._congested = False
 
@@ -62,7 +69,8 @@ class Node:
 
     def waiting_from(self, source: Link) -> list[Message]:
         """Return what has arrived from a source and is not handled yet, in order."""
-        return [message for message, link, _ in self._queue if link == source]
+        queued = [message for message, link, _ in self._queue if link == source]
+        return [*self._waiting.get(source, ()), *queued]
 
     def leaving_for(self, link: Link) -> list[Message]:
         """Return what the router has said to a link in the present service, in order."""
@@ -83,7 +91,44 @@ class Node:
             self.incarnations[source] = incarnation
         elif isinstance(message, LinkDown):
             self.incarnations.pop(source, None)
-        return self.router.handle(message, source, self._engine.now_s)
+            self._waiting.pop(source, None)
+        elif not isinstance(message, Publish) and (source in self._waiting or self.router.is_busy(source)):
+            self._waiting.setdefault(source, deque()).append(message)
+            return []
+        outputs = self.router.handle(message, source, self._engine.now_s)
+        self._work_later()
+        return outputs
+
+    # -- slices ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the router has work of its own."""
+        return bool(self.router.busy or self._waiting)
+
+    def _work_later(self) -> None:
+        if not self._will_work and self.is_busy:
+            self._will_work = True
+            self._engine.at(self._engine.now_s + SLICE_S, self._work, self.generation)
+
+    def _work(self, generation: int) -> None:
+        """Do a slice of the router's work, between two services."""
+        if generation != self.generation:
+            return
+        if self._working:
+            self._engine.at(self._engine.now_s + SLICE_S, self._work, generation)
+            return
+        self._will_work = False
+        for link in self.router.busy[:1]:
+            self._carry_out(self.name, self.router.work(link, self._engine.now_s))
+        for link in [link for link in self._waiting if not self.router.is_busy(link)]:
+            waiting = self._waiting.pop(link)
+            message = waiting.popleft()
+            outputs = self.router.handle(message, link, self._engine.now_s)
+            if waiting:
+                self._waiting[link] = waiting
+            self._carry_out(self.name, outputs)
+        self._work_later()
 
     def _serve(self) -> None:
         self._note_congestion()
@@ -123,6 +168,8 @@ class Node:
         self.generation += 1
         self._queue.clear()
         self._leaving.clear()
+        self._waiting.clear()
+        self._will_work = False
         self.incarnations.clear()
         self._working = self._congested = False
 

@@ -125,8 +125,8 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
         raise ConfigError(f"{name}: a scenario has at most {MAX_BYTES:,} characters, not {len(text):,}")
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{name}: this is not TOML: {error}") from None
+    except ValueError as error:  # what is not TOML, and numbers that Python does not read
+        raise ConfigError(f"{name}: this is not TOML: {error!s:.200}") from None
     except RecursionError:
         raise ConfigError(f"{name}: this is not a scenario: it nests too deeply") from None
 

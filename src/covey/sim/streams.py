@@ -2,8 +2,8 @@
 
 A stream has two ends, and each has an owner, which is told what arrives. What one end writes arrives at the other
 later, in its order; while the other does not read, it waits there, and a writer that is far ahead is paused. An end
-can shut its sending side, close, or abort; a stream can be cut, which both ends hear of, or fall silent, which nobody
-hears of.
+can shut its sending side, close, or abort; a stream can be cut, which both ends hear of, or fall silent in one
+direction or both, which nobody hears of. It can stall for a time, and something on the way can end one direction.
 """
 
 from __future__ import annotations
@@ -119,7 +119,22 @@ class Streams:
 
     def silence(self, end: End) -> None:
         """Let nothing arrive at either end any more, not even that the other is gone."""
-        end.is_silent = end.other.is_silent = True
+        self.deafen(end)
+        self.deafen(end.other)
+
+    def deafen(self, end: End) -> None:
+        """Let nothing arrive at one end any more; what that end writes still arrives."""
+        end.is_silent = True
+
+    def stall(self, end: End, for_s: float) -> None:
+        """Let what is written to an end from now on arrive after so many seconds, in its order."""
+        end.last_s = max(end.last_s, self._engine.now_s + for_s)
+
+    def half_close(self, end: End) -> None:
+        """Have something on the way end what an end sends: the other end hears so, and its own owner does not."""
+        if end.is_open and not end.is_shut:
+            end.is_shut = True
+            self._later(end.other, self._arrive, end.other, _Eof.EOF)
 
     def hold(self, end: End, is_held: bool) -> None:
         """Read nothing from an end, or read again."""

@@ -12,8 +12,8 @@ network comes to rest and is checked (`checkers`). The promises about deliveries
 With faults, links and brokers fail and come back; the promises then hold once all has healed.
 
 In half of the trials brokers take time over messages, so that inputs wait while links come and go: which half, and how
-long, is drawn from the seed too (`Trial.service_times`). A broker that refuses what another one says is a
-broken promise like any other.
+long, is drawn from the seed too (`Trial.service_times`). In half of them, routers work for their links in slices
+(`Trial.slice_units`). A broker that refuses what another one says is a broken promise like any other.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ class Trial:
         random = Random(f"service times {self.topology} {self.seed}")
         return draw_service_times(random, registered(self.strategy).name)
 
+    def slice_units(self) -> int | None:
+        """Return in what slices routers work for their links in this trial; None: in one piece."""
+        return Random(f"slices {self.topology} {self.seed}").choice([None, None, 1, 100])
+
     def run(self, check: Check | None = None) -> Outcome:
         """Run it and return what was found, also by a check that is made after every single arrival."""
         return _Run(self, check).run()
@@ -120,6 +124,7 @@ class _Run:
             seed=trial.seed,
             delay="exponential",
             service_times=trial.service_times(),
+            slice_units=trial.slice_units(),
         )
         self.perfect = registered(trial.strategy).perfect
         self.net.observer = self._observe

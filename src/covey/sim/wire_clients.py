@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from covey.broker.config import MAX_LINK_FRAME
 from covey.broker.effects import Ending
@@ -18,6 +18,7 @@ from covey.protocol.connection import Closing, Connection
 from covey.protocol.control import (
     OURS,
     AdvertiseRequest,
+    FlushRequest,
     Goodbye,
     Hello,
     Request,
@@ -65,6 +66,10 @@ class Subscription:
     durable: str = ""
     sid: int = 0  # on the present connection
     refused: str = ""  # why the broker did not grant it
+    asked_s: float = 0.0  # on the present connection
+    is_granted: bool = False
+    granted_s: float = 0.0
+    is_taken_over: bool = False  # by another connection: it is not asked for again
 
     @property
     def broker(self) -> str:
@@ -82,6 +87,7 @@ class Advertisement:
     filter: Filter
     client: Client
     aid: int = 0
+    is_granted: bool = False  # on the present connection
 
     @property
     def broker(self) -> str:
@@ -92,16 +98,29 @@ class Advertisement:
         return f"<advertisement of {self.client.name} at {self.broker}: {self.filter}>"
 
 
-@dataclass
+@dataclass(eq=False)
 class Published:
-    """An event that waits to be sent, or to be confirmed."""
+    """An event that a client was told to publish, and what has become of it."""
 
     content: Any
     payload: bytes
     confirm: bool
+    is_confirmed: bool = False
+    refused: str | None = None  # why the broker did not take it
 
 
-Delivered = Callable[[Subscription, Any, bytes], None]
+class Delivery(NamedTuple):
+    """An event as a subscription gets it: its name is that of the publishing connection and its number there."""
+
+    subscription: Subscription
+    content: Any
+    payload: bytes
+    name: tuple[int, int]
+    position: int | None  # in the queue of a durable subscription
+    connection: int  # of the client, counted
+
+
+Delivered = Callable[[Delivery], None]
 
 
 class Client:
@@ -115,14 +134,19 @@ class Client:
         streams: Streams,
         dial: Callable[[Client], End | None],
         delivered: Delivered,
+        token: str = "",
     ) -> None:
         self.name, self.broker = name, broker
+        self._token = token
         self.subscriptions: list[Subscription] = []
         self.advertisements: list[Advertisement] = []
         self.confirmed: list[Any] = []  # contents of events, in the order of their confirmations
-        self.refused: list[
-            tuple[Any, str]
-        ] = []  # contents of events and why; "" for those sent without confirmation
+        self.refused: list[tuple[Any, str]] = []  # contents of events, None if unknown, and why
+        self.on_answer: Callable[[Subscription], None] | None = None  # told whether a subscription is granted
+        self.on_send: Callable[[Published, str], None] | None = (
+            None  # told of every event that is sent, and where
+        )
+        self.dialled_s = 0.0  # when the present connection began
         self.acknowledges = True
         self.is_over = False
         self.said = ""  # the last reason that a broker gave for the end of a connection
@@ -134,8 +158,10 @@ class Client:
         self._closing = Closing.NOTHING
         self._answers: dict[int, Callable[[str], None]] = {}  # by request
         self._forgotten: list[Subscription] = []  # durable ones that end, until the broker knows
+        self._flushes: list[Callable[[], None]] = []  # that are not answered
         self._unconfirmed: dict[int, Published] = {}
         self._behind: list[Published] = []  # while it is not connected
+        self._sent: dict[int, Published] = {}  # on this connection, by number
         self._last = 0  # number of a request, a subscription, an advertisement or an event
         self._connections = 0
         self._timer_s: float | None = None
@@ -152,10 +178,11 @@ class Client:
             self._engine.at(self._engine.now_s + AGAIN_S, self.connect)
             return
         self._end, self._closing, self._timer_s = end, Closing.NOTHING, None
+        self.dialled_s = self._engine.now_s
         self._connection = Connection(Bounds(), 10.0, self._engine.now_s)
         if not self.is_reading:
             self._connection.hold(STOPPED, self._engine.now_s)
-        hello = Hello(OURS.oldest, "client", self.name, newest=OURS.newest)
+        hello = Hello(OURS.oldest, "client", self.name, token=self._token, newest=OURS.newest)
         self._connection.send(Kind.HELLO, encode(hello))
         self._flush()
 
@@ -166,10 +193,27 @@ class Client:
             self._connection.finish("the client is done")
             self._flush()
 
+    def come_back(self) -> None:
+        """Connect again after the end of the connection, or the refusal of it, was for good."""
+        if self.is_over and self._end is None:
+            self.is_over = False
+            self.connect()
+
+    def move(self, broker: str) -> None:
+        """Go on at another broker; of what the client has at the old one, only what is durable stays."""
+        self.broker = broker
+        self._forgotten.clear()  # the old broker does not hear of it
+        self.drop()
+
     def drop(self) -> None:
         """Lose the connection, with all that is under way; the client comes back."""
         if self._end is not None:
             self._streams.cut(self._end, "the connection was cut")
+
+    @property
+    def end(self) -> End | None:
+        """Its end of the present connection."""
+        return self._end
 
     def stop_reading(self) -> None:
         """Leave what comes in the stream."""
@@ -214,13 +258,18 @@ class Client:
         if self.is_greeted:
             self._ask(UnadvertiseRequest(self._next(), advertisement.aid))
 
-    def publish(self, content: Any, payload: bytes, *, confirm: bool) -> None:
+    def publish(self, one: Published) -> None:
         """Publish an event; one that is to be confirmed is sent again on each connection until it is."""
-        one = Published(content, payload, confirm)
         if self.is_greeted:
             self._send_event(one)
         else:
             self._behind.append(one)
+
+    def flush(self, flushed: Callable[[], None]) -> None:
+        """Call back once all that was asked for before is in force, on this connection or a later one."""
+        self._flushes.append(flushed)
+        if self.is_greeted:
+            self._ask_flush(flushed)
 
     @property
     def is_greeted(self) -> bool:
@@ -249,9 +298,11 @@ class Client:
 
     def _ask_for(self, one: Subscription) -> None:
         def answered(error: str) -> None:
-            one.refused = error
+            one.refused, one.is_granted, one.granted_s = error, not error, self._engine.now_s
+            if self.on_answer is not None:
+                self.on_answer(one)
 
-        one.sid = self._next()
+        one.sid, one.is_granted, one.asked_s = self._next(), False, self._engine.now_s
         self._ask(SubscribeRequest(self._next(), one.sid, one.filter.encode(), one.durable), answered)
 
     def _forget(self, one: Subscription) -> None:
@@ -261,12 +312,25 @@ class Client:
 
         self._ask(UnsubscribeRequest(self._next(), one.sid, bool(one.durable)), answered)
 
+    def _ask_flush(self, flushed: Callable[[], None]) -> None:
+        def answered(error: str) -> None:
+            self._flushes.remove(flushed)
+            flushed()
+
+        self._ask(FlushRequest(self._next()), answered)
+
     def _announce(self, one: Advertisement) -> None:
-        one.aid = self._next()
-        self._ask(AdvertiseRequest(self._next(), one.aid, one.filter.encode()))
+        def answered(error: str) -> None:
+            one.is_granted = not error
+
+        one.aid, one.is_granted = self._next(), False
+        self._ask(AdvertiseRequest(self._next(), one.aid, one.filter.encode()), answered)
 
     def _send_event(self, one: Published) -> None:
         number = self._next()
+        self._sent[number] = one
+        if self.on_send is not None:
+            self.on_send(one, self.broker)
         if one.confirm:
             self._unconfirmed[number] = one
         family, content = encode_content(one.content)
@@ -309,6 +373,9 @@ class Client:
         self._end = self._connection = None
         self.number = 0
         self._answers.clear()
+        self._sent.clear()
+        for subscription in self.subscriptions:
+            subscription.is_granted = False
         if not self.is_over:
             self._engine.at(self._engine.now_s + AGAIN_S, self.connect)
 
@@ -326,14 +393,22 @@ class Client:
         elif kind == Kind.REPLY:
             reply = decode_reply(body)
             if reply.event:
-                refused = self._unconfirmed.pop(reply.event, None)
+                refused = self._sent.get(reply.event)
+                self._unconfirmed.pop(reply.event, None)
+                if refused is not None:
+                    refused.refused = reply.error
                 self.refused.append((None if refused is None else refused.content, reply.error))
             elif reply.request in self._answers:
                 self._answers.pop(reply.request)(reply.error)
+            elif not reply.request:
+                for subscription in self.subscriptions:
+                    if subscription.durable and f" {subscription.durable} " in reply.error:
+                        subscription.is_taken_over = True
         elif kind == Kind.TAKEN:
             for _, number in decode_taken(one[1:]):
                 taken = self._unconfirmed.pop(number, None)
                 if taken is not None:
+                    taken.is_confirmed = True
                     self.confirmed.append(taken.content)
         elif kind == Kind.DELIVERY:
             self._delivered(one)
@@ -346,23 +421,30 @@ class Client:
         for advertisement in self.advertisements:
             self._announce(advertisement)
         for subscription in self.subscriptions:
-            self._ask_for(subscription)
+            if not subscription.is_taken_over:
+                self._ask_for(subscription)
         for subscription in self._forgotten:
             self._ask_for(subscription)  # it has to be there to be forgotten
             self._forget(subscription)
+        for flushed in self._flushes:
+            self._ask_flush(flushed)
         again, self._unconfirmed = [*self._unconfirmed.values(), *self._behind], {}
         self._behind = []
         for event in again:
             self._send_event(event)
 
-    def _delivered(self, one: bytes) -> None:
-        delivery = delivery_of(one)
+    def _delivered(self, frame: bytes) -> None:
+        delivery = delivery_of(frame)
         envelope = envelope_of(delivery.event)
         last = ENVELOPE.size + envelope.content_length
         content = decode_content(family_of(envelope), delivery.event[ENVELOPE.size : last])
-        for subscription in self.subscriptions:
-            if subscription.sid in delivery.sids:
-                self._delivered_to(subscription, content, delivery.event[last + envelope.notes_length :])
+        payload = delivery.event[last + envelope.notes_length :]
+        name = envelope.publisher, envelope.number
+        for one in self.subscriptions:
+            if one.sid in delivery.sids:
+                self._delivered_to(
+                    Delivery(one, content, payload, name, delivery.position, self._connections)
+                )
         if delivery.position is not None and self.acknowledges:
             body = encode_acknowledge(delivery.sids[0], [delivery.position], cumulative=False)
             self._send(Kind.ACKNOWLEDGE, body)

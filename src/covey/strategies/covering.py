@@ -12,18 +12,31 @@ burst that incremental aggregation avoids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from covey.core.filter import Filter
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Pack, Subscribe, Unsubscribe
 from covey.routing.strategy import Site, register
-from covey.routing.table import Entry
-from covey.strategies.maximal import maximal
-from covey.strategies.simple import Simple
+from covey.routing.work import Job
+from covey.strategies.maximal import Maximal
+from covey.strategies.simple import Selection, Simple
 from covey.strategies.subscriptions import SubscriptionStrategy
-from covey.strategies.told import Item
+from covey.strategies.told import Item, Told
+
+
+class Uncovered(Maximal[Item]):
+    """The maximal ones of the items that nothing covers that was told."""
+
+    def __init__(self, told: Told) -> None:
+        super().__init__()
+        self._told = told
+
+    def add(self, item: Item) -> None:
+        """Take another item."""
+        if not self._told.cover(item.filter):
+            super().add(item)
 
 
 class Lazy(Simple):
@@ -42,20 +55,23 @@ class Lazy(Simple):
 
     def uncovered(self, link: Link, gone: Item) -> list[Item]:
         """Return the maximal ones of what only `gone` covered."""
-        return self._reduced(link, self.table.covered(gone.filter, not_of=link))
+        found = Uncovered(self._told[link])
+        for entry in self.table.covered(gone.filter, not_of=link):
+            if self.site.wanted(link, entry.filter):
+                found.add(Item(entry.key, entry.filter))
+        return found.items()
 
-    def missing(self, link: Link, overlapping: Filter | None = None) -> list[Item]:
-        """Return the maximal ones of what is wanted and not covered by what was told."""
-        return self._reduced(link, self.wanted(link, overlapping))
+    def preparing(self) -> Job:
+        """Make ready what `uncovered` asks for."""
+        return self.table.preparing()
 
-    def _reduced(self, link: Link, entries: Sequence[Entry]) -> list[Item]:
-        told = self._told[link]
-        items = [
-            Item(entry.key, entry.filter)
-            for entry in entries
-            if not told.cover(entry.filter) and self.site.wanted(link, entry.filter)
-        ]
-        return maximal(items)
+    def holds(self, link: Link, item: Item) -> bool:
+        """Return whether another link still has an equal filter."""
+        return SubscriptionStrategy.holds(self, link, item)
+
+    def selection(self, link: Link) -> Selection:
+        """Return what selects the maximal ones of what nothing covers that was told."""
+        return Uncovered(self._told[link])
 
 
 class Covering(Lazy):
@@ -120,25 +136,25 @@ class Packing(Covering):
         with self._packing():
             super().receive(link, message)
 
-    def advertised(self, link: Link, filter: Filter) -> None:
-        """Tell the neighbour what it wants now."""
+    def announce(self, link: Link, items: Sequence[Item]) -> None:
+        """Tell the neighbour the items, then withdraw what they make superfluous."""
         with self._packing():
-            super().advertised(link, filter)
+            super().announce(link, items)
 
-    def unadvertised(self, link: Link, filter: Filter) -> None:
-        """Withdraw what the neighbour wants no more."""
+    def retract_unwanted(self, link: Link, labels: Iterable[Key]) -> None:
+        """Withdraw those of the things told that the neighbour wants no more."""
         with self._packing():
-            super().unadvertised(link, filter)
+            super().retract_unwanted(link, labels)
 
     def learn(self, link: Link, facts: Sequence[Fact]) -> None:
         """Take the facts as the subscriptions that they are."""
         with self._packing():
             super().learn(link, facts)
 
-    def close(self, link: Link) -> list[Fact]:
-        """Take everything that came from the neighbour as withdrawn."""
+    def unlearn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """Take the facts as withdrawn."""
         with self._packing():
-            return super().close(link)
+            super().unlearn(link, facts)
 
 
 register(Covering, "active")

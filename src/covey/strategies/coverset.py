@@ -117,7 +117,7 @@ class CoverSet(Generic[Name]):
         """Add a filter under a new key; ValueError if the key is in use."""
         if key in self._filters:
             raise ValueError(f"key {key!r} is in use already")
-        self._filters[key] = filter
+        filter = self._filters[key] = filter.compact()
         values = values_of(filter)
         if values is None:
             self._others[key] = self._free[key] = filter

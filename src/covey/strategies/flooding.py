@@ -6,13 +6,14 @@ Publish/Subscribe Systems*, 2002), and the oracle of all others: nothing is told
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from covey.core.filter import Filter
 from covey.matching.index import Index
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message
 from covey.routing.strategy import Strategy, register, unexpected
+from covey.routing.work import Job
 
 
 class Flooding(Strategy):
@@ -33,24 +34,28 @@ class Flooding(Strategy):
         """Refuse whatever it is."""
         raise unexpected(message, self)
 
-    def advertised(self, link: Link, filter: Filter) -> None:
+    def advertised(self, link: Link, filter: Filter) -> Job:
         """Nothing follows."""
+        return iter(())
 
-    def unadvertised(self, link: Link, filter: Filter) -> None:
+    def unadvertised(self, link: Link, filter: Filter) -> Job:
         """Nothing follows."""
+        return iter(())
 
-    def open(self, link: Link) -> list[Fact]:
+    def opening(self, link: Link) -> Job:
         """Nothing is told."""
-        return []
+        return iter(())
 
     def learn(self, link: Link, facts: Sequence[Fact]) -> None:
         """Nothing is learnt."""
         if facts:
             raise unexpected(facts[0], self)
 
-    def close(self, link: Link) -> list[Fact]:
+    def unlearn(self, link: Link, facts: Sequence[Fact]) -> None:
         """Nothing is known."""
-        return []
+
+    def close(self, link: Link) -> None:
+        """Nothing was told."""
 
     def next_hops(self, event: object) -> Iterable[Link]:
         """Return everyone."""
@@ -60,13 +65,13 @@ class Flooding(Strategy):
         """Return none: everything goes to everyone."""
         return None
 
-    def heard(self, link: Link) -> list[Fact]:
+    def iter_heard(self, link: Link) -> Iterator[Fact]:
         """Return nothing."""
-        return []
+        return iter(())
 
-    def told(self, link: Link) -> list[Fact]:
+    def iter_told(self, link: Link) -> Iterator[Fact]:
         """Return nothing."""
-        return []
+        return iter(())
 
 
 register(Flooding)

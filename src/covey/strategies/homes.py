@@ -6,7 +6,7 @@ another home is told too, because an event is addressed to homes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -48,10 +48,12 @@ class WithHomes(Simple):
         for fact in facts:
             self.receive(link, Subscribe(fact.key, fact.filter, fact.owner, self.site.tree))
 
-    def heard(self, link: Link) -> list[Fact]:
+    def iter_heard(self, link: Link) -> Iterator[Fact]:
         """Return the neighbour's entries, each with its home."""
-        return [Fact(key, filter, self._homes[key]) for key, filter in self.table.of_link(link).items()]
+        homes, entries = dict(self._homes), list(self.table.of_link(link).items())
+        return (Fact(key, filter, homes[key]) for key, filter in entries)
 
-    def told(self, link: Link) -> list[Fact]:
+    def iter_told(self, link: Link) -> Iterator[Fact]:
         """Return what the neighbour was told, each subscription with its home."""
-        return [Fact(fact.key, fact.filter, self.home(fact.key)) for fact in super().told(link)]
+        homes, here = dict(self._homes), self.site.broker
+        return (Fact(one.key, one.filter, homes.get(one.key, here)) for one in super().iter_told(link))

@@ -6,10 +6,9 @@ Publish/Subscribe Systems*, 2002). Nothing is sent when an equal filter was told
 
 from __future__ import annotations
 
-from covey.core.filter import Filter
 from covey.routing.messages import Key, Link
 from covey.routing.strategy import register
-from covey.strategies.simple import Simple
+from covey.strategies.simple import Distinct, Selection, Simple
 from covey.strategies.subscriptions import SubscriptionStrategy
 from covey.strategies.told import Item
 
@@ -29,14 +28,13 @@ class Identity(Simple):
         """Return the label of the filter, unless somebody here still holds an equal one."""
         return SubscriptionStrategy.label(self, link, gone)
 
-    def missing(self, link: Link, overlapping: Filter | None = None) -> list[Item]:
-        """Return the wanted filters that were not told, each once."""
-        told = self._told[link]
-        first: dict[Filter, Item] = {}
-        for entry in self.wanted(link, overlapping):
-            if told.label_of(entry.filter) is None:
-                first.setdefault(entry.filter, Item(entry.key, entry.filter))
-        return list(first.values())
+    def holds(self, link: Link, item: Item) -> bool:
+        """Return whether another link still has an equal filter."""
+        return SubscriptionStrategy.holds(self, link, item)
+
+    def selection(self, link: Link) -> Selection:
+        """Return what selects the filters that were not told, each once."""
+        return Distinct(lambda item: item.filter, lambda item: self.quenched(link, item))
 
 
 register(Identity)

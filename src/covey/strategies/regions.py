@@ -27,16 +27,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 import msgspec
 
 from covey.core.filter import Filter
 from covey.errors import ConfigError, ProtocolError
-from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Publish, Subscribe, Tree
 from covey.routing.strategy import Registered, Site, add
-from covey.routing.table import Entry, Place, Table
+from covey.routing.table import Place, Table
+from covey.routing.work import Job
 from covey.strategies.homes import WithHomes
 from covey.strategies.maximal import maximal
 from covey.strategies.told import Item, Told
@@ -51,6 +52,7 @@ class Regions(WithHomes):
     name = "regions"
     dialect = "regions"
     matched_once = True
+    remembers = True  # hosts behind a neighbour that is away can be reached on other trees
     description = "one copy of each event, on the one of several trees that suits the brokers that want it"
 
     def __init__(self, site: Site) -> None:
@@ -61,7 +63,6 @@ class Regions(WithHomes):
         self.table = Table(site.local, {})  # of what other brokers have in the directory
         self._holders: Counter[Filter] = Counter()  # how many clients' subscriptions have it
         self._own = Told()  # what this broker has in the directory: the maximal ones of these
-        self._kept: set[Link] = set()  # the neighbours that are away, and what they told is still known
 
     # -- interest --------------------------------------------------------------------------------------------
 
@@ -102,6 +103,10 @@ class Regions(WithHomes):
         items = [Item(key, self.site.clients[link][key]) for link, key in places]
         return maximal(item for item in items if not self._own.cover(item.filter))
 
+    def preparing(self) -> Job:
+        """Make ready what `unsubscribe` asks for."""
+        return self.site.local.preparing()
+
     def _note(self, link: Link, message: Subscribe) -> None:
         if message.home not in self._carrying.number:
             raise ProtocolError(
@@ -110,27 +115,18 @@ class Regions(WithHomes):
         self._homes.setdefault(message.key, message.home)
         self.table.add(link, message.key, message.filter, behind=message.home)
 
-    def wanted(self, link: Link, overlapping: Filter | None) -> list[Entry]:
-        """Return the entries of other links, and of this broker, that the neighbour wants."""
-        own = self._own.items() if overlapping is None else self._own.overlapping(overlapping)
-        mine = [Entry(HERE, item.key, item.filter) for item in own if self.site.wanted(link, item.filter)]
-        return sorted([*super().wanted(link, overlapping), *mine], key=lambda entry: (entry.key, entry.link))
+    def places(self, link: Link, overlapping: Filter | None) -> Iterable[Place]:
+        """Return where the entries of other links, and of this broker, are that are to be told the neighbour."""
+        own = self._own.labels() if overlapping is None else self._own.labels_overlapping(overlapping)
+        return chain(super().places(link, overlapping), ((HERE, label) for label in own))
 
-    # -- links -----------------------------------------------------------------------------------------------
+    def filter_at(self, place: Place) -> Filter | None:
+        """Return the filter of an entry, None if it has gone."""
+        return self._own.filter_of(place[1]) if place[0] == HERE else super().filter_at(place)
 
-    def close(self, link: Link) -> list[Fact]:
-        """Keep what the neighbour told: its hosts can be reached on other trees."""
-        del self._told[link]
-        self._kept.add(link)
-        return self.heard(link)
-
-    def learn(self, link: Link, facts: Sequence[Fact]) -> None:
-        """Take the facts as the subscriptions that they are, instead of what was kept."""
-        if link in self._kept:
-            self._kept.remove(link)
-            self.relearn(link, facts)
-        else:
-            super().learn(link, facts)
+    def holds(self, link: Link, item: Item) -> bool:
+        """Return whether another link, or this broker, still has it in the directory."""
+        return item.key in self._own or super().holds(link, item)
 
     # -- events ----------------------------------------------------------------------------------------------
 

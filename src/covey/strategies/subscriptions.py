@@ -19,7 +19,8 @@ announcement makes superfluous. The moves are the same for all:
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
@@ -28,7 +29,11 @@ from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Pack, Subscribe, Unsubscribe
 from covey.routing.strategy import Site, Strategy, unexpected
 from covey.routing.table import Table
+from covey.routing.work import Job, Work, batches
 from covey.strategies.told import Item, Told
+
+TELL_UNITS: Final = 25  # of work, to tell a neighbour one thing or to withdraw it
+LOOK_UNITS: Final = 25  # to see whether a neighbour is to be told an entry
 
 
 class SubscriptionStrategy(Strategy):
@@ -53,8 +58,12 @@ class SubscriptionStrategy(Strategy):
         """
 
     @abstractmethod
-    def missing(self, link: Link, overlapping: Filter | None = None) -> list[Item]:
+    def missing(self, link: Link, overlapping: Filter | None = None) -> Work[list[Item]]:
         """Return what the neighbour wants and was not told, reduced likewise; of what overlaps a filter, or of all."""
+
+    def holds(self, link: Link, item: Item) -> bool:
+        """Return whether the item is still to be told to the neighbour on behalf of somebody else."""
+        return self.table.held(item.filter, not_by=link)
 
     def superfluous(self, link: Link, items: Sequence[Item]) -> list[Item]:
         """Return what of the things told becomes superfluous by telling the items."""
@@ -148,45 +157,68 @@ class SubscriptionStrategy(Strategy):
 
     # -- advertisements --------------------------------------------------------------------------------------
 
-    def advertised(self, link: Link, filter: Filter) -> None:
+    def advertised(self, link: Link, filter: Filter) -> Job:
         """Tell the neighbour what it wants now."""
-        self.announce(link, self.missing(link, filter))
+        yield from self._tell_missing(link, filter)
 
-    def unadvertised(self, link: Link, filter: Filter) -> None:
+    def _tell_missing(self, link: Link, overlapping: Filter | None) -> Job:
+        before = self.site.jobs.changes
+        items = yield from self.missing(link, overlapping)
+        for some in batches(items, self.site.jobs.batch):
+            if self.site.jobs.changes == before:
+                self.announce(link, some)
+            else:
+                self._tell_what_is_left(link, some)
+            yield TELL_UNITS * len(some)
+
+    def _tell_what_is_left(self, link: Link, items: Sequence[Item]) -> None:
+        """Tell the neighbour what was missing some time ago, or what is missing because such an item has gone."""
+        for item in items:
+            if not self.holds(link, item):
+                self.announce(link, self.uncovered(link, item))
+            elif self.site.wanted(link, item.filter) and not self.quenched(link, item):
+                self.announce(link, [item])
+
+    def unadvertised(self, link: Link, filter: Filter) -> Job:
         """Withdraw what the neighbour wants no more."""
-        for item in self._told[link].overlapping(filter):
-            if not self.site.wanted(link, item.filter):
-                self.retract(link, item.key)
+        for labels in batches(sorted(self._told[link].labels_overlapping(filter)), self.site.jobs.batch):
+            self.retract_unwanted(link, labels)
+            yield TELL_UNITS * len(labels)
+
+    def retract_unwanted(self, link: Link, labels: Iterable[Key]) -> None:
+        """Withdraw those of the things told that the neighbour wants no more."""
+        told = self._told[link]
+        for label in labels:
+            filter = told.filter_of(label)
+            if filter is not None and not self.site.wanted(link, filter):
+                self.retract(link, label)
 
     # -- links -----------------------------------------------------------------------------------------------
 
-    def open(self, link: Link) -> list[Fact]:
+    def opening(self, link: Link) -> Job:
         """Tell the neighbour all it wants."""
-        self.table.count_holders()
-        told = self._told[link] = Told()
-        for item in self.missing(link):
-            told.add(item.key, item.filter)
-        return self.told(link)
+        self._told[link] = Told()
+        yield from self.preparing()
+        yield from self.table.counting()
+        yield from self._tell_missing(link, None)
+
+    def preparing(self) -> Job:
+        """Make ready what the strategy asks of tables once it has a neighbour."""
+        return iter(())
 
     def learn(self, link: Link, facts: Sequence[Fact]) -> None:
         """Take the facts as the subscriptions that they are."""
         for fact in facts:
             self.receive(link, Subscribe(fact.key, fact.filter, tree=self.site.tree))
 
-    def relearn(self, link: Link, facts: Sequence[Fact]) -> None:
-        """Learn what is new, then take what is true no more as withdrawn."""
-        known, true = {fact.key for fact in self.heard(link)}, {fact.key for fact in facts}
-        self.learn(link, [fact for fact in facts if fact.key not in known])
-        for key in sorted(known - true):
-            self.receive(link, Unsubscribe(key, tree=self.site.tree))
-
-    def close(self, link: Link) -> list[Fact]:
-        """Take everything that came from the neighbour as withdrawn."""
-        del self._told[link]
-        facts = self.heard(link)
+    def unlearn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """Take the facts as withdrawn."""
         for fact in facts:
             self.receive(link, Unsubscribe(fact.key, tree=self.site.tree))
-        return facts
+
+    def close(self, link: Link) -> None:
+        """Forget what the neighbour was told."""
+        del self._told[link]
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -200,15 +232,15 @@ class SubscriptionStrategy(Strategy):
 
     # -- what is known ---------------------------------------------------------------------------------------
 
-    def heard(self, link: Link) -> list[Fact]:
+    def iter_heard(self, link: Link) -> Iterator[Fact]:
         """Return the neighbour's entries."""
-        return [Fact(key, filter) for key, filter in self.table.of_link(link).items()]
+        return (Fact(key, filter) for key, filter in list(self.table.of_link(link).items()))
 
     def remote_size(self) -> int:
         """Return the number of entries of all neighbours."""
         return sum(len(self.table.of_link(link)) for link in self.site.neighbours())
 
-    def told(self, link: Link) -> list[Fact]:
+    def iter_told(self, link: Link) -> Iterator[Fact]:
         """Return the labels and filters that the neighbour was told."""
         told = self._told.get(link)
-        return [] if told is None else [Fact(item.key, item.filter) for item in told.items()]
+        return iter(()) if told is None else (Fact(*item) for item in told.iter_items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from covey.core.filter import Filter
@@ -63,7 +63,19 @@ class Told:
 
     def items(self) -> list[Item]:
         """Return labels and filters in the order in which they were told."""
-        return [Item(label, filter) for label, filter in self._filters.items()]
+        return list(self.iter_items())
+
+    def iter_items(self) -> Iterator[Item]:
+        """Return labels and filters, likewise, as they are now, whatever changes while one looks at them."""
+        return (Item(label, filter) for label, filter in list(self._filters.items()))
+
+    def labels(self) -> list[Key]:
+        """Return the labels, in that order."""
+        return [label for label, _ in self._filters.items()]
+
+    def labels_overlapping(self, filter: Filter) -> Iterable[Key]:
+        """Return the labels of what overlaps the filter, in any order."""
+        return self._filters.overlapping(filter)
 
     def cover(self, filter: Filter) -> bool:
         """Return whether something told covers the filter."""
@@ -71,11 +83,4 @@ class Told:
 
     def covered(self, filter: Filter) -> list[Item]:
         """Return what the filter covers, ordered by label."""
-        return self._pick(self._filters.covered(filter))
-
-    def overlapping(self, filter: Filter) -> list[Item]:
-        """Return what overlaps the filter, ordered by label."""
-        return self._pick(self._filters.overlapping(filter))
-
-    def _pick(self, labels: Iterable[Key]) -> list[Item]:
-        return [Item(label, self._filters[label]) for label in sorted(labels)]
+        return [Item(label, self._filters[label]) for label in sorted(self._filters.covered(filter))]

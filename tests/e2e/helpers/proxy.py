@@ -1,7 +1,8 @@
 """A TCP proxy between two ends of a link, with which the link can fail in the ways that links do.
 
 cut          all connections are reset, and new ones refused until `heal`
-stall        nothing passes, and nobody is told: what a half-open connection is to both ends
+stall        nothing passes, both ways or one way, and nobody is told: what a partition is to both ends
+throttle     what passes takes its time
 half_close   whoever dialled hears the end of the stream; what it says still passes
 corrupt      some bytes are inserted into what passes next, towards the listener
 """
@@ -9,7 +10,10 @@ corrupt      some bytes are inserted into what passes next, towards the listener
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
+
+DIALLER: Final = "dialler"
+LISTENER: Final = "listener"
 
 
 class _End(asyncio.Protocol):
@@ -33,17 +37,30 @@ class _End(asyncio.Protocol):
                 self.transport.write(data)
             if self.other.ended:
                 self.transport.write_eof()
-            if self.proxy.is_stalled:
+            if self.is_stalled:
                 self.transport.pause_reading()
         elif self.proxy.is_cut:
             self.transport.abort()
         else:
-            if self.proxy.is_stalled:
+            if self.is_stalled:
                 self.transport.pause_reading()
             self.proxy.accepted += 1
             self.proxy.dial(self)
 
+    @property
+    def is_stalled(self) -> bool:
+        """Whether what this end says does not pass."""
+        return (DIALLER if self.is_dialler else LISTENER) in self.proxy.stalled
+
+    def resume(self) -> None:
+        """Let pass what this end says, unless that is stalled."""
+        if not self.is_stalled and not self.transport.is_closing():
+            self.transport.resume_reading()
+
     def data_received(self, data: bytes) -> None:
+        if self.proxy.bytes_per_s:
+            self.transport.pause_reading()
+            asyncio.get_running_loop().call_later(len(data) / self.proxy.bytes_per_s, self.resume)
         if self.is_dialler and self.proxy.garbage:
             data = self.proxy.garbage + data
             self.proxy.garbage = b""
@@ -64,8 +81,8 @@ class _End(asyncio.Protocol):
             self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self.other is not None and not self.proxy.is_stalled:
-            self.other.transport.resume_reading()
+        if self.other is not None:
+            self.other.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.proxy.ends.discard(self)
@@ -82,7 +99,9 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self.target = port
         self.ends: set[_End] = set()
-        self.is_cut = self.is_stalled = False
+        self.is_cut = False
+        self.stalled: frozenset[str] = frozenset()  # whose words do not pass
+        self.bytes_per_s = 0.0  # 0: as fast as they come
         self.garbage = b""
         self.accepted = self.passed = 0
         self._dialling: set[asyncio.Task[Any]] = set()
@@ -124,17 +143,22 @@ class Proxy:
         self.is_cut = True
         self._abort()
 
-    def stall(self) -> None:
-        """Let nothing pass, and tell nobody."""
-        self.is_stalled = True
+    def stall(self, *whose: str) -> None:
+        """Let nothing pass, or nothing of what the DIALLER or the LISTENER says, and tell nobody."""
+        self.stalled = frozenset(whose or (DIALLER, LISTENER))
         for end in self.ends:
-            end.transport.pause_reading()
+            if end.is_stalled:
+                end.transport.pause_reading()
+
+    def throttle(self, bytes_per_s: float) -> None:
+        """Let no more pass than that, each way."""
+        self.bytes_per_s = bytes_per_s
 
     def heal(self) -> None:
-        """Let everything pass again."""
-        self.is_cut = self.is_stalled = False
-        for end in self.ends:
-            end.transport.resume_reading()
+        """Let everything pass again, at once."""
+        self.is_cut, self.stalled, self.bytes_per_s = False, frozenset(), 0.0
+        for end in list(self.ends):
+            end.resume()
 
     def half_close(self) -> None:
         """Tell those who dialled that the listener has said its last."""

@@ -68,6 +68,14 @@ class Scripted:
     def url(self) -> str:
         return url(self.port)
 
+    def refuses(self, goodbye: Goodbye) -> None:
+        """Let in nobody from now on."""
+        self._refusal = goodbye
+
+    def welcomes(self) -> None:
+        """Let in everybody from now on."""
+        self._refusal = None
+
     @property
     def envelopes(self) -> list[Envelope]:
         return [envelope_of(one) for one in self.events]

@@ -20,6 +20,9 @@ complete (`completeness`). Otherwise it goes to every neighbour, which is always
 A neighbour is sent what is in its outbox in order, a window at a time, once it has said what it wants; when its link
 comes up again, from the first event that it has not taken.
 
+Neighbours are told how far this broker's log has come, with each TAKEN and about once a second, and say it again when
+their link comes back. So a log that has lost its end is found out also where it cannot know that itself.
+
 `Durable` is a part of the broker (see `actions`): it is told who is connected, asks nobody, and gives the log nothing
 but values. `NoDurable` stands in its place where the broker has no store.
 """
@@ -27,7 +30,7 @@ but values. `NoDurable` stands in its place where the broker has no store.
 from __future__ import annotations
 
 import logging
-from collections import deque
+from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -36,20 +39,26 @@ import msgspec
 
 from covey.broker.actions import Action, Actions, HandOver, Refuse, Route, Say, Send, SendEvent, Tell
 from covey.broker.config import QueueLimits
+from covey.broker.durable.clock import LogClock
 from covey.broker.durable.completeness import Completeness, Said, Whole
-from covey.broker.durable.log import Committed, Entry, Forget, Keep, Owner, Read, Recovered, Resume
+from covey.broker.durable.incidents import Incident
+from covey.broker.durable.log import Committed, Entry, Found, Keep, Owner, Read, Recovered, Resume
 from covey.broker.durable.queues import (
     LINK,
+    UNREPAIRED,
     DurableSubscription,
     DurableSubscriptions,
     Feed,
     Outcome,
+    Repair,
     Subscriber,
     Tickets,
 )
+from covey.broker.durable.repair import Repairs, say_lacking
 from covey.broker.epochs import Epochs
 from covey.core.filter import Filter
 from covey.errors import CoveyError, ProtocolError
+from covey.protocol.control import Lacking, Reached, Recalled, Stored, Wanted, decode_stored, encode_stored
 from covey.protocol.events import (
     MOST_CONFIRMED,
     Envelope,
@@ -59,6 +68,7 @@ from covey.protocol.events import (
     encode_taken,
     envelope_of,
     forwarded,
+    publish_of,
 )
 from covey.protocol.frames import Kind
 from covey.routing.messages import SUBSCRIPTIONS, Key, Link, LinkUp, Message, Probe, Publish, Sync
@@ -82,21 +92,24 @@ class Senders:
 
     def __init__(self) -> None:
         self._taken: dict[Link, list[Name]] = {}  # on disk, and its sender not told yet
-        self._again: dict[Name, list[Link]] = {}  # who else has sent an event that is not on disk yet
+        self._again: dict[
+            Name, list[tuple[Link, int]]
+        ] = {}  # who else has sent an event that is not on disk yet
         self.refused = 0
 
-    def also(self, source: Link, name: Name) -> None:
-        """Somebody has sent an event again that is on its way to the disk."""
-        self._again.setdefault(name, []).append(source)
+    def also(self, source: Link, name: Name, number: int) -> None:
+        """Somebody has sent an event again, as the arrival of that number, that is on its way to the disk."""
+        self._again.setdefault(name, []).append((source, number))
 
     def kept(self, source: Link, name: Name) -> Actions:
         """An event is on disk: all who have sent it are to hear that."""
-        for sender in (source, *self._again.pop(name, ())):
+        yield from self.took(source, name)
+        for sender, _ in self._again.pop(name, ()):
             yield from self.took(sender, name)
 
-    def lost(self, name: Name) -> None:
-        """An event cannot be kept: only its first sender is to hear of it."""
-        self._again.pop(name, None)
+    def lost(self, name: Name) -> list[tuple[Link, int]]:
+        """An event cannot be kept: return who has sent it beside its first sender, and as which arrival."""
+        return self._again.pop(name, [])
 
     def took(self, source: Link, name: Name) -> Actions:
         """An event that somebody has sent is on disk."""
@@ -135,9 +148,15 @@ class Outboxes:
     """What neighbours have not taken yet, and to which of them a confirmed event goes; see the module's text."""
 
     def __init__(
-        self, epochs: Epochs, tickets: Tickets, next_owner: Callable[[], int], incarnation: int
+        self,
+        epochs: Epochs,
+        tickets: Tickets,
+        next_owner: Callable[[], int],
+        incarnation: int,
+        repair: Repair = UNREPAIRED,
     ) -> None:
         self._epochs = epochs
+        self._repair = repair._replace(form=_flooded)
         self._tickets = tickets
         self._next_owner = next_owner
         self.completeness = Completeness((), f"~{epochs.router.broker}!{incarnation:x}.")
@@ -154,17 +173,18 @@ class Outboxes:
         """Take up what is stored."""
         for owner in owners:
             if owner.kind == KIND:
-                self._feeds[owner.name] = self._feed(owner.id)
+                self._feeds[owner.name] = self._feed(owner)
 
-    def _feed(self, owner: int) -> Feed:
-        return Feed(self._tickets, owner, WINDOW, WINDOW_BYTES)
+    def _feed(self, owner: Owner) -> Feed:
+        repair = self._repair._replace(title=f"neighbour {owner.name}")
+        return Feed(self._tickets, owner.id, WINDOW, WINDOW_BYTES, repair)
 
     def open(self, link: Link) -> Actions:
         """Make an outbox for a neighbour that has none."""
         if link not in self._feeds:
             owner = Owner(self._next_owner(), KIND, "", "", link)
             self._unwritten[link] = owner
-            self._feeds[link] = self._feed(owner.id)
+            self._feeds[link] = self._feed(owner)
             yield from self._go_on(link)
 
     def owner(self, link: Link) -> int:
@@ -257,7 +277,7 @@ class Outboxes:
         if count:
             text = f"{link} is no neighbour any longer: {count} events that it has not taken are dropped"
             yield Say(logging.WARNING, text, {})
-        yield self._tickets.commit(Forget(feed.owner))
+        yield self._tickets.forget(feed.owner)
 
     def connect(self, link: Link) -> Actions:
         """There is a connection to a neighbour."""
@@ -358,10 +378,20 @@ class Outboxes:
                 yield Send(one.link, Kind.WHOLE, b"\1" if one.is_whole else b"\0")
 
 
+def _flooded(copy: bytes) -> bytes:
+    """Return an event that another broker has kept as it goes to every neighbour, which is always right."""
+    envelope = envelope_of(copy)
+    publish = msgspec.structs.replace(publish_of(copy, envelope), flooded=True, destinations=None)
+    return forwarded(copy, envelope, publish)
+
+
 # -- the part ----------------------------------------------------------------------------------------------------
 
 EXPIRE_EVERY_S: Final = 30.0
 MAX_PENDING: Final = 20_000  # events of one client that are not confirmed
+SKIPPED: Final = (
+    1 << 20
+)  # positions behind one that was given away and forgotten, which may have been given too
 
 
 @dataclass
@@ -372,6 +402,7 @@ class _Arrived:
     envelope: Envelope
     publish: Publish
     source: Link
+    number: int  # in the order in which events have arrived
     position: int = 0
     outboxes: list[tuple[Link, bytes]] = field(default_factory=list)
     keys: tuple[Key, ...] = ()  # of durable subscriptions
@@ -382,35 +413,63 @@ class _Arrived:
         return self.envelope.publisher, self.envelope.number
 
 
+def _number(arrived: _Arrived) -> int:
+    return arrived.number
+
+
 class Durable:
     """Durable delivery at one broker; see the module's text. `load` it before any link is up."""
 
     keeps: Final = True
 
     def __init__(
-        self, epochs: Epochs, recovered: Recovered, incarnation: int, limits: QueueLimits | None = None
+        self,
+        epochs: Epochs,
+        recovered: Recovered,
+        incarnation: int,
+        limits: QueueLimits | None = None,
+        *,
+        now_s: float,
+        wall_s: float,
     ) -> None:
         self._epochs = epochs
         self._recovered = recovered
+        self.clock = LogClock(recovered.clock, now_s, wall_s)
+        self._started_s = now_s
         self._last_owner = max((owner.id for owner in recovered.owners), default=0)
         self._tickets = Tickets(recovered)
+        self.repairs = Repairs(self._tickets, f"{epochs.router.broker}!{incarnation:x}.")
+        repair = UNREPAIRED._replace(seek=self.repairs.want)
+        salt = f"{epochs.router.broker}!{incarnation}"
         self.subscriptions = DurableSubscriptions(
-            self._tickets, limits or QueueLimits(), self._next_owner, f"{epochs.router.broker}!{incarnation}"
+            self._tickets, limits or QueueLimits(), self._next_owner, salt, repair
         )
-        self.outboxes = Outboxes(epochs, self._tickets, self._next_owner, incarnation)
+        self.outboxes = Outboxes(epochs, self._tickets, self._next_owner, incarnation, repair)
         self.completeness = self.outboxes.completeness
         self._clients: set[Link] = set()
         self._senders = Senders()
         self._names: dict[Name, _Arrived | None] = {}  # with what is not on disk yet
-        self._rooms: dict[Link, deque[_Arrived]] = {}  # neighbours' events without room
+        self._arrivals = 0
+        self._rooms: dict[Link, list[_Arrived]] = {}  # neighbours' events without room, in their order
+        self._in_flight = 0  # neighbours' events on the way to the disk
         self._pending: dict[Link, int] = {}  # clients' events on the way to the disk
         self._is_failing = False  # the log has refused events
+        # The last position that earlier lives are known to have given away, and how many of them the log does not know.
+        self._given = recovered.known + recovered.missing
+        self.missing = recovered.missing
+        self._has_client_said = False  # that it had a position which the log does not know
+        self._reached: dict[Link, int] = {}  # by neighbour: what it was told that this log has reached
+        self._recalled: dict[Link, int] = {}  # by neighbour: what it has said that its log has reached
         self._expire_s = 0.0
         self.duplicates = self.flooded = self.dropped = 0
 
     def load(self) -> Actions:
-        """Take up what is stored."""
+        """Take up what is stored, and say what people must know of it."""
         owners = self._recovered.owners
+        for warning in self._recovered.warnings:
+            yield self._tickets.incidents.say(logging.ERROR, warning, {}, self._started_s)
+        for notice in self._recovered.notices:
+            yield self._tickets.incidents.say(logging.WARNING, notice, {}, self._started_s)
         yield Tell(LinkUp(client=True), SURE)
         yield from self.subscriptions.load(owners)
         self.outboxes.load(owners)
@@ -433,10 +492,11 @@ class Durable:
     # -- confirmed events ------------------------------------------------------------------------------------
 
     def arrived(
-        self, one: bytes, envelope: Envelope, publish: Publish, source: Link, now_s: float, wall_s: float
+        self, one: bytes, envelope: Envelope, publish: Publish, source: Link, now_s: float
     ) -> Actions:
         """Take a confirmed event from a client or a neighbour."""
-        arrived = _Arrived(one, envelope, publish, source)
+        self._arrivals += 1
+        arrived = _Arrived(one, envelope, publish, source, self._arrivals)
         name = arrived.name
         if name in self._names:
             yield from self._again(name, source)
@@ -450,22 +510,25 @@ class Durable:
                 yield self._senders.refuse(source, name, f"the store is full: it has {used:,.1f} MiB")
             else:
                 self._pending[source] = self._pending.get(source, 0) + 1
-                yield from self._keep(arrived, now_s, wall_s)
-        elif self._rooms.get(source) or not self._tickets.room_for(len(one)):
+                yield from self._keep(arrived, now_s)
+        elif self._is_failing or self._rooms.get(source) or not self._tickets.room_for(len(one)):
             if len(self._rooms.get(source, ())) >= 4 * WINDOW:
                 raise ProtocolError(f"{source} sends confirmed events beyond its window")
             yield from self._wait(arrived)
         else:
-            yield from self._keep(arrived, now_s, wall_s)
+            yield from self._keep(arrived, now_s)
 
     def _again(self, name: Name, source: Link) -> Actions:
         self.duplicates += 1
-        if self._names[name] is None:
+        arrived = self._names[name]
+        if arrived is None:
             yield from self._senders.took(source, name)
-        else:
-            self._senders.also(source, name)
+            return
+        self._senders.also(source, name, self._arrivals)
+        if source == arrived.source:  # on another connection: its place is where it is sent again
+            arrived.number = self._arrivals
 
-    def _keep(self, arrived: _Arrived, now_s: float, wall_s: float) -> Actions:
+    def _keep(self, arrived: _Arrived, now_s: float) -> Actions:
         yield from self._route(arrived, now_s)
         self._names[arrived.name] = arrived
         if len(self._names) > self._recovered.window:
@@ -478,10 +541,15 @@ class Durable:
         ]
         entries += [Entry(self.subscriptions.by_key(key).owner.id) for key in arrived.keys]
         arrived.position = self._tickets.next_position()
-        keep = Keep(arrived.position, *arrived.name, arrived.one, wall_s, tuple(entries), seen=True)
+        keep = Keep(
+            arrived.position, *arrived.name, arrived.one, self.clock.read(now_s), tuple(entries), seen=True
+        )
         owners = self.outboxes.unwritten(link for link, _ in arrived.outboxes)
+        is_neighbours = arrived.source not in self._clients
+        self._in_flight += is_neighbours
 
         def then(outcome: Outcome, now_s: float) -> Actions:
+            self._in_flight -= is_neighbours
             if outcome.error is not None:
                 yield from self._not_kept(arrived, outcome.error)
             else:
@@ -543,11 +611,13 @@ class Durable:
         self._answered(source)
         self._is_failing = True
         self._names.pop(name, None)
-        self._senders.lost(name)
-        if source in self._clients:
-            yield self._senders.refuse(source, name, str(error))
-        elif source in self.outboxes.connected:
-            yield from self._wait(_Arrived(arrived.one, arrived.envelope, arrived.publish, source))
+        for sender, number in ((source, arrived.number), *self._senders.lost(name)):
+            if sender in self._clients:
+                yield self._senders.refuse(sender, name, str(error))
+            elif sender in self.outboxes.connected:
+                yield from self._wait(
+                    _Arrived(arrived.one, arrived.envelope, arrived.publish, sender, number)
+                )
 
     def _answered(self, source: Link) -> None:
         if source in self._pending:
@@ -562,7 +632,7 @@ class Durable:
 
     # -- other events ----------------------------------------------------------------------------------------
 
-    def deliver(self, keys: Sequence[Key], one: bytes, wall_s: float) -> Actions:
+    def deliver(self, keys: Sequence[Key], one: bytes, now_s: float) -> Actions:
         """Keep an event that nobody confirms for durable subscriptions; without room it is lost to them."""
         if not self._tickets.room_for(len(one), len(keys)):
             yield from self._lost(len(keys))
@@ -570,7 +640,8 @@ class Durable:
         envelope = envelope_of(one)
         entries = tuple(Entry(self.subscriptions.by_key(key).owner.id) for key in keys)
         position = self._tickets.next_position()
-        keep = Keep(position, envelope.publisher, envelope.number, one, wall_s, entries, seen=False)
+        name, stored_s = (envelope.publisher, envelope.number), self.clock.read(now_s)
+        keep = Keep(position, *name, one, stored_s, entries, seen=False)
 
         def then(outcome: Outcome, now_s: float) -> Actions:
             if outcome.error is None:
@@ -590,23 +661,31 @@ class Durable:
     # -- room, and what waits for it -------------------------------------------------------------------------
 
     def _wait(self, arrived: _Arrived) -> Actions:
-        room = self._rooms.setdefault(arrived.source, deque())
+        """Let an event wait for room: behind all that arrived before it, which may be heard of later."""
+        room = self._rooms.setdefault(arrived.source, [])
         if not room:
             text = f"the store has no room for events of {arrived.source}: they wait there"
             yield Say(logging.WARNING, text, {})
-        room.append(arrived)
+        insort(room, arrived, key=_number)
 
-    def _retry(self, now_s: float, wall_s: float) -> Actions:
-        if self._is_failing:
+    def _retry(self, now_s: float) -> Actions:
+        """Keep what waits for room, in order, once it is known of all that was sent to the disk before it."""
+        if self._is_failing and not self._in_flight:
             self._is_failing = False
             yield self._tickets.commit(Resume())
+        if self._is_failing:
+            return
+        yield from self._tickets.retry()
         for source, room in list(self._rooms.items()):
-            while room and self._tickets.room_for(len(room[0].one)):
-                arrived = room.popleft()
+            count = 0
+            while count < len(room) and self._tickets.room_for(len(room[count].one)):
+                arrived = room[count]
+                count += 1
                 if arrived.name in self._names:
                     yield from self._again(arrived.name, source)
                 else:
-                    yield from self._keep(arrived, now_s, wall_s)
+                    yield from self._keep(arrived, now_s)
+            del room[:count]
             if not room:
                 del self._rooms[source]
 
@@ -616,8 +695,8 @@ class Durable:
         yield from self.subscriptions.trim_grown()
         yield from self.flush()
 
-    def read(self, answer: Read, now_s: float) -> Actions:
-        """The log has answered a `Fetch`."""
+    def read(self, answer: Read | Found, now_s: float) -> Actions:
+        """The log has answered a `Fetch` or a `Find`."""
         yield from self._tickets.read(answer, now_s)
 
     # -- clients ---------------------------------------------------------------------------------------------
@@ -651,15 +730,24 @@ class Durable:
 
     def acknowledge(self, link: Link, body: bytes, now_s: float) -> Actions:
         """A client is done with deliveries; ProtocolError if it does not say with which."""
-        yield from self.subscriptions.acknowledge(link, decode_acknowledge(body), now_s)
+        said = decode_acknowledge(body)
+        last = max(said.positions, default=0)
+        if self._given < last <= self._recovered.last and not self._has_client_said:
+            self._has_client_said = True  # clients are not believed more than once
+            yield self._incomplete(last, "a client", now_s)
+        yield from self.subscriptions.acknowledge(link, said, now_s)
 
     def held(self) -> Sequence[DurableSubscription]:
         """Return all durable subscriptions."""
         return self.subscriptions.all()
 
-    def waiting(self, one: DurableSubscription) -> int:
-        """Return how many events wait for a durable subscription."""
-        return self._tickets.waiting(one.owner.id)[0]
+    def waiting(self, one: DurableSubscription) -> tuple[int, int]:
+        """Return how many events wait for a durable subscription, and their bytes."""
+        return self._tickets.waiting(one.owner.id)
+
+    def incidents(self) -> Sequence[Incident]:
+        """Return what has gone wrong with the store, the last first."""
+        return self._tickets.incidents.all()
 
     def end(self, one: DurableSubscription) -> Actions:
         """End a durable subscription, and delete its queue."""
@@ -667,16 +755,21 @@ class Durable:
 
     # -- neighbours: each method is named as the action that tells of it -------------------------------------
 
-    def connected(self, link: Link) -> Actions:
-        """There is a connection to a neighbour."""
+    def connected(self, link: Link, knows_stores: bool, now_s: float) -> Actions:
+        """There is a connection to a neighbour; `knows_stores` says whether it understands STORE frames."""
         yield from self.outboxes.notice_plans()
         yield from self.outboxes.connect(link)
+        self._reached.pop(link, None)
+        if knows_stores and link in self._recalled:
+            yield Send(link, Kind.STORE, encode_stored(Recalled(self._recalled[link])))
+        yield from self.repairs.connected(link, knows_stores, now_s)
 
-    def disconnected(self, link: Link) -> None:
+    def disconnected(self, link: Link, now_s: float) -> Actions:
         """The connection to a neighbour is gone: it will send again what was not taken, and so shall we."""
         self._rooms.pop(link, None)
         self._senders.gone(link)
         self.outboxes.disconnect(link)
+        yield from self.repairs.disconnected(link, now_s)
 
     def withdrawing(self, link: Link) -> Actions:
         """The routers are about to forget what a neighbour wants, or to learn it anew."""
@@ -691,10 +784,13 @@ class Durable:
         """A link on the tree broke, and its neighbour's interest is kept; before anybody echoes in its place."""
         yield from self.outboxes.lost(link)
 
-    def expect(self, neighbours: Iterable[Link], routed: Iterable[Link], is_redundant: bool) -> Actions:
+    def expect(
+        self, neighbours: Sequence[Link], routed: Iterable[Link], is_redundant: bool, now_s: float
+    ) -> Actions:
         """Say which neighbours there should be, over which of them events are routed, and whether there are detours."""
         yield from self.outboxes.notice_plans()
         yield from self.outboxes.expect(neighbours, routed, is_redundant)
+        yield from self.repairs.expect(neighbours, now_s)
 
     def advertised(self, link: Link, key: Key, filter: Filter, number: int) -> Actions:
         """Something is advertised to a neighbour, as its `number`th; 0 if the neighbour cannot be reached."""
@@ -715,8 +811,36 @@ class Durable:
             yield from self.outboxes.heard(message, link, epoch)
 
     def said(self, link: Link, one: bytes, now_s: float) -> Actions:
-        """A neighbour says what it has TAKEN, or whether it is WHOLE; ProtocolError if that cannot be read."""
-        yield from self.outboxes.said(link, one, now_s)
+        """A neighbour says TAKEN, WHOLE, or something of its STORE or ours; ProtocolError if that cannot be read."""
+        if one[0] == Kind.STORE:
+            yield from self._stored(link, decode_stored(one[1:]), now_s)
+        elif one[0] == Kind.COPY:
+            frame = bytes([Kind.EVENT]) + one[1:]
+            envelope = envelope_of(frame)
+            yield from self.repairs.copied((envelope.publisher, envelope.number), frame, now_s)
+        else:
+            yield from self.outboxes.said(link, one, now_s)
+
+    def _stored(self, link: Link, said: Stored, now_s: float) -> Actions:
+        match said:
+            case Wanted():
+                yield from self.repairs.wanted(link, said, now_s)
+            case Lacking():
+                yield from self.repairs.lacking(link, said, now_s)
+            case Reached(position):
+                self._recalled[link] = max(position, self._recalled.get(link, 0))
+            case Recalled(position):
+                # It was told so in another life of this broker, or in this one before its link broke.
+                if self._given < position and not self._recovered.last < position <= self._tickets.committed:
+                    yield self._incomplete(position, f"neighbour {link}", now_s)
+                    self._tickets.skip(position + SKIPPED)
+
+    def _incomplete(self, position: int, who: str, now_s: float) -> Say:
+        """Somebody knows that an earlier life has given away a position, of which the log does not know."""
+        events, self._given = position - self._given, position
+        self.missing += events
+        fields = {"missing_events": events, "known_from": who}
+        return self._tickets.incidents.say(logging.ERROR, "store incomplete", fields, now_s)
 
     def echoed(self, probe: str) -> Actions:
         """A probe of this broker itself has come back."""
@@ -725,18 +849,40 @@ class Durable:
     # -- time, and numbers -----------------------------------------------------------------------------------
 
     def flush(self) -> Actions:
-        """Say what was taken; at the end of each turn."""
-        yield from self._senders.flush()
+        """Say what was taken, and look for copies of what is damaged; at the end of each turn."""
+        told = set()
+        for action in self._senders.flush():
+            yield action
+            if isinstance(action, Send) and action.link in self.repairs.able:
+                told.add(action.link)
+        yield from self._say_reached(sorted(told))
+        yield from self.repairs.flush()
+
+    def _say_reached(self, links: Iterable[Link]) -> Actions:
+        """Tell neighbours how far the log has come: they know it if this broker's disk forgets."""
+        position = self._tickets.committed
+        for link in links:
+            if self._reached.get(link, 0) < position:
+                self._reached[link] = position
+                yield Send(link, Kind.STORE, encode_stored(Reached(position)))
 
     def tick(self, now_s: float, wall_s: float) -> Actions:
         """Do what is due: try again what had no room, deliver again, drop what is too old; about once a second."""
+        yield from self._say_reached(sorted(self.repairs.able))
+        yield from self.repairs.tick(now_s)
         yield from self.outboxes.notice_plans()
-        yield from self._retry(now_s, wall_s)
+        yield from self._retry(now_s)
         yield from self.subscriptions.tick(now_s)
         yield from self.outboxes.tick(now_s)
+        jump_s = self.clock.jumped(now_s, wall_s)
+        if jump_s:
+            fields: dict[str, object] = {"by_s": round(jump_s, 1)}
+            yield self._tickets.incidents.say(logging.WARNING, "clock jumped", fields, now_s)
         if now_s >= self._expire_s:
             self._expire_s = now_s + EXPIRE_EVERY_S
-            yield from self.subscriptions.expire(wall_s)
+            if self._tickets.is_holding:
+                yield self._tickets.commit(self.clock.remembered(now_s, wall_s))
+            yield from self.subscriptions.expire(self.clock.read(now_s))
         yield from self.flush()
 
     def report(self) -> Mapping[str, float]:
@@ -754,9 +900,13 @@ class Durable:
             "refused_total": self._senders.refused,
             "lost_total": self.dropped,
             "damaged_total": tickets.damaged,
+            "repaired_total": tickets.repaired,
+            "unrepaired_total": tickets.unrepaired,
+            "missing_total": self.missing,
+            "clock_jumps_total": self.clock.jumps,
             "outbox_events": self.outboxes.waiting(),
             "subscriptions": len(subscriptions),
-            "queued_events": sum(map(self.waiting, subscriptions)),
+            "queued_events": sum(self.waiting(one)[0] for one in subscriptions),
             "dropped_total": self.subscriptions.dropped,
         }
 
@@ -771,7 +921,7 @@ class NoDurable:
         self._clients: set[Link] = set()
 
     def arrived(
-        self, one: bytes, envelope: Envelope, publish: Publish, source: Link, now_s: float, wall_s: float
+        self, one: bytes, envelope: Envelope, publish: Publish, source: Link, now_s: float
     ) -> Actions:
         """Refuse a confirmed event of a client. One of a neighbour goes on from here, at most once."""
         if source in self._clients:
@@ -807,7 +957,7 @@ class NoDurable:
         """Nothing was delivered that could be acknowledged."""
         return iter(())
 
-    def deliver(self, keys: Sequence[Key], one: bytes, wall_s: float) -> Actions:
+    def deliver(self, keys: Sequence[Key], one: bytes, now_s: float) -> Actions:
         """Nobody has such subscriptions."""
         return iter(())
 
@@ -815,20 +965,25 @@ class NoDurable:
         """There is no durable subscription."""
         return ()
 
-    def waiting(self, one: DurableSubscription) -> int:
+    def waiting(self, one: DurableSubscription) -> tuple[int, int]:
         """Nothing waits."""
-        return 0
+        return 0, 0
+
+    def incidents(self) -> Sequence[Incident]:
+        """Nothing can go wrong."""
+        return ()
 
     def end(self, one: DurableSubscription) -> Actions:
         """There is nothing to end."""
         return iter(())
 
-    def connected(self, link: Link) -> Actions:
+    def connected(self, link: Link, knows_stores: bool, now_s: float) -> Actions:
         """Nothing waits for a neighbour."""
         return iter(())
 
-    def disconnected(self, link: Link) -> None:
+    def disconnected(self, link: Link, now_s: float) -> Actions:
         """Nothing is under way to a neighbour."""
+        return iter(())
 
     def withdrawing(self, link: Link) -> Actions:
         """Nobody relies on the table."""
@@ -841,7 +996,9 @@ class NoDurable:
         """Nobody relies on the table."""
         return iter(())
 
-    def expect(self, neighbours: Iterable[Link], routed: Iterable[Link], is_redundant: bool) -> Actions:
+    def expect(
+        self, neighbours: Sequence[Link], routed: Iterable[Link], is_redundant: bool, now_s: float
+    ) -> Actions:
         """Nobody is waited for."""
         return iter(())
 
@@ -860,8 +1017,11 @@ class NoDurable:
         return iter(())
 
     def said(self, link: Link, one: bytes, now_s: float) -> Actions:
-        """What a neighbour has taken or knows is nothing to a broker that keeps nothing."""
-        return iter(())
+        """What a neighbour has taken or knows is nothing to a broker that keeps nothing, and it has no copies."""
+        if one[0] == Kind.STORE:
+            asked = decode_stored(one[1:])
+            if isinstance(asked, Wanted):
+                yield from say_lacking(link, [(asked.search, name) for name in asked.names])
 
     def echoed(self, probe: str) -> Actions:
         """Nothing was asked."""
@@ -871,7 +1031,7 @@ class NoDurable:
         """There is no log."""
         return iter(())
 
-    def read(self, answer: Read, now_s: float) -> Actions:
+    def read(self, answer: Read | Found, now_s: float) -> Actions:
         """There is no log."""
         return iter(())
 

@@ -7,17 +7,25 @@ The owner of a log hands it batches of operations and questions, and gets answer
 
     Batch(ticket, operations)              carried out wholly or not at all → Committed(tickets, error, …)
     Fetch(ticket, owner, after, …)         the owner's next events          → Read(ticket, owner, rows, …)
+    Find(ticket, names)                    undamaged copies of some events  → Found(ticket, copies, …)
 
 The log's duties:
 
  1. A `Committed` without an error is reported when its batches would survive a power cut. The log may commit many
     batches at a time: one `Committed` is one transaction. A batch fails alone.
  2. Batches are reported in the order in which they were submitted.
- 3. A `Read` shows exactly those batches that were reported before it.
- 4. The checksum of every event is checked when the event is read. A damaged event is a `Damaged` in its place.
+ 3. A `Read` or `Found` shows exactly those batches that were reported before it.
+ 4. The checksum of every event is checked when the event is read. A damaged event is a `Damaged` in its place, with its
+    name if that is known. It stays until it is released, or until a `Mend` puts a good copy in its place.
  5. If an event cannot be kept, all events behind it fail too, until a `Resume`. So what is tried again later does not
     come behind what was sent after it. Other operations are carried out.
  6. `Trim` and `Expire` find their events themselves, and `Committed.gone` says which ones they were.
+ 7. What was committed and is not there when the log is opened is said: `Recovered.missing` and `Recovered.warnings`.
+    Positions that may have been given away are not given again: `Recovered.last` is beyond them.
+
+Times in the log (`Keep.stored_s`, `Expire.before_s`, `Clock.log_s`) are seconds of the log's own clock. That clock is
+not the one on the wall, which may jump: it goes on only while the broker runs, as fast as the monotonic clock, and from
+where the log's last life has left it (`Recovered.clock`). The first life begins it with the time of day.
 """
 
 from __future__ import annotations
@@ -41,7 +49,7 @@ class Entry(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """Keep an event for its owners; `seen` says that its name is to be remembered. `stored_s` is wall time."""
+    """Keep an event for its owners; `seen` says that its name is to be remembered. `stored_s` is the log's time."""
 
     position: int
     publisher: int
@@ -81,6 +89,21 @@ class Expire(NamedTuple):
     limit: int
 
 
+class Mend(NamedTuple):
+    """Put a good copy in the place of a damaged event, for one owner; nothing happens if it waits no longer."""
+
+    owner: int
+    position: int
+    frame: bytes
+
+
+class Clock(NamedTuple):
+    """Remember what the clocks show: the log's own, and the one on the wall."""
+
+    log_s: float
+    wall_s: float
+
+
 class Owner(NamedTuple):
     """Add an owner, or replace what is known of it: `kind` is "outbox" or "subscription"."""
 
@@ -104,7 +127,7 @@ class Resume(NamedTuple):
     """Try again to keep events, after some could not be kept."""
 
 
-Operation = Keep | Release | ReleaseUpTo | Trim | Expire | Owner | Forget | Resume
+Operation = Keep | Release | ReleaseUpTo | Trim | Expire | Mend | Clock | Owner | Forget | Resume
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------
@@ -137,7 +160,14 @@ class Fetch(NamedTuple):
     size: int = 1 << 20
 
 
-Asked = Batch | Fetch
+class Find(NamedTuple):
+    """Look for undamaged copies of events, by publisher and number; it may take long, as nothing is sorted by name."""
+
+    ticket: int
+    names: tuple[tuple[int, int], ...]
+
+
+Asked = Batch | Fetch | Find
 
 
 # -- what is answered --------------------------------------------------------------------------------------------
@@ -176,9 +206,10 @@ class Row(NamedTuple):
 
 
 class Damaged(NamedTuple):
-    """An event whose checksum is wrong: it must not be delivered."""
+    """An event whose checksum is wrong: it must not be delivered. `name` is None if it is not known for certain."""
 
     position: int
+    name: tuple[int, int] | None = None
 
 
 class Read(NamedTuple):
@@ -191,7 +222,15 @@ class Read(NamedTuple):
     error: StoreError | None = None
 
 
-Answer = Committed | Read
+class Found(NamedTuple):
+    """Copies of those events that were asked for and are here, as frames by name."""
+
+    ticket: int
+    copies: Mapping[tuple[int, int], bytes] = {}
+    error: StoreError | None = None
+
+
+Answer = Committed | Read | Found
 Report = Callable[[Sequence[Answer]], None]
 
 
@@ -202,10 +241,13 @@ class Recovered(NamedTuple):
     owners: tuple[Owner, ...] = ()
     names: tuple[tuple[int, int], ...] = ()  # of the last events that were confirmed, oldest first
     sizes: Mapping[int, tuple[int, int]] = {}  # events and bytes that wait, by owner
-    last: int = 0  # the last position that was given away
+    last: int = 0  # positions are given away behind this one
     window: int = WINDOW  # how many names are remembered
     warnings: tuple[str, ...] = ()  # what people must know of damage
     notices: tuple[str, ...] = ()  # what else they should know, such as that the file was migrated
+    known: int = 0  # the last position of which the log knows; none up to `last` is given again
+    missing: int = 0  # positions that were given away and of which the log does not know: events at its end
+    clock: Clock | None = None  # what was remembered last; None if nothing was
 
 
 class Log(Protocol):

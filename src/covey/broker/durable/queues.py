@@ -8,6 +8,8 @@ neighbour broker (what is in its outbox) or a durable subscription (its queue). 
 only knows that something waits. When the consumer is back, everything that is not confirmed is sent again from the
 first. New events go out as they come while the consumer keeps up, without being read from the disk again. Once more
 waits than the window takes, the feed is *behind*: it reads some at a time, and sends on as confirmations make room.
+A damaged event is never sent. While a copy of it is looked for (`repair`), the events behind it wait; if there is none,
+it is lost, and people are told which event it was and for whom.
 
 A durable subscription outlives its client's connection. It is known by its client's name and its own (and by the user,
 where clients must authenticate). It is an entry of the router as long as it exists, on a link of the broker's own that
@@ -38,14 +40,18 @@ from typing import Final, NamedTuple
 
 from covey.broker.actions import Action, Actions, Commit, Say, Send, SendEvent, Tell
 from covey.broker.config import QueueLimits
+from covey.broker.durable.incidents import Incidents
 from covey.broker.durable.log import (
     Batch,
     Committed,
     Damaged,
     Expire,
     Fetch,
+    Find,
     Forget,
+    Found,
     Keep,
+    Mend,
     Operation,
     Owner,
     Read,
@@ -59,7 +65,7 @@ from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import CoveyError, ProtocolError, StoreError
 from covey.protocol.control import MAX_NAME, Reply, encode
-from covey.protocol.events import Acknowledgement, encode_delivery
+from covey.protocol.events import Acknowledgement, Name, encode_delivery, name_of
 from covey.protocol.frames import Kind
 from covey.routing.messages import Key, Link, LinkUp, Subscribe, Unsubscribe
 
@@ -76,6 +82,7 @@ class Outcome(NamedTuple):
 
 Then = Callable[[Outcome, float], Actions]  # what follows once a batch is on disk or cannot be; the time
 ThenRead = Callable[[Read, float], Actions]
+ThenFound = Callable[[Found, float], Actions]
 
 
 class Tickets:
@@ -83,13 +90,18 @@ class Tickets:
 
     def __init__(self, recovered: Recovered) -> None:
         self.room = recovered.room
-        self.last = self.committed = recovered.last  # the last position given away, and the last reported
+        self.last = recovered.last  # the last position given away
+        self.committed = recovered.known  # and the last one whose event is known to be on disk
         self._sizes = dict(recovered.sizes)
         self._last_ticket = 0
         self._commits: dict[int, tuple[tuple[Operation, ...], Then | None]] = {}
         self._fetches: dict[int, ThenRead] = {}
+        self._finds: dict[int, ThenFound] = {}
         self._pending_bytes = 0
-        self.commits = self.kept = self.damaged = 0
+        self._unforgotten: list[int] = []  # owners that the log could not forget
+        self.commits = self.kept = 0
+        self.damaged = self.repaired = self.unrepaired = 0  # events
+        self.incidents = Incidents()
 
     @property
     def pending(self) -> int:
@@ -101,6 +113,11 @@ class Tickets:
         need = size + OVERHEAD + PER_ENTRY * entries
         return self.room.used_bytes + self._pending_bytes + need <= self.room.max_bytes
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether an event waits for anybody."""
+        return any(count for count, _ in self._sizes.values())
+
     def waiting(self, owner: int) -> tuple[int, int]:
         """Return how many events wait for an owner, and their bytes."""
         return self._sizes.get(owner, (0, 0))
@@ -110,6 +127,10 @@ class Tickets:
         self.last += 1
         return self.last
 
+    def skip(self, position: int) -> None:
+        """Give no position up to this one: it may have been given before."""
+        self.last = max(self.last, position)
+
     def commit(self, *operations: Operation, then: Then | None = None) -> Commit:
         """Return the action that has operations carried out, all or none; `then` follows from the answer."""
         self._last_ticket += 1
@@ -118,6 +139,23 @@ class Tickets:
             if isinstance(one, Keep):
                 self._pending_bytes += len(one.frame) + OVERHEAD
         return Commit(Batch(self._last_ticket, operations))
+
+    def forget(self, owner: int, then: Then | None = None) -> Commit:
+        """Return the action that removes an owner with all that waits for it; it is tried until it works."""
+
+        def forgotten(outcome: Outcome, now_s: float) -> Actions:
+            if outcome.error is not None:
+                self._unforgotten.append(owner)
+            if then is not None:
+                yield from then(outcome, now_s)
+
+        return self.commit(Forget(owner), then=forgotten)
+
+    def retry(self) -> Actions:
+        """Try again to remove owners that could not be removed."""
+        owners, self._unforgotten = self._unforgotten, []
+        for owner in owners:
+            yield self.forget(owner)
 
     def fetch(self, owner: int, after: int, limit: int, then: ThenRead) -> Fetch:
         """Return the action that reads an owner's next events."""
@@ -138,14 +176,24 @@ class Tickets:
             for one in operations:
                 if isinstance(one, Keep):
                     self._pending_bytes -= len(one.frame) + OVERHEAD
-                    self.kept += answer.error is None
-                    self.committed = one.position
+                    if answer.error is None:
+                        self.kept += 1
+                        self.committed = one.position
             if then is not None:
                 yield from then(Outcome(answer.error, answer.gone.get(ticket, ())), now_s)
 
-    def read(self, answer: Read, now_s: float) -> Actions:
-        """The log has read events."""
-        yield from self._fetches.pop(answer.ticket)(answer, now_s)
+    def find(self, names: Sequence[Name], then: ThenFound) -> Find:
+        """Return the action that looks for copies of events in the log."""
+        self._last_ticket += 1
+        self._finds[self._last_ticket] = then
+        return Find(self._last_ticket, tuple(names))
+
+    def read(self, answer: Read | Found, now_s: float) -> Actions:
+        """The log has read events, or looked for some."""
+        if isinstance(answer, Read):
+            yield from self._fetches.pop(answer.ticket)(answer, now_s)
+        else:
+            yield from self._finds.pop(answer.ticket)(answer, now_s)
 
 
 # -- feeds -------------------------------------------------------------------------------------------------------
@@ -155,11 +203,28 @@ AT_ONCE: Final = 1_024  # events that are read at a time
 Transmit = Callable[[int, bytes], Action]  # of a position and the event's frame: what sends it
 
 
+class Repair(NamedTuple):
+    """What a feed needs for damaged events: who its consumer is, who looks for copies, and what is made of one."""
+
+    title: str  # for people
+    seek: Callable[
+        [Name, Callable[[bytes | None, float], Actions], float], Actions
+    ]  # name, what follows, the time
+    form: Callable[[bytes], bytes]  # of a copy as another broker has it: what the consumer gets
+
+
+UNREPAIRED: Final = Repair("", lambda name, then, now_s: then(None, now_s), lambda frame: frame)
+
+
 class Feed:
     """One consumer's events; see the module's text."""
 
-    def __init__(self, tickets: Tickets, owner: int, window: int, window_bytes: int) -> None:
+    def __init__(
+        self, tickets: Tickets, owner: int, window: int, window_bytes: int, repair: Repair = UNREPAIRED
+    ) -> None:
         self.owner = owner
+        self._repair = repair
+        self._sought: set[int] = set()  # positions of damaged events, for which a copy is looked for
         self._tickets = tickets
         self._most, self._most_bytes = window, window_bytes
         self._transmit: Transmit | None = None
@@ -228,10 +293,13 @@ class Feed:
     def _pump(self, now_s: float) -> Actions:
         """Send what was read, as far as the window allows, and read on."""
         while self._ahead and self._transmit is not None and self._has_room():
-            row = self._ahead.popleft()
+            row = self._ahead[0]
+            if isinstance(row, Damaged) and row.position in self._sought:
+                break  # those behind it wait: its publisher's events come in order
+            self._ahead.popleft()
             if isinstance(row, Damaged):
-                yield from self._give_up(row)
-            elif row.position > self._cursor and not self._is_confirmed(row.position):
+                continue  # it was given up, or confirmed
+            if row.position > self._cursor and not self._is_confirmed(row.position):
                 yield self._send(row.position, row.frame, now_s)
         yield from self._read_on()
 
@@ -253,15 +321,55 @@ class Feed:
         if read.rows:
             self._read_to = max(self._read_to, read.rows[-1].position)
         self._is_behind = not read.is_end
+        for row in read.rows:
+            if isinstance(row, Damaged):
+                yield from self._seek(row, now_s)
         yield from self._pump(now_s)
 
-    def _give_up(self, damaged: Damaged) -> Actions:
-        """An event cannot be delivered by anybody: it goes."""
-        if self._is_confirmed(damaged.position):
+    # -- damaged events --------------------------------------------------------------------------------------
+
+    def _seek(self, damaged: Damaged, now_s: float) -> Actions:
+        """Look for a good copy of an event."""
+        position, name = damaged
+        if position in self._sought or self._is_confirmed(position):
             return
+        self._sought.add(position)
         self._tickets.damaged += 1
-        text = f"an event in the store is damaged and cannot be delivered: position {damaged.position}"
-        yield Say(logging.ERROR, text, {"owner": self.owner})
+        yield self._say(logging.ERROR, "event damaged", damaged, now_s)
+
+        def then(frame: bytes | None, now_s: float) -> Actions:
+            if position in self._sought:  # otherwise it was confirmed or dropped meanwhile
+                self._sought.remove(position)
+                yield from (
+                    self._give_up(damaged, now_s) if frame is None else self._mend(damaged, frame, now_s)
+                )
+                yield from self._pump(now_s)
+
+        if name is None:
+            yield from then(None, now_s)
+        else:
+            yield from self._repair.seek(name, then, now_s)
+
+    def _say(self, level: int, event: str, damaged: Damaged, now_s: float) -> Say:
+        name = "not known" if damaged.name is None else name_of(*damaged.name)
+        fields = {"id": name, "position": damaged.position, "of": self._repair.title}
+        return self._tickets.incidents.say(level, event, fields, now_s)
+
+    def _mend(self, damaged: Damaged, copy: bytes, now_s: float) -> Actions:
+        """Put a copy in the place of a damaged event, and send it in its turn."""
+        frame, position = self._repair.form(copy), damaged.position
+        self._tickets.repaired += 1
+        yield self._say(logging.WARNING, "event repaired", damaged, now_s)
+        yield self._tickets.commit(Mend(self.owner, position, frame))
+        self._ahead = deque(Row(position, frame) if one == damaged else one for one in self._ahead)
+        if position in self._under_way and self._transmit is not None:
+            self._under_way[position] = (self._under_way[position][0], now_s)
+            yield self._transmit(position, frame)
+
+    def _give_up(self, damaged: Damaged, now_s: float) -> Actions:
+        """Nobody has a good copy of an event: it goes."""
+        self._tickets.unrepaired += 1
+        yield self._say(logging.ERROR, "event lost", damaged, now_s)
         self._drop(damaged.position)
         self._confirmed.add(damaged.position)
         yield self._release(Release(self.owner, (damaged.position,)))
@@ -272,6 +380,7 @@ class Feed:
         """The consumer is done with these."""
         positions = tuple(positions)
         self._drop_all(positions)
+        self._sought.difference_update(positions)
         if positions:
             self._confirmed.update(positions)
             yield self._release(Release(self.owner, positions))
@@ -282,6 +391,7 @@ class Feed:
         position = min(position, self._tickets.committed)  # nobody is done with what is not there yet
         for one in [one for one in self._under_way if one <= position]:
             self._drop(one)
+        self._sought = {one for one in self._sought if one > position}
         self._cursor = max(self._cursor, position)  # what was read ahead up to there is not sent
         self._read_to = max(self._read_to, position)
         self._confirmed_up_to.append(position)
@@ -291,6 +401,7 @@ class Feed:
     def dropped(self, positions: Sequence[int], now_s: float) -> Actions:
         """The log has dropped these."""
         self._drop_all(positions)
+        self._sought.difference_update(positions)
         yield from self._pump(now_s)
 
     def _drop_all(self, positions: Sequence[int]) -> None:
@@ -348,7 +459,7 @@ class Feed:
             if row is None:
                 self._drop(position)  # it has been dropped from the queue
             elif isinstance(row, Damaged):
-                yield from self._give_up(row)
+                yield from self._seek(row, now_s)
             elif sent_s <= before_s and self._transmit is not None:
                 self._under_way[position] = (size, now_s)
                 yield self._transmit(position, row.frame)
@@ -508,7 +619,12 @@ class DurableSubscription:
     @property
     def title(self) -> str:
         """Its name for people."""
-        return f"{self.owner.client}/{self.owner.name}"
+        return title_of(self.owner)
+
+
+def title_of(owner: Owner) -> str:
+    """Return a durable subscription's name for people."""
+    return f"{owner.client}/{owner.name}"
 
 
 class Subscriber(NamedTuple):
@@ -536,9 +652,15 @@ class DurableSubscriptions:
     """All durable subscriptions of one broker. `salt` makes their keys unlike those of others."""
 
     def __init__(
-        self, tickets: Tickets, limits: QueueLimits, next_owner: Callable[[], int], salt: str
+        self,
+        tickets: Tickets,
+        limits: QueueLimits,
+        next_owner: Callable[[], int],
+        salt: str,
+        repair: Repair = UNREPAIRED,
     ) -> None:
         self._tickets = tickets
+        self._repair = repair
         self.limits = limits
         self._next_owner = next_owner
         self._salt = salt
@@ -579,9 +701,9 @@ class DurableSubscriptions:
 
     def _make(self, owner: Owner, filter: Filter) -> DurableSubscription:
         limits = self.limits
-        return DurableSubscription(
-            owner, filter, Feed(self._tickets, owner.id, limits.window, limits.window_bytes)
-        )
+        repair = self._repair._replace(title=f"durable subscription {title_of(owner)}")
+        feed = Feed(self._tickets, owner.id, limits.window, limits.window_bytes, repair)
+        return DurableSubscription(owner, filter, feed)
 
     def _add(self, one: DurableSubscription) -> Actions:
         self._by_name[one.owner[2:5]] = one
@@ -713,7 +835,7 @@ class DurableSubscriptions:
         one.feed.detach()
         yield Tell(Unsubscribe(one.key), LINK)
         del self._by_key[one.key], self._by_name[one.owner[2:5]]
-        yield self._tickets.commit(Forget(one.owner.id), then=then)
+        yield self._tickets.forget(one.owner.id, then)
 
     def acknowledge(self, link: Link, what: Acknowledgement, now_s: float) -> Actions:
         """A client is done with deliveries, also with those of a subscription that it has left meanwhile."""
@@ -760,11 +882,11 @@ class DurableSubscriptions:
                 yield from one.feed.redeliver(now_s - self.limits.again_after_s)
                 yield from one.feed.tick(now_s)
 
-    def expire(self, wall_s: float) -> Actions:
-        """Drop what is too old, or too much."""
+    def expire(self, log_s: float) -> Actions:
+        """Drop what is too old, by the log's clock, or too much."""
         for one in self.all():
             if self._tickets.waiting(one.owner.id)[0]:
-                yield self._expire(one, wall_s - self.limits.age_s)
+                yield self._expire(one, log_s - self.limits.age_s)
                 yield from self.trim(one)
 
     def _expire(self, one: DurableSubscription, before_s: float) -> Commit:

@@ -6,12 +6,17 @@ The tables:
     owner      who waits: an outbox (a neighbour broker) or a durable subscription
     queue      who waits for which event; `frame` is there where the owner gets other bytes than those of the event
     seen       the names of the last confirmed events, so that one that is sent again is recognised
-    meta       the last position that was given away, and the name of the broker
+    meta       the last position that was given away, how many transactions there were, and the name of the broker
 
 Damage. A new file is made under another name and renamed when it is complete, so an empty file is damage, and so is
 one that ends within a page. A damaged file is moved aside, never overwritten, and what can still be read is copied to
-a new one. A journal (`-wal`) whose end is missing cannot be told from a crash before that end was written. One process
-has a store at a time.
+a new one. Every row has a checksum over all that it means: an event with its position, name and time, an entry of a
+queue with its owner and position, an owner with its filter. So a bit that flips makes an event neither another one nor
+another's. One process has a store at a time.
+
+A missing end. A journal (`-wal`) whose end is missing, and a file that was replaced by an older copy, look whole. The
+mark beside the file (`mark`) knows better. After a store was not closed in order, positions go on with a gap: those
+that may have been given away and forgotten are not given again.
 
 Formats. The file's head has the number of its format. A file of an older format is migrated when it is opened, one
 format after another in one transaction, and a copy of the old file is kept beside it (`store.db.format-1`), which is
@@ -24,7 +29,8 @@ that wait are answered first, on the same connection, so that they show what was
 
 A full disk. What is committed is in the journal first and must go from there to the file, which grows by it. On a full
 disk that is impossible, and then nothing could be written any more, not even that an event is no longer wanted. So the
-writer always leaves as much room as the journal may need, and refuses events before they take it.
+writer always leaves as much room as the journal may need, and refuses events before they take it. Free pages inside the
+file are room: when the disk is short, they are given back to it.
 """
 
 from __future__ import annotations
@@ -37,10 +43,12 @@ import queue
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from struct import Struct
 from typing import IO, Any, Final
 from zlib import crc32
 
@@ -49,12 +57,16 @@ from covey.broker.durable.log import (
     Asked,
     Batch,
     Change,
+    Clock,
     Committed,
     Damaged,
     Expire,
     Fetch,
+    Find,
     Forget,
+    Found,
     Keep,
+    Mend,
     Operation,
     Owner,
     Read,
@@ -66,10 +78,17 @@ from covey.broker.durable.log import (
     Row,
     Trim,
 )
-from covey.broker.private_files import close_to_others, make_directory, opener
+from covey.broker.durable.mark import Mark, Marker, State, read_mark
+from covey.broker.private_files import (
+    close_directory,
+    close_to_others,
+    make_directory,
+    opener,
+    sync_directory,
+)
 from covey.errors import ConfigError, StoreError
 
-FORMAT: Final = 1  # of the tables below; a change of them is another format, with a migration from this one
+FORMAT: Final = 2  # of the tables below; a change of them is another format, with a migration from this one
 APPLICATION: Final = 0x434F5645  # "COVE": says in the file's head whose it is
 PAGE: Final = 4096
 
@@ -78,14 +97,92 @@ _TABLES: Final = {
     "event": "id INTEGER PRIMARY KEY, publisher INTEGER, number INTEGER, stored_s REAL, refs INTEGER, "
     "checksum INTEGER, frame BLOB",
     "owner": "id INTEGER PRIMARY KEY, kind TEXT, user TEXT, client TEXT, name TEXT, uid INTEGER, "
-    "generation INTEGER, filter BLOB, UNIQUE (kind, user, client, name)",
+    "generation INTEGER, filter BLOB, checksum INTEGER, UNIQUE (kind, user, client, name)",
     "queue": "owner INTEGER, position INTEGER, checksum INTEGER, frame BLOB, PRIMARY KEY (owner, position)",
     "seen": "position INTEGER PRIMARY KEY, publisher INTEGER, number INTEGER",
 }
 _SUFFIXES: Final = ("", "-wal", "-shm")
 
-# By format: what makes the tables of the next one, within a transaction that is the caller's. None is needed so far.
-MIGRATIONS: Final[Mapping[int, Callable[[sqlite3.Connection], None]]] = {}
+
+# -- checksums ---------------------------------------------------------------------------------------------------
+
+_EVENT_HEAD: Final = Struct("<qqqd")
+_ENTRY_HEAD: Final = Struct("<qq")
+
+
+def event_sum(position: int, publisher: int, number: int, stored_s: float, frame: bytes) -> int:
+    """Return the checksum of an event's row; numbers are as SQLite has them."""
+    return crc32(frame, crc32(_EVENT_HEAD.pack(position, publisher, number, stored_s)))
+
+
+def entry_sum(owner: int, position: int, frame: bytes | None) -> int:
+    """Return the checksum of an entry of a queue."""
+    return crc32(frame or b"", crc32(_ENTRY_HEAD.pack(owner, position)))
+
+
+def owner_sum(owner: Owner) -> int:
+    """Return the checksum of an owner's row."""
+    return crc32(repr(tuple(owner)).encode("utf-8", "surrogatepass"))
+
+
+def _is_event(row: tuple[Any, ...]) -> bool:
+    """Return whether position, publisher, number, time, checksum and frame of an event are as they were stored."""
+    position, publisher, number, stored_s, checksum, frame = row
+    return (
+        isinstance(publisher, int)
+        and isinstance(number, int)
+        and isinstance(stored_s, float)
+        and isinstance(frame, bytes)
+        and event_sum(position, publisher, number, stored_s, frame) == checksum
+    )
+
+
+# -- formats -----------------------------------------------------------------------------------------------------
+
+
+def _bind_checksums(connection: sqlite3.Connection) -> None:
+    """Make format 2 of format 1, whose checksums are those of frames alone; what is damaged stays so."""
+
+    def bound_event(*row: Any) -> int | None:
+        position, publisher, number, stored_s, checksum, frame = row
+        if not isinstance(frame, bytes) or crc32(frame) != checksum:
+            return None
+        return event_sum(position, publisher, number, stored_s, frame)
+
+    def bound_entry(owner: int, position: int, checksum: object, frame: bytes | None) -> int | None:
+        is_good = frame is None or crc32(frame) == checksum
+        return entry_sum(owner, position, frame) if is_good else None
+
+    connection.create_function("bound_event", 6, bound_event, deterministic=True)
+    connection.create_function("bound_entry", 4, bound_entry, deterministic=True)
+    connection.execute(
+        "UPDATE event SET checksum = bound_event(id, publisher, number, stored_s, checksum, frame)"
+    )
+    connection.execute("UPDATE queue SET checksum = bound_entry(owner, position, checksum, frame)")
+    owners = connection.execute("SELECT * FROM owner").fetchall()
+    connection.execute("DROP TABLE owner")
+    connection.execute(f"CREATE TABLE owner ({_TABLES['owner']})")
+    for row in owners:
+        connection.execute("INSERT INTO owner VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _owner_row(Owner(*row)))
+    connection.execute("INSERT INTO meta VALUES ('commits', 0)")
+
+
+def _owner_row(owner: Owner) -> tuple[Any, ...]:
+    return (*owner, owner_sum(owner))
+
+
+# By format: what makes the tables of the next one, within a transaction that is the caller's.
+MIGRATIONS: Final[Mapping[int, Callable[[sqlite3.Connection], None]]] = {1: _bind_checksums}
+
+
+# -- opening -----------------------------------------------------------------------------------------------------
+
+GAP: Final = (
+    1 << 20
+)  # positions that are left out after a broker was killed: more than are given within the mark's time
+COPY_GAP: Final = (
+    1 << 40
+)  # positions that are left out after a copy was put back: the original may have gone on
 
 
 @dataclass(frozen=True)
@@ -94,8 +191,14 @@ class Opened:
 
     connection: sqlite3.Connection
     lock: IO[bytes]  # while it is open, no other process opens the store
-    warning: str = ""  # of damage
-    notice: str = ""  # of a migration
+    warnings: tuple[str, ...] = ()  # of damage
+    notices: tuple[str, ...] = ()  # of a migration, or of a directory that was open to others
+    commits: int = 0  # transactions so far
+    known: int = 0  # the last position of which the store knows
+    last: int = 0  # behind which positions are given away
+    missing: int = 0  # positions that the mark knows of and the store does not
+    mark: Mark | None = None
+    is_settled: bool = True  # the mark may be written: what is missing is said, and need not be said again
 
 
 def open_store(path: Path, broker: str, max_bytes: int) -> Opened:
@@ -103,19 +206,26 @@ def open_store(path: Path, broker: str, max_bytes: int) -> Opened:
 
     ConfigError if it is another broker's, of a newer format, or cannot be used.
     """
-    warning = notice = ""
     lock: IO[bytes] | None = None
     try:
         make_directory(path.parent)
+        notices = [close_directory(path.parent, path.name)]
         lock = _lock(path)
-        if not path.exists():
+        mark, warnings = _mark(path)
+        is_new = not path.exists()
+        if is_new:
             _make(path, broker)
         problem = _problem(path, broker)
         if problem:
-            warning = _mend(path, broker, problem)
-        notice = _migrate(path)
+            warnings.append(_mend(path, broker, problem))
+        notices.append(_migrate(path))
         close_to_others(Path(f"{path}{suffix}") for suffix in (*_SUFFIXES, ".lock"))
-        return Opened(connect(path, max_bytes), lock, warning, notice)
+        connection = connect(path, max_bytes)
+        try:
+            return _compared(Opened(connection, lock, mark=mark), path, is_new, warnings, notices)
+        except sqlite3.Error:
+            connection.close()
+            raise
     except ConfigError:
         if lock is not None:
             lock.close()
@@ -124,6 +234,91 @@ def open_store(path: Path, broker: str, max_bytes: int) -> Opened:
         if lock is not None:
             lock.close()
         raise ConfigError(f"the store {path} cannot be used: {error}") from None
+
+
+def _mark(path: Path) -> tuple[Mark | None, list[str]]:
+    """Return the mark of a store, if there is one that can be read, and what is wrong with it."""
+    try:
+        return read_mark(path), []
+    except (OSError, ValueError) as error:
+        return None, [
+            f"the mark of the store {path} is damaged ({error}), so a missing end would not be noticed"
+        ]
+
+
+def _compared(opened: Opened, path: Path, is_new: bool, warnings: list[str], notices: list[str]) -> Opened:
+    """Compare a store with its mark: say what is missing, and find out where positions go on."""
+    connection, mark = opened.connection, opened.mark
+    meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+    commits = int(meta.get("commits", 0))
+    ((event,), (seen,)) = connection.execute(
+        "SELECT coalesce(max(id), 0) FROM event UNION ALL SELECT coalesce(max(position), 0) FROM seen"
+    ).fetchall()
+    known = max(int(meta["last"]), event, seen)
+    missing = gap = 0
+    if mark is None:
+        if commits and not warnings:
+            warnings.append(f"the store {path} has no mark beside it, so a missing end would not be noticed")
+        gap = GAP if commits else 0
+    elif mark.commits > commits or mark.last > known:
+        missing = max(0, mark.last - known)
+        warnings.append(_missing(path, is_new, mark, mark.commits - commits, missing))
+        gap = GAP
+    elif mark.state is State.COPY:
+        gap = COPY_GAP
+        notices.append(
+            f"the store {path} is a copy, made at {_time(mark.wall_s)}: events that the original has confirmed since "
+            "are not in it, and those that were acknowledged since are delivered again"
+        )
+    elif mark.state is State.OPEN or mark.commits < commits or warnings:
+        gap = GAP
+    if mark is not None:
+        commits = max(commits, mark.commits)
+    last = max(known, 0 if mark is None else mark.last) + gap
+    is_settled = not (missing or gap == COPY_GAP) or _settle(connection, commits, last)
+    return Opened(
+        connection,
+        opened.lock,
+        tuple(warnings),
+        tuple(filter(None, notices)),
+        commits,
+        known,
+        last,
+        missing,
+        mark,
+        is_settled,
+    )
+
+
+def _settle(connection: sqlite3.Connection, commits: int, last: int) -> bool:
+    """Have the store know what its mark knew; return whether the disk takes that."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        for name, value in (("commits", commits), ("last", last)):
+            connection.execute("UPDATE meta SET value = ? WHERE name = ?", (value, name))
+        connection.execute("COMMIT")
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        return False
+    return True
+
+
+def _missing(path: Path, is_new: bool, mark: Mark, commits: int, positions: int) -> str:
+    what = f"the store {path} is missing" if is_new else f"the end of the store {path} is missing"
+    return (
+        f"{what}: by its mark of {_time(mark.wall_s)} it had {max(commits, 1):,} transactions more, with {positions:,} "
+        "events that it had confirmed; those that no neighbour has are lost, and what was acknowledged in them is "
+        "delivered again"
+    )
+
+
+def _is_copy(mark: Mark | None) -> bool:
+    return mark is not None and mark.state is State.COPY
+
+
+def _time(wall_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(wall_s))
 
 
 def _lock(path: Path) -> IO[bytes]:
@@ -157,27 +352,20 @@ def _make(path: Path, broker: str) -> None:
     connection = sqlite3.connect(fresh, isolation_level=None)
     try:
         connection.execute(f"PRAGMA page_size={PAGE}")
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # free pages can be given back to the disk
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("BEGIN")
         for table, columns in _TABLES.items():
             ending = " WITHOUT ROWID" if table == "queue" else ""
             connection.execute(f"CREATE TABLE {table} ({columns}){ending}")
-        connection.execute("INSERT INTO meta VALUES ('broker', ?), ('last', 0)", (broker,))
+        connection.execute("INSERT INTO meta VALUES ('broker', ?), ('last', 0), ('commits', 0)", (broker,))
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute("COMMIT")
     finally:
         connection.close()
     os.replace(fresh, path)
-    _sync_directory(path.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    folder = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_directory(path.parent)
 
 
 def _problem(path: Path, broker: str) -> str:
@@ -208,6 +396,8 @@ def _problem(path: Path, broker: str) -> str:
         (owner,) = connection.execute("SELECT value FROM meta WHERE name = 'broker'").fetchone()
         if owner != broker:
             raise ConfigError(f"the store {path} is that of the broker {owner}, not of {broker}")
+        if found == FORMAT and (damaged := _damaged_records(connection)):
+            return damaged
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "unable to open" in str(error):
             raise
@@ -216,6 +406,23 @@ def _problem(path: Path, broker: str) -> str:
         return _mendable(path, found, str(error))
     finally:
         connection.close()
+    return ""
+
+
+def _damaged_records(connection: sqlite3.Connection) -> str:
+    """Return what is wrong with the rows that must be right before anything is read."""
+    for *row, checksum in connection.execute("SELECT * FROM owner").fetchall():
+        if owner_sum(Owner(*row)) != checksum:
+            return f"the record of the {row[1]} {row[3]}/{row[4]} has a wrong checksum"
+    wrong = "typeof({}) != 'integer'"
+    for table, columns in (("seen", ("position", "publisher", "number")), ("queue", ("owner", "position"))):
+        condition = " OR ".join(wrong.format(column) for column in columns)
+        if connection.execute(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1").fetchone():
+            return f"the table {table} has rows that cannot be"
+    for name in ("last", "commits"):
+        row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        if row is None or not isinstance(row[0], int):
+            return f"the table meta has no {name}"
     return ""
 
 
@@ -270,7 +477,7 @@ def _keep_copy(path: Path, found: int) -> Path:
         target.flush()
         os.fsync(target.fileno())
     os.replace(fresh, copy)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
     return copy
 
 
@@ -332,23 +539,42 @@ def _readable(source: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...
             for row in source.execute(f"SELECT * FROM {table} ORDER BY {order}"):
                 if row[:keys] not in seen:
                     seen.add(row[:keys])
-                    if table not in ("event", "queue") or row[-1] is None or crc32(row[-1]) == row[-2]:
+                    if _is_usable(table, row):
                         yield row
         except sqlite3.Error:
             continue
 
 
+def _is_usable(table: str, row: tuple[Any, ...]) -> bool:
+    """Return whether a row can be copied. A damaged event can: its name is needed to ask others for it."""
+    match table:
+        case "owner":
+            return bool(owner_sum(Owner(*row[:-1])) == row[-1])
+        case "queue":
+            owner, position, checksum, frame = row
+            if not (isinstance(owner, int) and isinstance(position, int)):
+                return False
+            return isinstance(frame, bytes) or entry_sum(owner, position, None) == checksum
+        case "event" | "seen":
+            return all(isinstance(one, int) for one in row[:3])
+    return True
+
+
 def _put_right(target: sqlite3.Connection) -> None:
-    """Make what was salvaged consistent: no entry without its event, no event that nobody waits for."""
-    target.execute("DELETE FROM queue WHERE position NOT IN (SELECT id FROM event)")
+    """Make what was salvaged consistent: no event that nobody waits for, no entry of an owner that is not known.
+
+    An entry whose event is gone stays: it is found damaged when it is read, and the event is asked for by its name.
+    """
     target.execute("DELETE FROM queue WHERE owner NOT IN (SELECT id FROM owner)")
     target.execute("DELETE FROM event WHERE id NOT IN (SELECT position FROM queue)")
-    target.execute("UPDATE event SET refs = (SELECT count(*) FROM queue WHERE position = event.id)")
-    # Positions that were given away and are not in what can be read must not be given again.
     target.execute(
-        "UPDATE meta SET value = 1000000 + max(value, (SELECT coalesce(max(id), 0) FROM event), "
-        "(SELECT coalesce(max(position), 0) FROM seen)) WHERE name = 'last'"
+        "CREATE TEMP TABLE refs AS SELECT position, count(*) AS count FROM queue GROUP BY position"
     )
+    target.execute("CREATE UNIQUE INDEX temp.by_position ON refs (position)")
+    target.execute("UPDATE event SET refs = (SELECT count FROM refs WHERE position = event.id)")
+    for name in ("last", "commits"):
+        target.execute("INSERT OR IGNORE INTO meta VALUES (?, 0)", (name,))
+        target.execute("UPDATE meta SET value = 0 WHERE name = ? AND typeof(value) != 'integer'", (name,))
 
 
 def _count(connection: sqlite3.Connection, table: str) -> int:
@@ -360,6 +586,7 @@ _ALL: Final = (1 << 64) - 1
 _TRIM_EVERY: Final = 4_096  # positions: how often old names of events are forgotten
 
 SPARE: Final = 1 << 18  # bytes of the disk that are left for writing that events are not wanted any longer
+GIVEN_BACK: Final = 16  # free pages that are given back to the disk at a time
 AT_ONCE: Final = 64  # rows in a statement
 _SOME: Final = f"({', '.join('?' * AT_ONCE)})"
 _FOUND: Final = (
@@ -367,25 +594,32 @@ _FOUND: Final = (
     f"LEFT JOIN event ON event.id = position WHERE owner = ? AND position IN {_SOME}"
 )
 _DELETE: Final = f"DELETE FROM queue WHERE owner = ? AND position IN {_SOME}"
+_SIZE: Final = (
+    "SELECT coalesce(length(queue.frame), length(event.frame), 0) FROM queue "
+    "LEFT JOIN event ON event.id = position WHERE owner = ? AND position = ?"
+)
 _LESS: Final = f"UPDATE event SET refs = refs - 1 WHERE id IN {_SOME}"
 _UNWANTED: Final = f"DELETE FROM event WHERE id IN {_SOME} AND refs <= 0"
 _FIRST: Final = "SELECT position FROM queue WHERE owner = ? ORDER BY position LIMIT ?"
 _UP_TO: Final = "SELECT position FROM queue WHERE owner = ? AND position <= ?"
+_COLUMNS: Final = "event.publisher, event.number, event.stored_s, event.checksum"
 _AGES: Final = (
     "SELECT position, stored_s FROM queue JOIN event ON event.id = position "
     "WHERE owner = ? ORDER BY position LIMIT ?"
 )
+_EVENT: Final = f"SELECT id, {_COLUMNS}, event.frame FROM event WHERE id = ?"
 _NEXT: Final = (
-    "SELECT position, coalesce(queue.frame, event.frame), coalesce(queue.checksum, event.checksum) FROM queue "
+    f"SELECT position, queue.checksum, queue.frame, {_COLUMNS}, "
+    "CASE WHEN queue.frame IS NULL THEN event.frame END FROM queue "
     "LEFT JOIN event ON event.id = position WHERE owner = ? AND position > ? ORDER BY position LIMIT ?"
 )
+_MEND: Final = "UPDATE queue SET frame = ?, checksum = ? WHERE owner = ? AND position = ?"
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
 def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: Opened) -> Recovered:
-    ((last,),) = connection.execute("SELECT value FROM meta WHERE name = 'last'").fetchall()
     owners = connection.execute("SELECT * FROM owner ORDER BY id").fetchall()
     names = connection.execute("SELECT publisher, number FROM seen ORDER BY position").fetchall()
     sizes = connection.execute(
@@ -394,14 +628,31 @@ def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: 
     ).fetchall()
     return Recovered(
         room,
-        tuple(Owner(*row) for row in owners),
+        tuple(Owner(*row[:-1]) for row in owners),
         tuple((publisher & _ALL, number & _ALL) for publisher, number in names),
         {owner: (count, size) for owner, count, size in sizes},
-        last,
+        opened.last,
         window,
-        (opened.warning,) if opened.warning else (),
-        (opened.notice,) if opened.notice else (),
+        opened.warnings,
+        opened.notices,
+        opened.known,
+        opened.missing,
+        _clock(connection, opened.mark),
     )
+
+
+def _clock(connection: sqlite3.Connection, mark: Mark | None) -> Clock | None:
+    """Return what the clocks showed last, as far as the mark and the last event know; None if they know nothing.
+
+    The first versions stored wall time, with which the log's clock begins.
+    """
+    row = connection.execute(
+        f"SELECT id, {_COLUMNS}, event.frame FROM event ORDER BY id DESC LIMIT 1"
+    ).fetchone()
+    stored_s = row[3] if row is not None and _is_event(row) else None
+    if mark is not None and mark.log_s is not None:
+        return Clock(max(mark.log_s, stored_s or mark.log_s), mark.wall_s)
+    return None if stored_s is None else Clock(stored_s, stored_s)
 
 
 def _read(connection: sqlite3.Connection, fetch: Fetch) -> Read:
@@ -410,7 +661,7 @@ def _read(connection: sqlite3.Connection, fetch: Fetch) -> Read:
     try:
         with contextlib.closing(connection.execute(_NEXT, fetch[1:4])) as cursor:
             for row in cursor:
-                rows.append(one := _checked(*row))
+                rows.append(one := _checked(connection, fetch.owner, row))
                 left -= 0 if isinstance(one, Damaged) else len(one.frame)
                 if left <= 0:
                     break
@@ -419,10 +670,62 @@ def _read(connection: sqlite3.Connection, fetch: Fetch) -> Read:
     return Read(fetch.ticket, fetch.owner, tuple(rows), left > 0 and len(rows) < fetch.limit)
 
 
-def _checked(position: int, frame: object, checksum: object) -> Row | Damaged:
-    if isinstance(frame, bytes) and crc32(frame) == checksum:
-        return Row(position, frame)
-    return Damaged(position)
+def _checked(connection: sqlite3.Connection, owner: int, row: tuple[Any, ...]) -> Row | Damaged:
+    position, checksum, own, *event, frame = row
+    is_own = isinstance(own, bytes)
+    if entry_sum(owner, position, own if is_own else None) == checksum:
+        if is_own:
+            return Row(position, own)
+        if _is_event((position, *event, frame)):
+            return Row(position, frame)
+    elif not is_own:
+        return Damaged(position)  # nothing says that this owner waits for this event
+    return Damaged(position, _name(connection, position))
+
+
+def _name(connection: sqlite3.Connection, position: int) -> tuple[int, int] | None:
+    """Return the name of an event whose row may be damaged or missing, as far as one is known."""
+    for table, column in (("seen", "position"), ("event", "id")):
+        row = connection.execute(
+            f"SELECT publisher, number FROM {table} WHERE {column} = ?", (position,)
+        ).fetchone()
+        if row is not None and isinstance(row[0], int) and isinstance(row[1], int):
+            return row[0] & _ALL, row[1] & _ALL
+    return None
+
+
+def _find(connection: sqlite3.Connection, find: Find) -> Found:
+    """Look through all events: there is no index by name, as nothing else would use it."""
+    wanted = {(_signed(publisher), _signed(number)): (publisher, number) for publisher, number in find.names}
+    copies: dict[tuple[int, int], bytes] = {}
+    try:
+        owners = [id for (id,) in connection.execute("SELECT id FROM owner").fetchall()]
+        for table, column in (("event", "id"), ("seen", "position")):
+            for position, *name in connection.execute(f"SELECT {column}, publisher, number FROM {table}"):
+                known = wanted.get((name[0], name[1]))
+                if known is not None and known not in copies:
+                    frame = _good_copy(connection, position, owners)
+                    if frame is not None:
+                        copies[known] = frame
+    except sqlite3.Error as error:
+        return Found(find.ticket, error=StoreError(f"the store cannot be read: {error}"))
+    return Found(find.ticket, copies)
+
+
+def _good_copy(connection: sqlite3.Connection, position: int, owners: Sequence[int]) -> bytes | None:
+    """Return an undamaged frame of an event: its own, or one that an owner has instead."""
+    row = connection.execute(_EVENT, (position,)).fetchone()
+    if row is not None and _is_event(row):
+        return bytes(row[-1])
+    for owner in owners:
+        entry = connection.execute(
+            "SELECT checksum, frame FROM queue WHERE owner = ? AND position = ?", (owner, position)
+        ).fetchone()
+        if entry is None or not isinstance(entry[1], bytes):
+            continue
+        if entry_sum(owner, position, entry[1]) == entry[0]:
+            return entry[1]
+    return None
 
 
 # -- writing -----------------------------------------------------------------------------------------------------
@@ -449,12 +752,15 @@ def _rows_of(operation: Operation) -> int:
 class StoreWriter:
     """The writing end; see the module's text. `window` is how many names of events are remembered."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, window: int, last: int) -> None:
-        self.connection = connection
+    def __init__(self, opened: Opened, path: Path, window: int) -> None:
+        self.connection = opened.connection
         self._directory = path.parent
         self._journal = path.with_name(f"{path.name}-wal")
         self._window = window
-        self.trimmed = last
+        self.commits = opened.commits
+        self.last = opened.known  # the last position that is on disk
+        self.clock_s: float | None = None  # what the log's clock showed last, as far as that was said
+        self._trimmed = opened.known
         self._changes: list[Change] = []  # of the transaction under way
         self._gone: dict[int, tuple[int, ...]] = {}
 
@@ -464,20 +770,29 @@ class StoreWriter:
         need = sum(map(room_of, operations))
         if not self._has_room(need):
             self.empty_journal()
+            self._give_back(need)
             # Fewer at a time may do; and whatever makes room is tried in any case.
             wants_room = len(batches) > 1 or any(isinstance(one, Keep) for one in operations)
             if wants_room and not self._has_room(need):
                 raise sqlite3.OperationalError("the disk is full")
         self._changes, self._gone = [], {}
+        keeps = [one for one in operations if isinstance(one, Keep)]
         try:
             self.connection.execute("BEGIN IMMEDIATE")
-            self._apply(batches, [one for one in operations if isinstance(one, Keep)])
+            before = self.connection.total_changes
+            self._apply(batches, keeps)
+            if self.connection.total_changes > before:
+                self.connection.execute(
+                    "UPDATE meta SET value = ? WHERE name = 'commits'", (self.commits + 1,)
+                )
             self.connection.execute("COMMIT")
         except sqlite3.Error:
             if self.connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     self.connection.execute("ROLLBACK")
             raise
+        self.commits += self.connection.total_changes > before
+        self.last = max(self.last, keeps[-1].position if keeps else 0)
         tickets = tuple(batch.ticket for batch in batches)
         return Committed(tickets, changes=tuple(self._changes), gone=self._gone)
 
@@ -489,6 +804,18 @@ class StoreWriter:
         except OSError:
             return True  # whoever writes will see
         return disk.f_bavail * disk.f_frsize >= journal + need + SPARE
+
+    def _give_back(self, need: int) -> None:
+        """Give free pages of the file back to the disk, a few at a time, until there is room or none is free."""
+        with contextlib.suppress(sqlite3.Error):
+            while not self._has_room(need):
+                (before,) = self.connection.execute("PRAGMA freelist_count").fetchone()
+                # Each page that is moved costs some in the journal: no more at a time than there is always room for.
+                self.connection.execute(f"PRAGMA incremental_vacuum({GIVEN_BACK})").fetchall()
+                self.empty_journal()
+                (after,) = self.connection.execute("PRAGMA freelist_count").fetchone()
+                if after >= before:
+                    return  # none is free, or the file is one of the first versions, which cannot shrink
 
     def empty_journal(self) -> None:
         """Make room on the disk, if the journal has any."""
@@ -523,9 +850,14 @@ class StoreWriter:
                 self._drop(ticket, owner, self._positions(_FIRST, owner, events))
             case Expire(owner):
                 self._drop(ticket, owner, self._too_old(operation))
+            case Mend():
+                self._mend(operation)
+            case Clock(log_s):
+                self.clock_s = log_s  # the mark has it
             case Owner():
-                columns = ", ".join("?" * len(operation))
-                self.connection.execute(f"INSERT OR REPLACE INTO owner VALUES ({columns})", operation)
+                row = _owner_row(operation)
+                marks = ", ".join("?" * len(row))
+                self.connection.execute(f"INSERT OR REPLACE INTO owner VALUES ({marks})", row)
             case Forget(owner):
                 self._release(owner, self._positions(_FIRST, owner, -1))
                 self.connection.execute("DELETE FROM owner WHERE id = ?", (owner,))
@@ -539,11 +871,26 @@ class StoreWriter:
         return [position for (position,) in self.connection.execute(question, (owner, number)).fetchall()]
 
     def _too_old(self, expire: Expire) -> list[int]:
+        def is_old(row: tuple[int, object]) -> bool:
+            return isinstance(row[1], float) and row[1] < expire.before_s
+
         first = self.connection.execute(_AGES, (expire.owner, 1)).fetchall()
-        if not first or first[0][1] >= expire.before_s:
+        if not first or not is_old(first[0]):
             return []  # mostly so
         rows = self.connection.execute(_AGES, (expire.owner, expire.limit)).fetchall()
-        return [position for position, stored_s in rows if stored_s < expire.before_s]
+        # A time is believed only if the row's checksum is right.
+        return [row[0] for row in rows if is_old(row) and self._is_good(row[0])]
+
+    def _is_good(self, position: int) -> bool:
+        row = self.connection.execute(_EVENT, (position,)).fetchone()
+        return row is not None and _is_event(row)
+
+    def _mend(self, mend: Mend) -> None:
+        owner, position, frame = mend
+        found = self.connection.execute(_SIZE, (owner, position)).fetchone()
+        if found is not None:
+            self.connection.execute(_MEND, (frame, entry_sum(owner, position, frame), owner, position))
+            self._changes.append(Change(owner, 0, len(frame) - found[0]))
 
     def _drop(self, ticket: int, owner: int, positions: Sequence[int]) -> None:
         if positions:
@@ -551,26 +898,11 @@ class StoreWriter:
             self._gone[ticket] = (*self._gone.get(ticket, ()), *positions)
 
     def _keep(self, keeps: Sequence[Keep]) -> None:
-        self._insert(
-            "event",
-            [
-                (
-                    one.position,
-                    _signed(one.publisher),
-                    _signed(one.number),
-                    one.stored_s,
-                    len(one.entries),
-                    crc32(one.frame),
-                    one.frame,
-                )
-                for one in keeps
-                if one.entries
-            ],
-        )
+        self._insert("event", [_event_row(one) for one in keeps if one.entries])
         self._insert(
             "queue",
             [
-                (entry.owner, one.position, None if entry.frame is None else crc32(entry.frame), entry.frame)
+                (entry.owner, one.position, entry_sum(entry.owner, one.position, entry.frame), entry.frame)
                 for one in keeps
                 for entry in one.entries
             ],
@@ -586,8 +918,8 @@ class StoreWriter:
         )
         last = keeps[-1].position
         self.connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'last'", (last,))
-        if last - self.trimmed >= _TRIM_EVERY:
-            self.trimmed = last
+        if last - self._trimmed >= _TRIM_EVERY:
+            self._trimmed = last
             self.connection.execute(
                 "DELETE FROM seen WHERE position <= "
                 "(SELECT position FROM seen ORDER BY position DESC LIMIT 1 OFFSET ?)",
@@ -619,6 +951,13 @@ class StoreWriter:
                 self._changes.append(Change(owner, -len(found), -sum(size for _, size in found)))
 
 
+def _event_row(keep: Keep) -> tuple[Any, ...]:
+    position, publisher, number, frame, stored_s, entries, _ = keep
+    name = (_signed(publisher), _signed(number))
+    checksum = event_sum(position, *name, float(stored_s), frame)
+    return (position, *name, float(stored_s), len(entries), checksum, frame)
+
+
 def _signed(number: int) -> int:
     """Return a number of 64 bits as SQLite has them."""
     return number - (1 << 64) if number >> 63 else number
@@ -638,6 +977,7 @@ class SqliteLog:
         self._room = Room(0, max_bytes)
         self._opened: Opened
         self._writer: StoreWriter
+        self._marker: Marker
         self._report: Report
         self._waiting: queue.SimpleQueue[Sequence[Asked] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -647,13 +987,18 @@ class SqliteLog:
         """Open the file, made, mended or migrated where needed; ConfigError if it is another's or cannot be used."""
         self._opened = opened = open_store(self._path, self._broker, self._room.max_bytes)
         try:
-            self._writer = StoreWriter(opened.connection, self._path, self._window, 0)
+            self._writer = StoreWriter(opened, self._path, self._window)
             self._room = self._room._replace(used_bytes=self._writer.used_bytes())
             recovered = _recovered(opened.connection, self._room, self._window, opened)
         except sqlite3.Error as error:
             self._close()
             raise ConfigError(f"the store {self._path} cannot be used: {error}") from None
-        self._writer.trimmed = recovered.last
+        clock_s = None if recovered.clock is None else recovered.clock.log_s
+        on_disk = opened.last if opened.missing or _is_copy(opened.mark) else opened.known
+        self._marker = Marker(self._path, opened.commits, on_disk, clock_s)
+        if opened.is_settled:
+            self._writer.last = on_disk
+            self._marker.write()
         return recovered
 
     def start(self, report: Report) -> None:
@@ -677,6 +1022,7 @@ class SqliteLog:
             self._thread.join()
             self._thread = None
         self._close()
+        self._marker.write(State.CLOSED)
 
     def _close(self) -> None:
         self._opened.connection.close()
@@ -689,13 +1035,16 @@ class SqliteLog:
         while going:
             group: list[Batch] = []
             fetches: list[Fetch] = []
-            item = self._waiting.get()
+            finds: list[Find] = []
+            item = self._next()
             while item is not None:
                 for one in item:
                     if isinstance(one, Batch):
                         group.append(one)
-                    else:
+                    elif isinstance(one, Fetch):
                         fetches.append(one)
+                    else:
+                        finds.append(one)
                 if len(group) >= GROUP:
                     break
                 try:
@@ -705,8 +1054,21 @@ class SqliteLog:
             going = item is not None
             if fetches:  # they need not wait for the disk
                 self._report([_read(self._writer.connection, fetch) for fetch in fetches])
+            if finds:
+                self._report([_find(self._writer.connection, find) for find in finds])
             if group:
                 self._report(self._commit(group))
+                self._marker.note(self._writer.commits, self._writer.last, self._writer.clock_s)
+            if self._marker.due_in_s() == 0.0:
+                self._marker.write()
+
+    def _next(self) -> Sequence[Asked] | None:
+        """Return what is asked next; while nothing is, the mark is brought up to date."""
+        while True:
+            try:
+                return self._waiting.get(timeout=self._marker.due_in_s())
+            except queue.Empty:
+                self._marker.write()
 
     def _commit(self, group: Sequence[Batch]) -> list[Committed]:
         answers = list(self._carry_out(group))

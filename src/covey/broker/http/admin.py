@@ -8,9 +8,9 @@ configured. Off unless configured; with a token, everything but the two checks o
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 from aiohttp import web
@@ -18,6 +18,7 @@ from aiohttp import web
 from covey.broker.config import AdminConfig
 from covey.broker.credentials import read_token_hash
 from covey.broker.effects import Install, RollBack
+from covey.broker.http.door import Door, Handler, Shell, TurnedAway, Visitor, read_body, refused
 from covey.broker.introspection import (
     MAX_PAGE,
     Introspection,
@@ -28,17 +29,17 @@ from covey.broker.introspection import (
     linkz,
     planz,
     routez,
+    storez,
     subz,
 )
 from covey.broker.metrics import CONTENT_TYPE, exposition
 from covey.broker.sampling import listed, path_of
 from covey.broker.tls import Contexts
-from covey.errors import ConfigError, CoveyError
+from covey.errors import BusyError, ConfigError, CoveyError
 
 MAX_BODY: Final = 1 << 20
 MAX_PLAN: Final = 32 << 20
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+PLAN_S: Final = 300.0  # for a plan's file
 
 
 class Endpoint(NamedTuple):
@@ -62,6 +63,9 @@ ENDPOINTS: Final = (
     ),
     Endpoint("POST", "/planz", "a plan's file", "install a plan in the whole network; an empty body: none"),
     Endpoint("DELETE", "/planz", "", "take back the plan that was installed at this broker last"),
+    Endpoint(
+        "GET", "/storez", "limit, offset, link", "the store, its incidents, and durable subscriptions' queues"
+    ),
     Endpoint("GET", "/samplez", "table, name", "files of samples that can be had; or one of them"),
     Endpoint("GET", "/metrics", "", "metrics in Prometheus' text format"),
     Endpoint("POST", "/explainz", "a JSON body", "where an event would go from here, and why"),
@@ -76,26 +80,34 @@ def _is_open(path: str) -> bool:
     return path in OPEN or path == EVENTS or path.startswith(f"{EVENTS}/")
 
 
+class Host(Shell, Protocol):
+    """What the admin pages need of the broker's shell."""
+
+    async def operate(self, number: int) -> None:
+        """Give a request a place for operators; BusyError if there is none."""
+
+
 class Admin:
     """The admin pages of one broker, on a port of their own."""
 
     def __init__(
         self,
+        shell: Host,
         view: Introspection,
         config: AdminConfig,
         change: Callable[[Install | RollBack], None],
         contexts: Contexts | None = None,
         events: web.Application | None = None,
     ) -> None:
+        self._shell = shell
         self._view = view
         self._change = change  # gives the broker an input
-        self._config = config
         if config.tls and contexts is None:
             raise ConfigError("admin.tls needs a section [tls]")
-        self._tls = contexts.listen if config.tls and contexts is not None else None
+        tls = contexts.listen if config.tls and contexts is not None else None
         self._token = read_token_hash(config.token) if config.token else None
-        self._runner: web.AppRunner | None = None
-        self.application = web.Application(client_max_size=MAX_BODY, middlewares=[self._guard])
+        self.application = web.Application(middlewares=[self._guard])
+        self._door = Door(shell, self.application, config, tls)
         handlers: dict[tuple[str, str], Handler] = {
             ("GET", "/healthz"): self._healthz,
             ("GET", "/readyz"): self._readyz,
@@ -106,6 +118,7 @@ class Admin:
             ("GET", "/planz"): self._planz,
             ("POST", "/planz"): self._install,
             ("DELETE", "/planz"): self._roll_back,
+            ("GET", "/storez"): self._storez,
             ("GET", "/samplez"): self._samplez,
             ("GET", "/metrics"): self._metrics,
             ("POST", "/explainz"): self._explainz,
@@ -118,26 +131,16 @@ class Admin:
 
     async def start(self) -> None:
         """Serve; ConfigError if the address cannot be had."""
-        config = self._config
-        self._runner = web.AppRunner(self.application, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        try:
-            await web.TCPSite(self._runner, config.host, config.port, ssl_context=self._tls).start()
-        except OSError as error:
-            await self.stop()
-            raise ConfigError(f"the admin pages cannot be at {config.host}:{config.port}: {error}") from None
+        await self._door.start()
 
     async def stop(self) -> None:
         """Serve no more."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._door.stop()
 
     @property
     def port(self) -> int:
         """Where they are."""
-        assert self._runner is not None
-        return int(self._runner.addresses[0][1])
+        return self._door.port
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -146,11 +149,17 @@ class Admin:
             # Bytes that are not UTF-8 come as surrogates.
             digest = sha256(given.encode("utf-8", "surrogateescape")).digest()
             if not hmac.compare_digest(digest, self._token):
+                self._shell.turned_away("credentials")
                 answer = _answer({"error": "the admin pages of this broker want a token"}, 401)
                 answer.headers["WWW-Authenticate"] = 'Bearer realm="covey admin"'
                 return answer
         try:
+            if not _is_open(request.path):
+                assert isinstance(request.protocol, Visitor), "it came through our door"
+                await self._shell.operate(request.protocol.number)
             return await handler(request)
+        except BusyError as error:
+            return refused(request, TurnedAway(503, str(error), "room", error.wait_s))
         except CoveyError as error:
             return _answer({"error": str(error)}, 400)
         except web.HTTPException as error:
@@ -187,6 +196,9 @@ class Admin:
             return web.Response(body=self._view.plan_file(), content_type="application/octet-stream")
         return _answer(planz(self._view))
 
+    async def _storez(self, request: web.Request) -> web.Response:
+        return _answer(storez(self._view, _page(request)))
+
     async def _samplez(self, request: web.Request) -> web.StreamResponse:
         directory = self._view.samples_dir()
         if "name" not in request.query:
@@ -196,12 +208,7 @@ class Admin:
 
     async def _install(self, request: web.Request) -> web.Response:
         self._check_changes()
-        plan = bytearray()
-        async for some in request.content.iter_chunked(1 << 16):
-            plan += some
-            if len(plan) > MAX_PLAN:
-                raise ConfigError(f"a plan that is installed has at most {MAX_PLAN:,} bytes")
-        self._change(Install(bytes(plan)))
+        self._change(Install(await read_body(request, MAX_PLAN, PLAN_S)))
         return _answer(planz(self._view), 202)
 
     async def _roll_back(self, request: web.Request) -> web.Response:
@@ -220,7 +227,7 @@ class Admin:
 
     async def _explainz(self, request: web.Request) -> web.Response:
         try:
-            question = msgspec.json.decode(await request.read(), type=Question)
+            question = msgspec.json.decode(await read_body(request, MAX_BODY), type=Question)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise ConfigError(f"the question cannot be read: {error!s:.200}") from None
         return _answer(explain(self._view, question))

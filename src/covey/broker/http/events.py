@@ -10,6 +10,11 @@
 are ordinary clients: `Attached` talks to the core in frames over a connection within the process, so that permissions,
 limits, turns and full queues apply to it as to everybody. Everything is bounded: bodies, batches, streams, and what
 waits for a listener; a listener that is too slow is cut off.
+
+What one user posts is published one request after another, each when the broker has handled the one before. While the
+broker makes that user wait (the policy `block`), requests wait, in bounded number and bytes, and are answered 202 once
+they are taken; more of them are told to come back later (`Share`). Reading bodies takes its turns with everything else
+in the process: large batches a few events at a time, a large event in a thread.
 """
 
 from __future__ import annotations
@@ -18,7 +23,9 @@ import asyncio
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -28,13 +35,15 @@ import msgspec
 from aiohttp import web
 
 from covey.broker.config import BrokerConfig
-from covey.broker.credentials import PasswordHash
 from covey.broker.http import cloudevents
+from covey.broker.http.door import TurnedAway, Visitor, read_body
+from covey.broker.logins import Shown
 from covey.broker.permissions import EVERYTHING, Permissions
 from covey.broker.security import Security, is_loopback
 from covey.core.families import DEFAULT_LANGUAGE, parse
 from covey.errors import (
     AccessError,
+    BusyError,
     ConfigError,
     CoveyError,
     EventError,
@@ -77,6 +86,8 @@ class GatewayLimits:
 
     body_bytes: int = 4 << 20
     batch: int = 10_000  # events
+    waiting_requests: int = 1_000  # of one user, that wait to be published
+    waiting_bytes: int = 16 << 20  # of one user's bodies, from the first byte until they are published
     streams: int = 1_000
     pending_events: int = 10_000  # that wait for one listener
     pending_bytes: int = 8 << 20
@@ -189,8 +200,8 @@ class Hub(Protocol):
     ) -> Local:
         """Return a connection: `take` gets what the broker writes, `ended` and `resumed` hear what it does."""
 
-    async def is_password(self, password: str, expected: PasswordHash) -> bool:
-        """Return whether a password is the one of the hash."""
+    async def show(self, number: int, host: str, shown: Shown) -> Permissions:
+        """Return what a request may do by what it shows; AccessError or BusyError if nothing."""
 
 
 class Attached:
@@ -215,6 +226,7 @@ class Attached:
         self._reason = "the broker ends"
         self._is_open = True
         self._resumed = asyncio.Event()
+        self.turn = asyncio.Lock()  # of whoever publishes
         self._local = hub.attach(self._hear, self._end, self._resumed.set)
         self._local.open(permissions, "http")
 
@@ -256,38 +268,39 @@ class Attached:
         return answer
 
     def publish(
-        self, events: Iterable[tuple[object, bytes]], most_bytes: int, *, confirm: bool
-    ) -> list[asyncio.Future[None]]:
-        """Publish events; return a future for each, done when it is handled, or on disk if it is to be confirmed.
+        self, events: Sequence[Packed], *, confirm: bool
+    ) -> tuple[asyncio.Future[None], list[asyncio.Future[None]]]:
+        """Publish events; return a future that is done when all are handled, and one for each.
 
-        A future has RefusedError if the broker does not take its event.
-
-        EventError if one is none, or none that the broker takes; then none is published.
+        That of an event is done when it is handled, or on disk if it is to be confirmed. It has RefusedError if the
+        broker does not take the event.
         """
-        frames, first = [], self._number + 1
-        for number, (content, payload) in enumerate(events, first):
-            family, packed = encode_content(content)
-            flags = KEPT if confirm else 0
-            publisher = self._publisher
-            one = encode_event(
-                packed, payload, family=family, publisher=publisher, number=number, flags=flags
+        first, flags, publisher = self._number + 1, KEPT if confirm else 0, self._publisher
+        numbers = range(first, first + len(events))
+        frames = [
+            framed(
+                encode_event(
+                    one.content,
+                    one.payload,
+                    family=one.family,
+                    publisher=publisher,
+                    number=number,
+                    flags=flags,
+                )
             )
-            if len(one) > most_bytes:
-                raise EventError(f"an event of {len(one):,} bytes; the broker takes {most_bytes:,}")
-            frames.append(framed(one))
-        numbers = range(first, first + len(frames))
+            for number, one in zip(numbers, events, strict=True)
+        ]
         self._number += len(frames)
         published = [self._loop.create_future() for _ in numbers]
         for number, future in zip(numbers, published, strict=True):
             future.add_done_callback(_look)
             self._published[number] = future
         self._say(frames)
+        # The answer comes when they are handled: at once, unless queues are full or the network switches its plan.
+        handled = self.ask(lambda request: FlushRequest(request, near=True))
         if not confirm:
-            # The answer comes when they are handled: at once, unless the network switches to another plan.
-            self.ask(lambda request: FlushRequest(request, near=True)).add_done_callback(
-                lambda _: self._handled(numbers)
-            )
-        return published
+            handled.add_done_callback(lambda _: self._handled(numbers))
+        return handled, published
 
     def _handled(self, numbers: range) -> None:
         for number in numbers:
@@ -351,12 +364,75 @@ def _look(answer: asyncio.Future[None]) -> None:
         answer.exception()
 
 
+class Packed(NamedTuple):
+    """An event as it is published, but for its number."""
+
+    family: int
+    content: bytes
+    payload: bytes
+
+
+def pack(posted: cloudevents.Posted, most_bytes: int) -> Packed:
+    """Return an event's bytes; EventError if it is none, or none that the broker takes."""
+    family, content = encode_content(posted.content)
+    size = ENVELOPE.size + len(content) + len(posted.payload)
+    if size > most_bytes:
+        raise EventError(f"an event of {size:,} bytes; the broker takes {most_bytes:,}")
+    return Packed(family, content, posted.payload)
+
+
+class Share:
+    """What one user has in a gateway: bytes of bodies, and requests that wait to be published."""
+
+    def __init__(self, limits: GatewayLimits) -> None:
+        self._limits = limits
+        self.users = 0  # requests that hold it
+        self.waiting = 0
+        self.bytes = 0
+
+    def check(self, more_bytes: int) -> None:
+        """Raise TurnedAway if there is no room for so much more, or for one more request that waits."""
+        limits = self._limits
+        if self.bytes + more_bytes > limits.waiting_bytes or self.waiting >= limits.waiting_requests:
+            raise TurnedAway(
+                503, "the broker's queues are full, and too much waits: come back later", "full", 1
+            )
+
+
+class Taken:
+    """The part of a user's share that one request has."""
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+        self._bytes = 0
+        self._is_waiting = False
+
+    def take(self, size: int) -> None:
+        """Take more bytes; TurnedAway if there are too many."""
+        self._share.check(size)
+        self._share.bytes += size
+        self._bytes += size
+
+    def wait(self) -> None:
+        """Wait to be published; TurnedAway if too many do."""
+        self._share.check(0)
+        self._share.waiting += 1
+        self._is_waiting = True
+
+    def give_back(self) -> None:
+        """It is answered."""
+        self._share.bytes -= self._bytes
+        self._share.waiting -= self._is_waiting
+
+
 Authorise = Callable[[web.Request], Awaitable[Permissions]]
 
 PROBLEM: Final = "application/problem+json"
 STREAM: Final = "text/event-stream"
 CHALLENGE: Final = 'Bearer realm="covey", Basic realm="covey", charset="UTF-8"'
 MAX_PUBLISHERS: Final = 100  # permissions for which a client is kept
+SLICE: Final = 16  # events of a batch that are read at a time: about a millisecond
+SMALL: Final = 16_384  # bytes of an event that are read at once
 # Every CloudEvent matches it, so that none is flooded through the network.
 ADVERTISED: Final = parse(f"specversion = '{cloudevents.VERSION}'")
 
@@ -390,6 +466,9 @@ class Gateway:
         self._authorise = authorise
         self._limits = limits or GatewayLimits()
         self._publishers: OrderedDict[Permissions, Attached] = OrderedDict()
+        self._shares: dict[str, Share] = {}
+        self._reading = asyncio.Lock()  # one slice of a body in a turn of the loop
+        self._thread = ThreadPoolExecutor(1, "covey-http")
         self._streams: set[Stream] = set()
 
     def application(self) -> web.Application:
@@ -407,59 +486,102 @@ class Gateway:
         for publisher in self._publishers.values():
             publisher.close()
         self._publishers.clear()
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _permissions(self, request: web.Request) -> Permissions:
         try:
             return await self._authorise(request)
+        except BusyError as error:
+            raise _Problem(503, str(error), error.wait_s) from None
         except CoveyError as error:
             raise _Problem(401, str(error)) from None
 
     # -- posting ---------------------------------------------------------------------------------------------
 
     async def _post(self, request: web.Request) -> web.StreamResponse:
-        await self._permissions(request)  # nobody else's body is read
+        permissions = await self._permissions(request)  # nobody else's body is read
         confirm = _flag(request, "confirm")
-        events = self._read(request, await self._body(request))
-        permissions = await self._permissions(request)  # as they are now that the body is here
-        publisher = self._publisher(permissions)
-        try:
-            async with asyncio.timeout(self._limits.confirm_s):
-                await publisher.room()
-        except TimeoutError:
-            raise _Problem(503, "the broker's queues are full: come back later") from None
-        published = publisher.publish(events, self._max_frame, confirm=confirm)
+        with self._share_of(permissions) as taken:
+            body = await read_body(request, self._limits.body_bytes, take=taken.take)
+            events = await self._read(request, body)
+            del body
+            taken.wait()
+            published = await self._publish(request, events, confirm)
         if published:
             _, late = await asyncio.wait(published, timeout=self._limits.confirm_s)
             if late:
                 what = "confirmed" if confirm else "taken"
-                raise _Problem(504, f"{len(late):,} of {len(events):,} events are not {what} in time")
+                raise _Problem(504, f"{len(late):,} of {len(published):,} events are not {what} in time")
             _raise_refusals(published)
-        answer = {"events": len(events), "confirmed": confirm}
+        answer = {"events": len(published), "confirmed": confirm}
         return web.Response(
             status=200 if confirm else 202, body=msgspec.json.encode(answer), content_type="application/json"
         )
 
-    async def _body(self, request: web.Request) -> bytes:
-        most = self._limits.body_bytes
-        if (request.content_length or 0) > most:
-            raise _Problem(413, f"a body of {request.content_length:,} bytes; at most {most:,} are taken")
-        body = bytearray()
-        async for chunk in request.content.iter_any():
-            body += chunk
-            if len(body) > most:
-                raise _Problem(413, f"a body of more than {most:,} bytes")
-        return bytes(body)
+    @contextmanager
+    def _share_of(self, permissions: Permissions) -> Iterator[Taken]:
+        share = self._shares.setdefault(permissions.name, Share(self._limits))
+        share.users += 1
+        taken = Taken(share)
+        try:
+            yield taken
+        finally:
+            taken.give_back()
+            share.users -= 1
+            if not share.users:
+                del self._shares[permissions.name]
 
-    def _read(self, request: web.Request, body: bytes) -> list[cloudevents.Posted]:
+    async def _publish(
+        self, request: web.Request, events: list[Packed], confirm: bool
+    ) -> list[asyncio.Future[None]]:
+        """Publish events when it is this request's turn; return their futures once the broker has handled them."""
+        handled: asyncio.Future[None] | None = None
+        published: list[asyncio.Future[None]] = []
+        try:
+            async with asyncio.timeout(self._limits.confirm_s):
+                while handled is None:
+                    publisher = self._publisher(await self._permissions(request))
+                    async with publisher.turn:
+                        await publisher.room()
+                        # Permissions count as they are now, after the body has come and others were served.
+                        if self._publisher(await self._permissions(request)) is publisher:
+                            handled, published = publisher.publish(events, confirm=confirm)
+                            await asyncio.wait([handled])
+        except TimeoutError:
+            if handled is None:
+                raise TurnedAway(503, "the broker's queues are full: come back later", "full", 1) from None
+            raise _Problem(504, f"{len(events):,} events are not taken in time") from None
+        return published
+
+    async def _read(self, request: web.Request, body: bytes) -> list[Packed]:
         media_type = request.headers.get("Content-Type", "")
         kind = media_type.partition(";")[0].strip().lower()
         if kind == cloudevents.BATCH:
-            return cloudevents.read_batch(body, self._limits.batch)
+            return await self._read_batch(body)
         if kind == cloudevents.STRUCTURED:
-            return [cloudevents.read_structured(body)]
+            return [await self._read_one(body, lambda: cloudevents.read_structured(body))]
         if "ce-id" in request.headers or "ce-specversion" in request.headers:
-            return [cloudevents.read_binary(request.headers, media_type, body)]
+            headers = dict(request.headers)
+            return [await self._read_one(body, lambda: cloudevents.read_binary(headers, media_type, body))]
         raise _Problem(415, f"post {cloudevents.STRUCTURED}, {cloudevents.BATCH}, or headers such as ce-id")
+
+    async def _read_batch(self, body: bytes) -> list[Packed]:
+        events = cloudevents.split_batch(body, self._limits.batch)
+        packed: list[Packed] = []
+        for first in range(0, len(events), SLICE):
+            async with self._reading:  # which those who wait get in their order
+                some = events[first : first + SLICE]
+                packed += [pack(cloudevents.read_structured(one), self._max_frame) for one in some]
+                await asyncio.sleep(0)
+        return packed
+
+    async def _read_one(self, body: bytes, read: Callable[[], cloudevents.Posted]) -> Packed:
+        def work() -> Packed:
+            return pack(read(), self._max_frame)
+
+        if len(body) <= SMALL:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _publisher(self, permissions: Permissions) -> Attached:
         """Return a client with these permissions; what one posts after another keeps its order."""
@@ -516,9 +638,10 @@ def _raise_refusals(published: list[asyncio.Future[None]]) -> None:
 
 
 class _Problem(Exception):  # noqa: N818 (it is an answer)
-    def __init__(self, status: int, detail: str) -> None:
+    def __init__(self, status: int, detail: str, wait_s: float | None = None) -> None:
         super().__init__(detail)
         self.status = status
+        self.wait_s = wait_s
 
 
 @web.middleware
@@ -529,7 +652,9 @@ async def _problems(
     try:
         return await handler(request)
     except _Problem as problem:
-        headers = {"WWW-Authenticate": CHALLENGE} if problem.status == 401 else None
+        headers = {"WWW-Authenticate": CHALLENGE} if problem.status == 401 else {}
+        if problem.wait_s is not None:
+            headers["Retry-After"] = str(max(1, round(problem.wait_s)))
         return answer(status=problem.status, body=problem_line(problem.status, str(problem)), headers=headers)
     except CoveyError as error:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
@@ -543,32 +668,24 @@ def _flag(request: web.Request, name: str) -> bool:
     return text in ("true", "1", "")
 
 
-class Credentials(NamedTuple):
-    """What somebody shows; nothing, if they are anonymous."""
-
-    token: str = ""
-    user: str = ""
-    password: str = ""
-
-
-def credentials_of(header: str) -> Credentials:
+def credentials_of(header: str) -> Shown:
     """Return what a header `Authorization` shows; AccessError if it cannot be read."""
     kind, _, value = header.partition(" ")
     if not header:
-        return Credentials()
+        return Shown()
     try:
         header.encode()
     except UnicodeEncodeError:  # aiohttp hands such bytes on as surrogates
         raise AccessError("the header Authorization is not UTF-8") from None
     if kind.lower() == "bearer" and value.strip():
-        return Credentials(token=value.strip())
+        return Shown(token=value.strip())
     if kind.lower() == "basic":
         try:
             user, colon, password = b64decode(value.strip(), validate=True).decode().partition(":")
         except (Base64Error, ValueError):
             user = colon = password = ""
         if user and colon:
-            return Credentials(user=user, password=password)
+            return Shown(user, password)
     raise AccessError("the header Authorization is Bearer and a token, or Basic and a user with a password")
 
 
@@ -576,19 +693,9 @@ def authorise_by(hub: Hub) -> Authorise:
     """Return a function that finds the permissions of a request, as the broker's security has them."""
 
     async def authorise(request: web.Request) -> Permissions:
+        assert isinstance(request.protocol, Visitor), "it came through our door"
         shown = credentials_of(request.headers.get("Authorization", ""))
-        address, now_s = request.remote or "", asyncio.get_running_loop().time()
-        while True:
-            security = hub.security
-            found = security.known(
-                user=shown.user, password=shown.password, token=shown.token, address=address, now_s=now_s
-            )
-            if found is None:
-                expected = security.expected(shown.user, address, now_s)
-                is_right = await hub.is_password(shown.password, expected)
-                found = security.proved(shown.user, shown.password, is_right, address, now_s)
-            if security is hub.security:  # users may have changed while the password was checked
-                return found
+        return await hub.show(request.protocol.number, request.remote or "", shown)
 
     return authorise
 

@@ -2,8 +2,10 @@
 
 The box is cut along the sides of one of the union's boxes: what sticks out on each side must be inside the
 union of the others, and the middle is inside that one. The pieces are exact, so the answer is exact for boxes
-without general LIKE patterns, as long as one question needs no more than MAX_PIECES pieces; beyond that, and
-where a pattern hides that a piece is empty, the answer is the safe one: not covered.
+without general LIKE patterns, as long as one question needs no more than MAX_COMPARED comparisons of two sides.
+Beyond that, and where a pattern hides that a piece is empty, the answer is the safe one: not covered. A union of more
+than MOST_PATTERNED boxes with general LIKE patterns is not cut at all: all of them meet each other, which takes all the
+work that it may, and seldom proves anything.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from typing import Final
 
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import EVERYTHING, Constraint
+from covey.core.work import ACCOUNT
 from covey.errors import FilterError
 
-MAX_PIECES: Final = 4_096
+MAX_COMPARED: Final = 4_096
+MOST_PATTERNED: Final = 8
 
 Sides = dict[str, Constraint]
 
@@ -25,15 +29,15 @@ class _TooMuchWorkError(Exception):
 
 
 class _Work:
-    """How many more pieces may be looked at."""
+    """How many more sides may be compared."""
 
     __slots__ = ("left",)
 
     def __init__(self, left: int) -> None:
         self.left = left
 
-    def spend(self) -> None:
-        self.left -= 1
+    def spend(self, compared: int) -> None:
+        self.left -= compared
         if self.left < 0:
             raise _TooMuchWorkError
 
@@ -41,19 +45,51 @@ class _Work:
 def covers(union: Sequence[Conjunction], boxes: Iterable[Conjunction]) -> bool:
     """Return True only if every one of `boxes` lies inside the union."""
     parts: list[Conjunction] = []
+    may_cut = is_cut(union)
     for box in boxes:
         if not any(coverer.covers(box) for coverer in union):
-            if len(union) < 2:
+            if not may_cut:
                 return False
             parts.append(box)
-    work = _Work(MAX_PIECES)
+    if not parts:
+        return True
+    work = _Work(MAX_COMPARED)
     try:
         return all(_lies_inside(union, box, work) for box in parts)
     except (_TooMuchWorkError, FilterError):
         return False
+    finally:
+        ACCOUNT.spend(MAX_COMPARED - max(work.left, 0))
+
+
+def is_cut(union: Sequence[Conjunction]) -> bool:
+    """Return whether a union can cover a box that none of its boxes covers."""
+    if len(union) < 2:
+        return False
+    return len(union) <= MOST_PATTERNED or all(
+        constraint.is_plain for box in union for _, constraint in box.constraints
+    )
+
+
+def clusters(union: Sequence[Conjunction]) -> list[list[Conjunction]]:
+    """Return the boxes in groups of which no two limit the same attribute: a box lies inside one of them or in none.
+
+    If it sticks out of one group at one point and out of another at a second, the point that has the coordinates of the
+    first for the attributes of the one group, and of the second for those of the other, is in neither.
+    """
+    groups: list[tuple[set[str], list[Conjunction]]] = []
+    for box in union:
+        names = {name for name, _ in box.constraints}
+        near = [group for group in groups if not group[0].isdisjoint(names)]
+        groups = [group for group in groups if group[0].isdisjoint(names)]
+        groups.append(
+            (names.union(*(group[0] for group in near)), [one for group in near for one in group[1]] + [box])
+        )
+    return [group for _, group in groups]
 
 
 def _lies_inside(union: Sequence[Conjunction], box: Conjunction, work: _Work) -> bool:
+    work.spend(len(union))
     near = [dict(coverer.constraints) for coverer in union if coverer.overlaps(box)]
     return len(near) > 1 and _is_inside(near, dict(box.constraints), work)
 
@@ -63,6 +99,7 @@ def _is_inside(near: list[Sides], box: Sides, work: _Work) -> bool:
     splitter: Sides = {}
     fewest = len(box) + 1_000_000
     for coverer in near:
+        work.spend(len(coverer))
         out = _sides_out(coverer, box)
         if out == 0:
             return True
@@ -75,7 +112,7 @@ def _is_inside(near: list[Sides], box: Sides, work: _Work) -> bool:
     for name, constraint in splitter.items():
         side = box.get(name, EVERYTHING)
         for outside in side.difference(constraint):
-            work.spend()
+            work.spend(len(near))
             if not _is_inside(_meeting(near, name, outside), {**middle, name: outside}, work):
                 return False
         # What is left to look at is inside the splitter on this side.

@@ -128,6 +128,15 @@ class Constraint(msgspec.Struct, frozen=True, order=True, gc=False):
         return not self.likes and not self.unlikes
 
     @property
+    def is_like(self) -> bool:
+        """Whether the set is exactly what one general LIKE pattern matches."""
+        return (
+            len(self.likes) == 1
+            and not (self.numbers or self.booleans or self.absent or self.other)
+            and strings.is_one_pattern(self.string_set)
+        )
+
+    @property
     def _is_too_long(self) -> bool:
         return len(self.numbers) > 2 * cuts.MAX_INTERVALS or len(self.strings) > 2 * cuts.MAX_INTERVALS
 

@@ -27,6 +27,9 @@ from covey.core.event import Event
 from covey.core.filter import Filter, Merge
 from covey.errors import FilterError
 
+# Conjunctions take some twenty times the room of the wire form: those of longer ones are remembered by their bytes.
+LONGEST_REMEMBERED: Final = 512
+
 
 class AttributeFilter(Filter):
     """A predicate on mappings of names to scalars; immutable."""
@@ -193,12 +196,36 @@ class _Compact(_Decoded):
     __slots__ = ()
 
     def _conjunctions(self) -> tuple[Conjunction, ...]:
+        if len(self.wire) > LONGEST_REMEMBERED:
+            return _recent.conjunctions_of(self.wire)
         return _last_conjunctions(self.wire)
 
     def compact(self) -> AttributeFilter:
         return self
 
 
+class _Recent:
+    """The conjunctions of the large filters that were asked for last, at most so many bytes of wire form together."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes, self._bytes = most_bytes, 0
+        self._found: dict[bytes, tuple[Conjunction, ...]] = {}
+
+    def conjunctions_of(self, data: bytes) -> tuple[Conjunction, ...]:
+        """Return the conjunctions of a wire form that was checked."""
+        found = self._found.pop(data, None)
+        if found is None:
+            found = wire.conjunctions_of(data)
+            self._bytes += len(data)
+        self._found[data] = found
+        while self._bytes > self._most_bytes:
+            oldest = next(iter(self._found))
+            self._bytes -= len(oldest)
+            del self._found[oldest]
+        return found
+
+
+_recent: Final = _Recent(1 << 19)
 _last_conjunctions = lru_cache(maxsize=1 << 14)(wire.conjunctions_of)
 
 

@@ -21,7 +21,7 @@ ONE: Final = "one"
 MANY: Final = "many"
 
 MAX_PATTERN_LENGTH: Final = 256
-_CACHED_PATTERNS: Final = 8_192
+_CACHED_PATTERNS: Final = 2_048  # each takes 2 KB
 # A piece with `_` inside is looked for by its longest literal; after so many false finds, by all characters.
 _MAX_FALSE_FINDS: Final = 32
 
@@ -282,6 +282,9 @@ def pattern_contains(outer: Pattern, inner: Tokens) -> bool:
 
 def patterns_intersect(a: Pattern, b: Tokens) -> bool:
     """Return whether some string matches both patterns; exact."""
+    if a.many and MANY in b:
+        # What stands between the first and the last % of both can follow each other: only the ends can be at odds.
+        return _ends_meet(a.tokens, b) and _ends_meet(a.tokens[::-1], b[::-1])
     many, accepts, ones = a.many, a.accepts, a.ones
     size = len(a.tokens)
     everywhere = (2 << size) - 1
@@ -299,3 +302,13 @@ def patterns_intersect(a: Pattern, b: Tokens) -> bool:
         if not state:
             return False
     return bool(state >> size & 1)
+
+
+def _ends_meet(a: Tokens, b: Tokens) -> bool:
+    """Return whether two patterns agree up to the first % of either."""
+    for one, other in zip(a, b, strict=False):
+        if one == MANY or other == MANY:
+            return True
+        if one != other and one != ONE and other != ONE:
+            return False
+    return True

@@ -17,11 +17,15 @@ from typing import Final
 
 from covey.core.attributes.conjunction import ANYTHING, Conjunction, Constraints
 from covey.core.attributes.constraint import Constraint
+from covey.core.attributes.like import prepare
+from covey.core.work import ACCOUNT
 from covey.errors import FilterError
 
 MAX_CONJUNCTIONS: Final = 64
 MAX_RAW_CONJUNCTIONS: Final = 256
 MAX_PRODUCT: Final = 4_096
+
+_INFINITY: Final = float("inf")
 
 
 def simplify(conjunctions: Iterable[Conjunction]) -> tuple[Conjunction, ...]:
@@ -42,25 +46,74 @@ def simplify(conjunctions: Iterable[Conjunction]) -> tuple[Conjunction, ...]:
 
 def is_simplified(conjunctions: tuple[Conjunction, ...]) -> bool:
     """Return whether `simplify` would return just these conjunctions."""
-    for i, b in enumerate(conjunctions):
-        for a in conjunctions[:i]:
-            if not a < b or a.covers(b) or b.covers(a) or _is_joinable(a, b):
+    outlines = [_Outline(box) for box in conjunctions]
+    ACCOUNT.spend(0.5 * len(conjunctions) ** 2)
+    for i, b in enumerate(outlines):
+        for a in outlines[:i]:
+            if a.names == b.names:
+                if not _is_apart(a, b):
+                    return False
+            elif (a.may_cover(b) and a.box.covers(b.box)) or (b.may_cover(a) and b.box.covers(a.box)):
                 return False
+        if i and not conjunctions[i - 1] < b.box:
+            return False
     return len(conjunctions) <= MAX_CONJUNCTIONS
 
 
-def _is_joinable(a: Conjunction, b: Conjunction) -> bool:
-    if len(a.constraints) != len(b.constraints):
+class _Outline:
+    """What of a box says quickly that it does not cover another one: three numbers of each side.
+
+    A side holds another only if its own numbers `outer` are not above, not below and have no bits beside the other's
+    `inner`. For numbers they are the ends, for one general LIKE pattern its least length and its letters.
+    """
+
+    __slots__ = ("box", "inner", "names", "outer", "pattern")
+
+    def __init__(self, box: Conjunction) -> None:
+        self.box = box
+        self.names = _names(box)
+        self.outer: dict[str, tuple[float, float, int]] = {}
+        self.inner: dict[str, tuple[float, float, int]] = {}
+        self.pattern: tuple[str, str] | None = None  # the first that is a whole side, with its attribute
+        for name, side in box.constraints:
+            if side.is_like:
+                pattern = prepare(side.likes[0])
+                letters = 0
+                for character in pattern.accepts:
+                    letters |= 1 << (ord(character) & 63)
+                self.outer[name] = self.inner[name] = (pattern.least_length, _INFINITY, letters)
+                self.pattern = self.pattern or (name, side.likes[0])
+            elif side.numbers and not (side.strings or side.booleans or side.absent or side.other):
+                low, high = side.numbers[0][0], side.numbers[-1][0]
+                self.outer[name], self.inner[name] = (low, high, 0), (low, high, -1)
+            else:
+                self.outer[name], self.inner[name] = (-_INFINITY, _INFINITY, 0), (_INFINITY, -_INFINITY, -1)
+
+    def may_cover(self, other: _Outline) -> bool:
+        """Return False only if the box does not cover the other one."""
+        inner = other.inner
+        for name, (low, high, letters) in self.outer.items():
+            found = inner.get(name)
+            if found is None or low > found[0] or high < found[1] or letters & ~found[2]:
+                return False
+        return True
+
+
+def _is_apart(a: _Outline, b: _Outline) -> bool:
+    """Return whether of two boxes with the same attributes none covers the other and they cannot be joined."""
+    covers = a.may_cover(b) or b.may_cover(a)
+    # The union of two patterns is one constraint only if one of them holds the other.
+    if not covers and a.pattern and b.pattern and a.pattern != b.pattern and a.pattern[0] == b.pattern[0]:
+        return True
+    if covers and (a.box.covers(b.box) or b.box.covers(a.box)):
         return False
     differing = None
-    for mine, theirs in zip(a.constraints, b.constraints, strict=True):
-        if mine[0] != theirs[0]:
-            return False
-        if mine[1] != theirs[1]:
+    for (_, mine), (_, theirs) in zip(a.box.constraints, b.box.constraints, strict=True):
+        if mine is not theirs and mine != theirs:
             if differing is not None:
-                return False
-            differing = (mine[1], theirs[1])
-    return differing is None or differing[0].union(differing[1]) is not None
+                return True
+            differing = (mine, theirs)
+    return differing is not None and differing[0].union(differing[1]) is None
 
 
 def product(factors: Iterable[tuple[Conjunction, ...]]) -> tuple[Conjunction, ...]:

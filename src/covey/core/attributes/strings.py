@@ -166,7 +166,15 @@ def overlap(a: Strings, b: Strings) -> bool:
         return False
     if not (a[1] or a[2] or b[1] or b[2]):
         return True
+    if is_one_pattern(a) and is_one_pattern(b):
+        return not _apart(a[1][0], b[1][0])
     return bool(intersect(a, b)[0])
+
+
+def is_one_pattern(strings: Strings) -> bool:
+    """Return whether the set is exactly what one general pattern matches."""
+    included, likes, unlikes = strings
+    return len(likes) == 1 and not unlikes and included == like_prefix(likes[0])
 
 
 def difference(a: Strings, b: Strings) -> list[Strings]:
@@ -241,7 +249,7 @@ def _join(a: Patterns, b: Patterns) -> Patterns:
     return tuple(sorted({*a, *b})) if a and b else a or b
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=1_024)
 def _contains(outer: str, inner: str) -> bool:
     wide, narrow = prepare(outer), prepare(inner)
     if wide.least_length > narrow.least_length or not wide.accepts.keys() <= narrow.accepts.keys():
@@ -249,7 +257,7 @@ def _contains(outer: str, inner: str) -> bool:
     return pattern_contains(wide, narrow.tokens)
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=1_024)
 def _apart(a: str, b: str) -> bool:
     return not patterns_intersect(prepare(a), prepare(b).tokens)
 

@@ -61,8 +61,9 @@ _Side = bool | int | float | str | list[bool | int | float | str | list[_Scalar]
 Form = list[Any]  # of a conjunction: names and sides by turns
 
 # Filters of many subscribers say the same of an attribute: it is kept once. When there are too many, it begins anew;
-# filters keep what they have.
+# filters keep what they have. What is long takes much room, and is seldom said twice.
 MOST_KNOWN: Final = 8_192
+LONGEST_KNOWN: Final = 64
 _sides_known: dict[bytes | tuple[str, int | str], tuple[str, Constraint]] = {}
 
 _decoder: Final = msgspec.msgpack.Decoder(list[list[_Side]])
@@ -99,6 +100,11 @@ def forms_of(data: bytes) -> list[Form]:
 def conjunctions_of(data: bytes) -> tuple[Conjunction, ...]:
     """Return the conjunctions of a filter whose wire form was checked."""
     return tuple([Conjunction(_sides(form)) for form in _decoder.decode(data[1:])])
+
+
+def conjunction_of(form: Form) -> Conjunction:
+    """Return the conjunction of a form that was checked."""
+    return Conjunction(_sides(form))
 
 
 def constraint_of(form: Any) -> Constraint:
@@ -145,6 +151,9 @@ def _sides(form: Form) -> tuple[tuple[str, Constraint], ...]:
         known = _sides_known.get(written)
         if known is None:
             known = intern(name), _constraint(side)
+            if len(written) > LONGEST_KNOWN:
+                result.append(known)
+                continue
             if len(_sides_known) >= MOST_KNOWN:
                 _sides_known.clear()
             _sides_known[written] = known
@@ -310,7 +319,7 @@ def _patterns(form: list[Any]) -> tuple[str, ...]:
     return tuple(form)
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=2_048)
 def _is_canonical_pattern(text: str) -> bool:
     """Return whether the text is a pattern in its one form and not one that cuts express."""
     tokens = parse_pattern(text, "\\")

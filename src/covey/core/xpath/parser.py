@@ -179,7 +179,7 @@ class _Parser:
 
     def wrong(self, expected: str, hint: str | None = None) -> FilterError:
         token = self.peek()
-        problem = "the filter ends too early" if token.kind == END else f"unexpected {token.text!r}"
+        problem = "the filter ends too early" if token.kind == END else f"unexpected {token.text!r:.40}"
         return FilterError(problem, text=self.text, position=token.position, expected=expected, hint=hint)
 
 

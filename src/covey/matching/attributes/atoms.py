@@ -1,29 +1,68 @@
 """Atoms: the constraints on one attribute that are no interval of numbers and no single value.
 
-An event's value is judged against all of them at once. Sets of values and prefixes, the most frequent ones, are found
-by looking the value and its beginnings up; the others are asked one by one. What was found for a value is
-remembered until the atoms change.
+An event's value is judged against all of them at once. Sets of values and prefixes are found by looking the value and
+its beginnings up. A general LIKE pattern is found by a *gram*: three letters that stand side by side in it, so that no
+text without them matches it. The others are asked one by one. What was found for a value is remembered until the atoms
+change.
+
+An atom is kept as the bytes of its constraint on the wire, which are a tenth of the object, and made again when it is
+compared with another one. Which atoms cover a constraint is asked of those that contain one of its values: whatever
+covers it contains them all.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from math import inf, nextafter
 from typing import Any, Final
+
+import msgspec
 
 from covey.core.attributes import cuts
 from covey.core.attributes.constraint import Constraint
+from covey.core.attributes.cuts import NumberCut
+from covey.core.attributes.forms import encoder, side_form
+from covey.core.attributes.like import MANY, ONE, prepare
 from covey.core.attributes.values import BOOLEAN, STRING, classify
+from covey.core.attributes.wire import constraint_of
+from covey.core.work import ACCOUNT
 
 MEMORY: Final = 4_096
 LONGEST_REMEMBERED: Final = 256
+GRAM: Final = 3
+TRIED: Final = 8  # grams of a pattern, of which the one is taken that the fewest others have
+
+# Units of work (`core.work`).
+LOOKED_AT: Final = 0.1  # of an atom that is passed over quickly
+COMPARED: Final = 3.0  # of one that is made and compared
+
+_decoder: Final = msgspec.msgpack.Decoder()
+_SHORT: Final = 512  # bytes of an atom that is worth remembering as an object
+
+
+def form_of(constraint: Constraint) -> bytes:
+    """Return the bytes that a constraint is on the wire: equal for equal constraints."""
+    return encoder.encode(side_form(constraint))
+
+
+def constraint_in(form: bytes) -> Constraint:
+    """Return the constraint that `form_of` made bytes of."""
+    return _short_constraint(form) if len(form) <= _SHORT else constraint_of(_decoder.decode(form))
+
+
+@lru_cache(maxsize=4_096)
+def _short_constraint(form: bytes) -> Constraint:
+    return constraint_of(_decoder.decode(form))
 
 
 class Atoms:
-    """The atoms of one attribute, each with the number of its channel."""
+    """The atoms of one attribute, each with the number of its channel; `forms` has the form of each channel."""
 
     __slots__ = (
+        "_by_gram",
         "_by_prefix",
         "_by_value",
-        "_constraint_of",
+        "_forms",
         "_general",
         "_lengths",
         "_remembered",
@@ -31,21 +70,22 @@ class Atoms:
         "with_absence",
     )
 
-    def __init__(self) -> None:
-        self.channel_of: dict[Constraint, int] = {}
+    def __init__(self, forms: list[Any]) -> None:
+        self.channel_of: dict[bytes, int] = {}
         self.with_absence: set[int] = set()  # those that an event without the attribute satisfies
-        self._constraint_of: dict[int, Constraint] = {}
-        self._by_value: dict[Any, dict[Constraint, int]] = {}
+        self._forms = forms
+        # Most values, and most grams, are those of one atom: its channel stands there by itself.
+        self._by_value: dict[Any, int | list[int]] = {}
+        self._by_gram: dict[str, int | list[int]] = {}
         self._by_prefix: dict[str, int] = {}
         self._lengths: dict[int, int] = {}
-        self._general: dict[Constraint, int] = {}
+        self._general: dict[int, None] = {}
         self._remembered: dict[Any, tuple[int, ...]] = {}
 
-    def add(self, constraint: Constraint, channel: int) -> None:
-        """Add an atom."""
+    def add(self, form: bytes, constraint: Constraint, channel: int) -> None:
+        """Add an atom in both shapes."""
         self._remembered.clear()
-        self.channel_of[constraint] = channel
-        self._constraint_of[channel] = constraint
+        self.channel_of[form] = channel
         if constraint.absent:
             self.with_absence.add(channel)
         prefix, values = prefix_of(constraint), values_of(constraint)
@@ -54,15 +94,16 @@ class Atoms:
             self._lengths[len(prefix)] = self._lengths.get(len(prefix), 0) + 1
         elif values is not None:
             for value in values:
-                self._by_value.setdefault(value, {})[constraint] = channel
+                _file(self._by_value, _key(*value), channel)
+        elif grams := _grams_of(constraint):
+            _file(self._by_gram, min(grams, key=self._crowd), channel)
         else:
-            self._general[constraint] = channel
+            self._general[channel] = None
 
-    def remove(self, constraint: Constraint) -> None:
+    def remove(self, form: bytes, constraint: Constraint) -> None:
         """Remove an atom."""
         self._remembered.clear()
-        channel = self.channel_of.pop(constraint)
-        del self._constraint_of[channel]
+        channel = self.channel_of.pop(form)
         self.with_absence.discard(channel)
         prefix, values = prefix_of(constraint), values_of(constraint)
         if prefix is not None:
@@ -72,11 +113,23 @@ class Atoms:
                 del self._lengths[len(prefix)]
         elif values is not None:
             for value in values:
-                del self._by_value[value][constraint]
-                if not self._by_value[value]:
-                    del self._by_value[value]
+                _unfile(self._by_value, _key(*value), channel)
+        elif grams := _grams_of(constraint):
+            _unfile(self._by_gram, next(gram for gram in grams if channel in self._filed(gram)), channel)
         else:
-            del self._general[constraint]
+            del self._general[channel]
+
+    def _filed(self, gram: str) -> tuple[int, ...] | list[int]:
+        found = self._by_gram.get(gram)
+        return () if found is None else (found,) if isinstance(found, int) else found
+
+    def _crowd(self, gram: str) -> int:
+        return len(self._filed(gram))
+
+    def _constraint(self, channel: int) -> Constraint:
+        return constraint_in(self._forms[channel])
+
+    # -- events ----------------------------------------------------------------------------------------------
 
     def containing(self, value: Any) -> tuple[int, ...]:
         """Return the channels of the atoms that an event's value, which is not None, satisfies."""
@@ -92,31 +145,125 @@ class Atoms:
         return found
 
     def _find(self, kind: int, plain: Any, value: Any) -> tuple[int, ...]:
-        found = [channel for constraint, channel in self._general.items() if constraint.contains(value)]
-        found.extend(self._by_value.get((kind == BOOLEAN, plain), {}).values())
+        ACCOUNT.spend(len(self._general))
+        found = [channel for channel in self._general if self._constraint(channel).contains(value)]
+        same = self._by_value.get(_key(kind == BOOLEAN, plain), ())
+        found += (same,) if isinstance(same, int) else same
         if kind == STRING:
             for length in self._lengths:
                 channel = self._by_prefix.get(plain[:length])
                 if channel is not None and len(plain) >= length:
                     found.append(channel)
+            if self._by_gram:
+                candidates = self._with_gram_in(plain)
+                found += [channel for channel in candidates if self._constraint(channel).contains(value)]
         return tuple(found)
+
+    def _with_gram_in(self, text: str) -> list[int]:
+        """Return the channels of the patterns that are filed under letters of a text."""
+        if len(text) > 4 * len(self._by_gram):
+            grams = [gram for gram in self._by_gram if gram in text]
+        else:
+            windows = dict.fromkeys(text[at : at + GRAM] for at in range(len(text) - GRAM + 1))
+            grams = [gram for gram in windows if gram in self._by_gram]
+        found = [channel for gram in grams for channel in self._filed(gram)]
+        ACCOUNT.spend(LOOKED_AT * min(len(text), len(self._by_gram)) + len(found))
+        return found
+
+    # -- other constraints -----------------------------------------------------------------------------------
 
     def covering(self, constraint: Constraint) -> list[int]:
         """Return the channels of the atoms that cover the constraint."""
-        values = values_of(constraint)
-        if values:
-            # Whatever covers the constraint contains any one of its values.
-            candidates = self.containing(next(iter(values))[1])
-            return [channel for channel in candidates if self._constraint_of[channel].covers(constraint)]
-        return [channel for atom, channel in self.channel_of.items() if atom.covers(constraint)]
+        some = member_of(constraint)
+        candidates = self.channel_of.values() if some is None else self.containing(some)
+        ACCOUNT.spend(COMPARED * len(candidates))
+        return [channel for channel in candidates if self._constraint(channel).covers(constraint)]
 
     def covered(self, constraint: Constraint) -> list[int]:
         """Return the channels of the atoms that the constraint covers."""
-        return [channel for atom, channel in self.channel_of.items() if constraint.covers(atom)]
+        grams, candidates = _grams_of(constraint), list(self.channel_of.items())
+        ACCOUNT.spend(LOOKED_AT * len(candidates))
+        if grams:
+            # All strings that such a pattern matches have its letters, so what it covers is written with them.
+            letters = grams[0].encode()
+            candidates = [(form, channel) for form, channel in candidates if letters in form]
+        ACCOUNT.spend(COMPARED * len(candidates))
+        return [channel for form, channel in candidates if constraint.covers(constraint_in(form))]
 
     def overlapping(self, constraint: Constraint) -> list[int]:
         """Return the channels of the atoms that overlap the constraint."""
-        return [channel for atom, channel in self.channel_of.items() if atom.overlaps(constraint)]
+        values = values_of(constraint)
+        if values is not None:
+            return list(dict.fromkeys(one for _, value in values for one in self.containing(value)))
+        ACCOUNT.spend(COMPARED * len(self.channel_of))
+        return [
+            channel for form, channel in self.channel_of.items() if constraint_in(form).overlaps(constraint)
+        ]
+
+
+def _file(known: dict[Any, int | list[int]], key: Any, channel: int) -> None:
+    """Add a channel to those of a key."""
+    others = known.get(key)
+    if others is None:
+        known[key] = channel
+    elif isinstance(others, int):
+        known[key] = [others, channel]
+    else:
+        others.append(channel)
+
+
+def _unfile(known: dict[Any, int | list[int]], key: Any, channel: int) -> None:
+    others = known[key]
+    if isinstance(others, int):
+        del known[key]
+        return
+    others.remove(channel)
+    if len(others) == 1:
+        known[key] = others[0]
+
+
+def _key(is_boolean: bool, value: Any) -> Any:
+    return (value,) if is_boolean else value  # true is equal to 1
+
+
+def _grams_of(constraint: Constraint) -> list[str]:
+    """Return grams that every text has which satisfies a general LIKE pattern; none if it is no such constraint."""
+    if not constraint.is_like:
+        return []
+    pieces = prepare(constraint.likes[0]).pieces
+    longest = max((text for piece in pieces for _, text in piece.literals), key=len, default="")
+    if "\\" in longest or "%" in longest or "_" in longest:
+        return []  # they are written otherwise than they match
+    return [longest[at : at + GRAM] for at in range(min(TRIED, len(longest) - GRAM + 1))]
+
+
+def member_of(constraint: Constraint) -> Any:
+    """Return a value that satisfies the constraint; None if none is known, or if absence satisfies it."""
+    if constraint.absent:
+        return None
+    if constraint.is_like:
+        tokens = prepare(constraint.likes[0]).tokens
+        return "".join("a" if token == ONE else token for token in tokens if token != MANY)
+    if constraint.booleans:
+        return constraint.booleans == 2
+    if constraint.numbers:
+        return _number_between(*constraint.numbers[:2])
+    if constraint.strings and constraint.is_plain:
+        return constraint.strings[0][1]
+    return None
+
+
+def _number_between(low: NumberCut, high: NumberCut) -> int | float | None:
+    """Return a number between two cuts; None if none is found quickly."""
+    (first, after), (last, before) = low, high
+    if first > -inf and not after:
+        return first
+    if last < inf and before:
+        return last
+    if first == -inf:
+        return 0 if last == inf else nextafter(last, -inf)
+    found = nextafter(first, inf)
+    return found if found < last else None
 
 
 def prefix_of(constraint: Constraint) -> str | None:

@@ -21,14 +21,17 @@ import numpy as np
 
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint, compare, null
+from covey.core.attributes.forms import encoder
 from covey.core.attributes.values import BOOLEAN, NUMBER, STRING, classify
 from covey.core.attributes.wire import Form, constraint_of
 from covey.core.event import flatten
-from covey.matching.attributes.atoms import Atoms
+from covey.core.work import ACCOUNT
+from covey.matching.attributes.atoms import Atoms, constraint_in, form_of
 from covey.matching.jit import Floats, Ints, Longs
 
 EXACT: Final = 2.0**53
 
+# The roles of channels; that of an atom is the form of its constraint, which is bytes.
 _NUMBER: Final = "number"
 _SYMBOL: Final = "symbol"
 _ABSENCE: Final = "absence"
@@ -37,6 +40,7 @@ _nextafter: Final = math.nextafter
 _NAN: Final = math.nan
 _NOTHING: Final = (1.0, 0.0)
 _NULL: Final = null()
+_NULL_FORM: Final[Form] = [1, [], [], [], []]
 _FALSE, _TRUE, _FIRST_SYMBOL = 0, 1, 2
 
 Interval = tuple[int, float, float]
@@ -45,6 +49,11 @@ Batch = tuple[Longs, Ints, Floats]
 Journal = list[tuple[str, str | None, int]]
 
 LONGEST_JOURNAL: Final = 1 << 16
+
+ATOM, ATOM_BYTE = (
+    8.0,
+    0.2,
+)  # units of work (`core.work`) of an atom that comes or goes, and of each byte of its form
 
 
 class Attribute:
@@ -89,7 +98,8 @@ class Channels:
         self.attributes: dict[str, Attribute] = {}
         self.absences: set[int] = set()  # channels that hold unless an event says otherwise
         self._make = make
-        self._owners: list[tuple[Attribute, Any] | None] = [None]  # channel 0 is no attribute's
+        self._owners: list[Attribute | None] = [None]  # channel 0 is no attribute's
+        self._roles: list[str | bytes | None] = [None]  # of channels, for their owners
         self._free: list[int] = []
         self.journal: Journal | None = None  # for one who follows; None again when it has become too long
 
@@ -119,15 +129,21 @@ class Channels:
             return attribute.symbol, number, number
         if constraint == _NULL:
             if not attribute.absence:
-                attribute.absence = self._new(attribute, _ABSENCE)
+                attribute.absence = self._new(attribute, _ABSENCE, True)
             return attribute.absence, 1.0, 1.0
+        return self._atom(attribute, form_of(constraint), constraint), 1.0, 1.0
+
+    def _atom(self, attribute: Attribute, form: bytes, constraint: Constraint | None) -> int:
+        """Return the channel of an atom, which is made when there was none."""
         if attribute.atoms is None:
-            attribute.atoms = Atoms()
-        channel = attribute.atoms.channel_of.get(constraint)
+            attribute.atoms = Atoms(self._roles)
+        channel = attribute.atoms.channel_of.get(form)
         if channel is None:
-            channel = self._new(attribute, constraint)
-            attribute.atoms.add(constraint, channel)
-        return channel, 1.0, 1.0
+            constraint = constraint_in(form) if constraint is None else constraint
+            channel = self._new(attribute, form, constraint.absent)
+            attribute.atoms.add(form, constraint, channel)
+            ACCOUNT.spend(ATOM + ATOM_BYTE * len(form))
+        return channel
 
     def add_form(self, form: Form, names: list[int], lows: list[float], highs: list[float]) -> None:
         """Add the intervals of a conjunction to the lists, straight from its wire form, as `interval_of` makes them."""
@@ -149,6 +165,8 @@ class Channels:
                     low, high = _closed(*side)
                     if low <= high:
                         channel = attribute.number
+                elif kind is list and (len(side) <= 2 or side != _NULL_FORM):
+                    channel, low, high = self._atom(attribute, encoder.encode(side), None), 1.0, 1.0
             if not channel:
                 # A new attribute, text or kind of constraint, or one that has to be looked at closely.
                 channel, low, high = self.interval_of(name, constraint_of(side))
@@ -156,16 +174,16 @@ class Channels:
             lows.append(low)
             highs.append(high)
 
-    def _new(self, attribute: Attribute, role: Any) -> int:
+    def _new(self, attribute: Attribute, role: str | bytes, absence: bool = False) -> int:
         if self._free:
             channel = self._free.pop()
         else:
             channel = len(self._owners)
             self._owners.append(None)
-        self._owners[channel] = (attribute, role)
+            self._roles.append(None)
+        self._owners[channel], self._roles[channel] = attribute, role
         attribute.is_special |= role not in (_NUMBER, _SYMBOL)
         self._note(attribute.name, None, 0)
-        absence = role == _ABSENCE or (isinstance(role, Constraint) and role.absent)
         if absence:
             self.absences.add(channel)
         self._make(channel, absence)
@@ -189,9 +207,9 @@ class Channels:
     def release(self, freed: Iterable[tuple[int, float]]) -> None:
         """Forget symbols, and with NaN channels, that no constraint uses any more."""
         for channel, value in freed:
-            owner = self._owners[channel]
-            assert owner is not None, "a channel is freed once"
-            attribute, role = owner
+            attribute, role = self._owners[channel], self._roles[channel]
+            assert attribute is not None, "a channel is freed once"
+            assert role is not None, "and has a role"
             if value == value:
                 if role == _SYMBOL and value >= _FIRST_SYMBOL:
                     number = int(value)
@@ -200,11 +218,11 @@ class Channels:
                     attribute.free_symbols.append(number)
                     self._note(attribute.name, text, -1)
                 continue
-            self._owners[channel] = None
+            self._owners[channel] = self._roles[channel] = None
             self._free.append(channel)
             self._forget(attribute, role, channel)
 
-    def _forget(self, attribute: Attribute, role: Any, channel: int) -> None:
+    def _forget(self, attribute: Attribute, role: str | bytes, channel: int) -> None:
         self.absences.discard(channel)
         self._note(attribute.name, None, 0)
         if role == _NUMBER:
@@ -215,7 +233,9 @@ class Channels:
             attribute.absence = 0
         else:
             assert attribute.atoms is not None, "an atom's attribute has atoms"
-            attribute.atoms.remove(role)
+            assert isinstance(role, bytes), "which have forms"
+            attribute.atoms.remove(role, constraint_in(role))
+            ACCOUNT.spend(ATOM + ATOM_BYTE * len(role))
             if not attribute.atoms.channel_of:
                 attribute.atoms = None
         attribute.is_special = bool(attribute.absence or attribute.atoms)
@@ -225,15 +245,14 @@ class Channels:
     def constraint_of(self, channel: int, low: float, high: float) -> tuple[str, Constraint]:
         """Return the attribute and constraint that an interval stands for; what `interval_of` made it from, or an equal
         set of values with closed ends."""
-        owner = self._owners[channel]
-        assert owner is not None, "the channel is in use"
-        attribute, role = owner
+        attribute, role = self._owners[channel], self._roles[channel]
+        assert attribute is not None, "the channel is in use"
         if role == _NUMBER:
             return attribute.name, Constraint(numbers=((low, 0), (high, 1)))
         if role == _SYMBOL:
             value = attribute.values_of_symbols[int(low)] if low >= _FIRST_SYMBOL else low == _TRUE
             return attribute.name, compare("=", value)
-        return attribute.name, _NULL if role == _ABSENCE else role
+        return attribute.name, constraint_in(role) if isinstance(role, bytes) else _NULL
 
     # -- events to points ------------------------------------------------------------------------------------
 

@@ -26,7 +26,9 @@ FREE_WORDS = 8
 TABLE_MASK = 9  # length of the hash table, less one
 LINKED = 10  # whether rows have links
 EXTRA_ROWS = 11  # length of `extra`
-POSTED = 12  # whether postings are kept
+POSTED = 12  # whether postings are kept, or being made
+POSTED_HANDLES = 13  # rows of handles below this number have postings
+POSTED_EXTRA = 14  # as do rows of `extra` below this one
 FIRST_CHAIN = 16
 
 SMALL = 64

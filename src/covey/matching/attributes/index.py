@@ -1,9 +1,10 @@
 """The index of attribute filters: one row in the store for each conjunction.
 
 Answers are those of a linear scan. A filter with one conjunction, which almost all are, is just its row; nothing else
-of it is kept. One with small sets of values has several (splitting.py). Filters with several conjunctions are kept as
-objects too, because such a filter can cover another without any one of its conjunctions doing so; and FALSE, which has
-no row, is remembered by its handle.
+of it is kept. One with small sets of values has several (splitting.py). Filters with several conjunctions are kept
+too, because such a filter can cover another without any one of its conjunctions doing so; and FALSE, which has
+no row, is remembered by its handle. Which of them to compare is found by events that they must match (`_could_cover`),
+and by the box around those of their conjunctions that have attributes in common.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from covey.core.attributes.boxes import clusters, is_cut
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.filter import AttributeFilter, trusted
-from covey.core.attributes.wire import forms_of
+from covey.core.attributes.imperfect import hull_of_boxes
+from covey.core.attributes.wire import Form, conjunction_of, forms_of
+from covey.core.work import ACCOUNT
+from covey.matching.attributes.atoms import COMPARED, member_of
 from covey.matching.attributes.channels import Batch, Channels, Interval
 from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE, SHARED_BIT
 from covey.matching.attributes.packed import PackedEvents
@@ -30,6 +35,9 @@ from covey.matching.attributes.view import IndexView
 from covey.matching.jit import Ints, Longs
 
 MOST_PIECES: Final = 256  # into which a filter that is asked about is split
+
+# Units of work (`core.work`): of a row that comes or goes, of each of its constraints, and of a question to the rows.
+ROW, SIDE, QUESTION = 4.0, 1.0, 10.0
 
 _PACKED: Final = 64
 _INTS: Final = [Struct(f"={n}i") for n in range(_PACKED + 1)]
@@ -81,26 +89,21 @@ class AttributeIndex:
         highs: list[float] = []
         interval_of, add_form = self.channels.interval_of, self.channels.add_form
         for handle, filter in zip(handles, filters, strict=True):
-            if filter.wire is not None:
-                forms = forms_of(filter.wire)
-                if len(forms) == 1 and is_one_piece(forms[0]):
-                    add_form(forms[0], names, lows, highs)
-                    ids.append(handle)
-                    starts.append(len(names))
-                    continue
-            rows = [
-                piece for conjunction in filter.conjunctions for piece in pieces_of(conjunction, MOST_ROWS)
-            ]
+            rows = _rows_of(filter)
             ids.extend([handle] if len(rows) == 1 else self._extra_rows(handle, len(rows)))
-            if len(filter.conjunctions) > 1:
-                self._several[handle] = filter
-            for sides in rows:
-                for name, constraint in sides:
-                    channel, low, high = interval_of(name, constraint)
-                    names.append(channel)
-                    lows.append(low)
-                    highs.append(high)
+            if len(rows) > 1 and is_cut(filter.conjunctions):
+                self._several[handle] = filter.compact()
+            for row in rows:
+                if isinstance(row, list):
+                    add_form(row, names, lows, highs)
+                else:
+                    for name, constraint in row:
+                        channel, low, high = interval_of(name, constraint)
+                        names.append(channel)
+                        lows.append(low)
+                        highs.append(high)
                 starts.append(len(names))
+        ACCOUNT.spend(ROW * len(ids) + SIDE * len(names))
         self.store.add_rows(
             np.array(ids, dtype=np.int32),
             np.array(starts, dtype=np.int64),
@@ -147,6 +150,7 @@ class AttributeIndex:
                 ids.extend(~row for row in rows)
             else:
                 ids.append(handle)
+        ACCOUNT.spend(ROW * len(ids))
         self.channels.release(self.store.remove_rows(np.array(ids, dtype=np.int32)))
         self._count -= len(handles)
 
@@ -274,12 +278,20 @@ class AttributeIndex:
 
     def _could_cover(self, filter: AttributeFilter) -> Iterable[int]:
         """Return the handles of several-conjunction filters that may cover this one as a whole."""
-        present = [_required(conjunction) for conjunction in filter.conjunctions]
-        for handle, candidate in self._several.items():
-            # What every conjunction of the candidate demands to be present must be present in the filter too.
-            demanded = frozenset.intersection(*(_required(c) for c in candidate.conjunctions))
-            if all(demanded <= names for names in present):
-                yield handle
+        if not self._several:
+            return ()
+        # Whatever covers the filter matches any event that it matches: one for each conjunction is tried.
+        found: set[int] | None = None
+        for conjunction in filter.conjunctions:
+            event = event_of(conjunction)
+            if event is None:
+                continue
+            matching = {handle for handle in self.match(event).tolist() if handle in self._several}
+            ACCOUNT.spend(QUESTION + SIDE * len(conjunction.constraints))
+            found = matching if found is None else found & matching
+            if not found:
+                return ()
+        return self._several if found is None else found
 
     def covered(self, filter: AttributeFilter) -> Ints:
         """Return the handles of filters that the given one covers."""
@@ -295,6 +307,10 @@ class AttributeIndex:
         return _array([*self._whole_handles(rows), *self._never])
 
     def _inside(self, conjunction: Conjunction) -> Ints:
+        """Return the rows that lie inside a conjunction."""
+        if not conjunction.constraints:
+            rows = [~row for some in self._rows_of.values() for row in some]
+            return np.concatenate([np.flatnonzero(self.store.homes).astype(np.int32), _array(rows)])
         acceptors = self.channels.acceptors(conjunction, overlap=False)
         groups = len(conjunction.constraints)
         if len({acceptor[3] for acceptor in acceptors}) < groups:
@@ -312,8 +328,23 @@ class AttributeIndex:
         return found + [handle for handle in handles if among.issuperset(self._rows_of[handle])]
 
     def _covered_by_several(self, filter: AttributeFilter) -> Ints:
-        """Compare one by one: a filter may lie in several of the conjunctions together."""
-        return _array(handle for handle, other in self._filters(self._all().tolist()) if filter.covers(other))
+        """Return the handles of filters that lie in several conjunctions, in one each or in all of them together."""
+        inside: set[int] = set()
+        for conjunction in filter.conjunctions:
+            inside.update(self._inside(conjunction).tolist())
+            ACCOUNT.spend(QUESTION + SIDE * len(conjunction.constraints))
+        found = set(self._whole_handles(np.array(list(inside), np.int32)))
+        if is_cut(filter.conjunctions):
+            near = set(inside)
+            for cluster in clusters(filter.conjunctions):
+                if len(cluster) > 1:
+                    near.update(self._inside(hull_of_boxes(cluster)).tolist())
+            whole = self._whole_handles(np.array(list(near), np.int32))
+            for handle, other in self._filters([handle for handle in whole if handle not in found]):
+                ACCOUNT.spend(COMPARED * len(filter.conjunctions))
+                if filter.covers(other):
+                    found.add(handle)
+        return _array([*found, *self._never])
 
     def overlapping(self, filter: AttributeFilter) -> Ints:
         """Return the handles of filters that overlap the given one."""
@@ -351,9 +382,30 @@ class AttributeIndex:
             yield Conjunction(tuple(sorted(sides)))
 
 
-def _required(conjunction: Conjunction) -> frozenset[str]:
-    """Return the attributes that an event must have for the conjunction to match."""
-    return frozenset(name for name, constraint in conjunction.constraints if not constraint.absent)
+def _rows_of(filter: AttributeFilter) -> list[Form | Sides]:
+    """Return the rows that a filter takes: as forms where they can be made straight from the wire form."""
+    rows: list[Form | Sides] = []
+    if filter.wire is None:
+        for conjunction in filter.conjunctions:
+            rows += pieces_of(conjunction, MOST_ROWS)
+        return rows
+    for form in forms_of(filter.wire):
+        if is_one_piece(form):
+            rows.append(form)
+        else:
+            rows += pieces_of(conjunction_of(form), MOST_ROWS)
+    return rows
+
+
+def event_of(conjunction: Conjunction) -> dict[str, Any] | None:
+    """Return an event that the conjunction matches; None if none is known."""
+    event: dict[str, Any] = {}
+    for name, constraint in conjunction.constraints:
+        if not constraint.absent:
+            value = event[name] = member_of(constraint)
+            if value is None:
+                return None
+    return event
 
 
 def _columns(intervals: list[Interval]) -> tuple[list[int], list[float], list[float]]:

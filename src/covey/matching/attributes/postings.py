@@ -5,12 +5,14 @@ They answer "whom does this filter cover" and "whom does it overlap". A conjunct
 an acceptor that contains one of the row's constraints; it has at most one constraint an attribute. Candidates come
 from the attribute with the fewest postings, and every candidate is checked against all acceptors.
 
-Postings are kept only once the first such question was asked: they take about 12 bytes a constraint.
+Postings are kept only once the first such question was asked, or is expected: they take about 12 bytes a constraint.
+They are made some rows at a time. Until all have theirs, a row that comes or goes has postings if its number is below
+those that were reached.
 """
 
 from __future__ import annotations
 
-from covey.matching.attributes.heap import EXTRA_ROWS, POSTED
+from covey.matching.attributes.heap import EXTRA_ROWS, POSTED_EXTRA, POSTED_HANDLES
 from covey.matching.attributes.lists import (
     LENGTH,
     NEXT,
@@ -38,6 +40,14 @@ from covey.matching.attributes.ranges import (
 )
 from covey.matching.attributes.rows import read_row, relink
 from covey.matching.jit import Floats, Ints, Longs, floats_at, ints_at, kernel, part
+
+EVERY = 1 << 62  # as the number of rows that have postings: all of them, and whatever comes
+
+
+@part
+def is_posted(m: Memory, row: int) -> bool:
+    """Return whether a row that comes or goes has postings."""
+    return row < m.meta[POSTED_HANDLES] if row >= 0 else ~row < m.meta[POSTED_EXTRA]
 
 
 @part
@@ -103,23 +113,27 @@ def _read(m: Memory, row: int, w: Intervals) -> int:
 
 
 @kernel
-def post_all(
-    addresses: Longs, size: int, room: int, names: Ints, lows: Floats, highs: Floats, handles: int, first: int
-) -> int:
-    """Add the postings of all rows from number `first` on, handles before rows of `extra`.
-
-    Return the number of the first one left out.
-    """
+def post_some(
+    addresses: Longs, size: int, room: int, names: Ints, lows: Floats, highs: Floats, handles: int, most: int
+) -> bool:
+    """Add the postings of up to `most` more rows, those of handles first; return whether there was room for them."""
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
-    m.meta[POSTED] = 1
-    for number in range(first, handles + m.meta[EXTRA_ROWS]):
+    for _ in range(most):
         if m.meta[0] + room > size:
-            return number
-        row = number if number < handles else ~(number - handles)
+            return False
+        if m.meta[POSTED_HANDLES] < handles:
+            row, place = m.meta[POSTED_HANDLES], POSTED_HANDLES
+        elif m.meta[POSTED_EXTRA] < m.meta[EXTRA_ROWS]:
+            m.meta[POSTED_HANDLES] = EVERY
+            row, place = ~m.meta[POSTED_EXTRA], POSTED_EXTRA
+        else:
+            m.meta[POSTED_HANDLES] = m.meta[POSTED_EXTRA] = EVERY
+            return True
         if home_of(m, row) != 0:
             post_row(m, row, w, 0, _read(m, row, w))
-    return handles + m.meta[EXTRA_ROWS]
+        m.meta[place] += 1
+    return True
 
 
 @part

@@ -44,10 +44,10 @@ def pieces_needed(conjunction: Conjunction) -> int:
 
 
 def is_one_piece(form: Form) -> bool:
-    """Return whether a conjunction with this wire form certainly has no set to split: sets are lists of their own."""
+    """Return whether a conjunction with this wire form certainly has no set to split."""
     for k in range(1, len(form), 2):
         side = form[k]
-        if type(side) is list and len(side) not in (2, 3):
+        if type(side) is list and len(side) == 1 and type(side[0]) is list and len(side[0]) <= LARGEST_SET:
             return False
     return True
 

@@ -20,6 +20,7 @@ from covey.matching.attributes.heap import (
     LINKED,
     META_LENGTH,
     POSTED,
+    POSTED_EXTRA,
     ROWS,
     TABLE_MASK,
     TOP,
@@ -35,8 +36,10 @@ from covey.matching.attributes.lists import (
 )
 from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
 from covey.matching.attributes.postings import (
-    post_all,
+    EVERY,
+    is_posted,
     post_row,
+    post_some,
     read_rows,
     rows_inside,
     rows_meeting,
@@ -124,7 +127,7 @@ def place_rows(
             return row
         _foresee_constraints(m, starts, row, w)
         place_row(m, ids[row], w, starts[row], starts[row + 1])
-        if m.meta[POSTED] != 0:
+        if is_posted(m, ids[row]):
             post_row(m, ids[row], w, starts[row], starts[row + 1])
     return len(starts) - 1
 
@@ -153,7 +156,7 @@ def take_rows(
             return number
         _foresee_lists(m, ids, number)
         count = take_row(m, ids[number], w, freed_channels, freed_values)
-        if m.meta[POSTED] != 0:
+        if is_posted(m, ids[number]):
             unpost_row(m, ids[number], w, count)
     return len(ids)
 
@@ -367,20 +370,19 @@ class Store:
                 self._grow()
         return freed
 
-    def keep_postings(self) -> None:
-        """Make postings of all rows, and keep them from now on."""
-        done, handles = 0, len(self.homes)
+    def make_postings(self, most: int) -> bool:
+        """Make postings of so many more rows, and keep them from now on; return whether all rows have theirs."""
+        self.meta[POSTED] = 1
         work = (self.names, self.lows, self.highs)
-        while not self.meta[POSTED] or done < handles + len(self.extra):
-            self.meta[POSTED] = 1
-            room = room_words(self.addresses, self.widest) - int(self.meta[TOP])
-            done = post_all(self.addresses, self._room, room, *work, handles, done)
+        room = room_words(self.addresses, self.widest) - int(self.meta[TOP])
+        if not post_some(self.addresses, self._room, room, *work, len(self.homes), most):
             self._grow()
+        return bool(self.meta[POSTED_EXTRA] == EVERY)
 
     def inside(self, names: Ints, lows: Floats, highs: Floats, group_of: Ints, groups: int) -> Ints:
         """Return the ids of rows inside the conjunction of `groups` attributes with these acceptors."""
-        if not self.meta[POSTED]:
-            self.keep_postings()
+        while self.meta[POSTED_EXTRA] != EVERY:
+            self.make_postings(EVERY)
         out = np.empty(self.rows, dtype=np.int32)
         work = (self.names, self.lows, self.highs)
         return out[: rows_inside(self.addresses, *work, names, lows, highs, group_of, groups, out)]

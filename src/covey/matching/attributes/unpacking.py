@@ -20,6 +20,7 @@ import numpy as np
 from covey.core.attributes.constraint import present
 from covey.core.packing import unpack_value
 from covey.errors import EventError
+from covey.matching.attributes.atoms import form_of
 from covey.matching.attributes.channels import Attribute, Batch, Channels, Journal
 from covey.matching.attributes.columns import Columns, Kinds
 from covey.matching.attributes.packed import (
@@ -42,7 +43,7 @@ NUMBER, SYMBOL, _ABSENCE, _PRESENCE, ATOMS, COLUMNS = 0, 1, 2, 3, 4, 5
 # Columns of the list of values that are left to Python: where they stand in the batch, whose they are, their bytes.
 _PLACE, _OWNER, _FIRST, _LAST, _ODD_COLUMNS = 0, 1, 2, 3, 4
 
-_PRESENT: Final = present()
+_PRESENT: Final = form_of(present())
 _ODD: Final = -1  # instead of a channel: this value is in the list
 
 Key = TypeVar("Key", bound=Hashable)

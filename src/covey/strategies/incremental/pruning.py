@@ -37,10 +37,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from covey.core.filter import Filter
-from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Publish, Unsubscribe
 from covey.routing.strategy import Site, register
 from covey.routing.table import Place
+from covey.routing.work import Job
 from covey.strategies.covering import Covering
 from covey.strategies.incremental.kept import Distances, Kept, KeptTowards
 from covey.strategies.incremental.settings import LINK, Settings
@@ -280,20 +280,24 @@ class Incremental(Covering):
 
     # -- advertisements and links ----------------------------------------------------------------------------
 
-    def unadvertised(self, link: Link, filter: Filter) -> None:
+    def unadvertised(self, link: Link, filter: Filter) -> Job:
         """Withdraw what the neighbour wants no more, kept or not."""
-        super().unadvertised(link, filter)
+        yield from super().unadvertised(link, filter)
         self._count(self.collect(filter, UNADVERTISED))
 
-    def open(self, link: Link) -> list[Fact]:
+    def holds(self, link: Link, item: Item) -> bool:
+        """Return whether another link still has this very subscription."""
+        return Simple.holds(self, link, item)
+
+    def opening(self, link: Link) -> Job:
         """Tell the neighbour all it wants; nothing is kept from the last time."""
         self._kept[link] = KeptTowards()
-        return super().open(link)
+        yield from super().opening(link)
 
-    def close(self, link: Link) -> list[Fact]:
-        """Take everything that came from the neighbour as withdrawn; what was kept there is gone."""
+    def close(self, link: Link) -> None:
+        """Forget what the neighbour was told; what was kept there is gone."""
         del self._kept[link]
-        return super().close(link)
+        super().close(link)
 
     # -- events ----------------------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ of the set of filters it must know (`reduction`), whatever the order in which th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from covey.core.filter import Filter
 from covey.core.keywords.filter import KeywordFilter
@@ -25,13 +26,16 @@ from covey.errors import ProtocolError
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Subscribe, Unsubscribe
 from covey.routing.strategy import Site, register
+from covey.routing.work import Job, batches
 from covey.strategies.merging.boxes import Box, box_of, filter_of
 from covey.strategies.merging.cascade import Cascade
 from covey.strategies.merging.keywords import KeywordMerge
 from covey.strategies.merging.maximal import Changes, MaximalFilters, label_of
 from covey.strategies.merging.reduction import merged
-from covey.strategies.simple import Simple
+from covey.strategies.simple import Distinct, Selection, Simple
 from covey.strategies.told import Item
+
+MERGE_UNITS: Final = 100  # of work, to change what a neighbour must know by one filter
 
 
 class Needs:
@@ -133,28 +137,36 @@ class Merging(Simple):
 
     # -- advertisements --------------------------------------------------------------------------------------
 
-    def advertised(self, link: Link, filter: Filter) -> None:
-        """Tell the neighbour what it wants now."""
-        self.change(link, [], self._missing(link, filter))
-
-    def _missing(self, link: Link, overlapping: Filter | None) -> list[Filter]:
+    def selection(self, link: Link) -> Selection:
+        """Return what selects the filters that the neighbour is not known to need, each once."""
         known = self._needs[link].filters
-        found = dict.fromkeys(entry.filter for entry in self.wanted(link, overlapping))
-        return [filter for filter in found if filter not in known]
+        return Distinct(lambda item: item.filter, lambda item: item.filter in known)
 
-    def unadvertised(self, link: Link, filter: Filter) -> None:
+    def _tell_missing(self, link: Link, overlapping: Filter | None) -> Job:
+        items = yield from self.missing(link, overlapping)
+        known = self._needs[link].filters
+        for some in batches([item.filter for item in items], self.site.jobs.batch):
+            self.change(link, [], [f for f in some if f not in known and self._needs_still(link, f)])
+            yield MERGE_UNITS * len(some)
+
+    def _needs_still(self, link: Link, filter: Filter) -> bool:
+        return self.table.held(filter, not_by=link) and self.site.wanted(link, filter)
+
+    def unadvertised(self, link: Link, filter: Filter) -> Job:
         """Withdraw what the neighbour wants no more; what it still wants of a merger is told first."""
         known = self._needs[link].filters
         found = dict.fromkeys(entry.filter for entry in self.table.overlapping(filter, not_of=link))
-        self.change(link, [f for f in found if f in known and not self.site.wanted(link, f)], [])
+        for some in batches(found, self.site.jobs.batch):
+            self.change(link, [f for f in some if f in known and not self.site.wanted(link, f)], [])
+            yield MERGE_UNITS * len(some)
 
     # -- links -----------------------------------------------------------------------------------------------
 
-    def open(self, link: Link) -> list[Fact]:
+    def opening(self, link: Link) -> Job:
         """Tell the neighbour all it wants."""
-        needs = self._needs[link] = self.new_needs(link)
-        needs.change([], self._missing(link, None))
-        return self.told(link)
+        self._needs[link] = self.new_needs(link)
+        yield from self.table.counting()
+        yield from self._tell_missing(link, None)
 
     def learn(self, link: Link, facts: Sequence[Fact]) -> None:
         """Take the facts as the subscriptions that they are, all at once."""
@@ -173,21 +185,22 @@ class Merging(Simple):
             )
         return known is None
 
-    def close(self, link: Link) -> list[Fact]:
-        """Take everything that came from the neighbour as withdrawn, all at once."""
-        del self._needs[link]
-        facts = self.heard(link)
+    def unlearn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """Take the facts as withdrawn, all at once."""
         for fact in facts:
             self.table.remove(link, fact.key)
         self._left(link, list(dict.fromkeys(fact.filter for fact in facts)))
-        return facts
+
+    def close(self, link: Link) -> None:
+        """Forget what the neighbour was told."""
+        del self._needs[link]
 
     # -- what is known ---------------------------------------------------------------------------------------
 
-    def told(self, link: Link) -> list[Fact]:
+    def iter_told(self, link: Link) -> Iterator[Fact]:
         """Return the labels and filters that the neighbour was told."""
         needs = self._needs.get(link)
-        return [] if needs is None else [Fact(item.key, item.filter) for item in needs.items()]
+        return iter(()) if needs is None else (Fact(*item) for item in needs.items())
 
 
 register(Merging)

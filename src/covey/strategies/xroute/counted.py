@@ -17,7 +17,7 @@ A message that does not fit what the sender told before is refused before anythi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
@@ -25,6 +25,7 @@ from covey.matching.index import Index
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Triple, Update
 from covey.routing.strategy import Site, Strategy, register, unexpected
+from covey.routing.work import Job
 from covey.strategies.xroute.instance import Instance, Triples
 from covey.strategies.xroute.table import LOCAL, Held, LinkTable
 
@@ -37,6 +38,7 @@ class XRoute(Strategy):
 
     name = "xroute"
     dialect = "xroute"
+    takes_tables = False  # counts depend on who came when
     description = "only maximal filters are told, with counts of what they stand for (XROUTE, repaired)"
 
     table_type = LinkTable
@@ -154,31 +156,33 @@ class XRoute(Strategy):
 
     # -- advertisements --------------------------------------------------------------------------------------
 
-    def advertised(self, link: Link, filter: Filter) -> None:
+    def advertised(self, link: Link, filter: Filter) -> Job:
         """Register, for the neighbour alone, what it wants now."""
         instance = self.instances[link]
         found = self.table.overlapping(filter, not_of=link)
         new = [other for other in found if other not in instance.entries and instance.wanted(other)]
         self._send(link, instance.admit(self._triples(link, new)))
+        yield 0
 
-    def unadvertised(self, link: Link, filter: Filter) -> None:
+    def unadvertised(self, link: Link, filter: Filter) -> Job:
         """Take from the neighbour alone what it wants no more."""
         instance = self.instances[link]
         found = self.table.overlapping(filter, not_of=link)
         gone = [other for other in found if other in instance.entries and not instance.wanted(other)]
         self._send(link, instance.expel(self._triples(link, gone)))
+        yield 0
 
     def _triples(self, link: Link, filters: Iterable[Filter]) -> Triples:
         return [Triple(filter, *self.table.counts(filter, not_of=link)) for filter in filters]
 
     # -- links -----------------------------------------------------------------------------------------------
 
-    def open(self, link: Link) -> list[Fact]:
-        """Make the neighbour's instance and return its tops."""
+    def opening(self, link: Link) -> Job:
+        """Make the neighbour's instance, all at once: counts of what is half admitted would be wrong."""
         instance = self.instances[link] = self.instance_type(lambda filter: self.site.wanted(link, filter))
         wanted = [filter for filter in self.table.filters(not_of=link) if instance.wanted(filter)]
         instance.admit(self._triples(link, wanted))
-        return self.told(link)
+        yield 0
 
     def learn(self, link: Link, facts: Sequence[Fact]) -> None:
         """Register what the neighbour lets us know."""
@@ -187,13 +191,14 @@ class XRoute(Strategy):
                 raise self._mistake(link, fact.filter, "has no counts")
             self._carry_out(link, (Triple(fact.filter, *fact.counts),))
 
-    def close(self, link: Link) -> list[Fact]:
-        """Forget the neighbour's instance and cancel everything it let us know."""
-        del self.instances[link]
-        facts = self.heard(link)
+    def unlearn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """Cancel what the neighbour let us know."""
         for fact in facts:
             self._carry_out(link, (Triple(fact.filter, -fact.counts[0], 0),))
-        return facts
+
+    def close(self, link: Link) -> None:
+        """Forget the neighbour's instance."""
+        del self.instances[link]
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -207,15 +212,17 @@ class XRoute(Strategy):
 
     # -- what is known ---------------------------------------------------------------------------------------
 
-    def heard(self, link: Link) -> list[Fact]:
+    def iter_heard(self, link: Link) -> Iterator[Fact]:
         """Return the neighbour's entries, with their counts."""
-        return [Fact("", held.filter, counts=(held.own, held.others)) for held in self.table.of_link(link)]
+        return iter(
+            [Fact("", held.filter, counts=(held.own, held.others)) for held in self.table.of_link(link)]
+        )
 
-    def told(self, link: Link) -> list[Fact]:
+    def iter_told(self, link: Link) -> Iterator[Fact]:
         """Return the tops of the neighbour's instance, with their counts."""
         instance = self.instances.get(link)
         tops = [] if instance is None else instance.tops.values()
-        return [Fact("", top.filter, counts=(top.own, top.others)) for top in tops]
+        return iter([Fact("", top.filter, counts=(top.own, top.others)) for top in tops])
 
 
 def _triple(held: Held) -> Triple:

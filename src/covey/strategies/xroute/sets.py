@@ -13,13 +13,14 @@ comes in the same message, so that nothing is lost in between and brokers furthe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from covey.core.filter import Filter
 from covey.matching.index import Index
 from covey.routing.digest import Fact
 from covey.routing.messages import Change, Key, Link, Message
 from covey.routing.strategy import Site, Strategy, register, unexpected
+from covey.routing.work import Job
 from covey.strategies.maximal import maximal
 from covey.strategies.xroute.table import LOCAL, LinkTable
 
@@ -162,11 +163,12 @@ class XRouteSets(Strategy):
 
     # -- advertisements --------------------------------------------------------------------------------------
 
-    def advertised(self, link: Link, filter: Filter) -> None:
+    def advertised(self, link: Link, filter: Filter) -> Job:
         """Tell the neighbour what it wants now."""
         self._tell(link, (), self.table.overlapping(filter, not_of=link))
+        yield 0
 
-    def unadvertised(self, link: Link, filter: Filter) -> None:
+    def unadvertised(self, link: Link, filter: Filter) -> Job:
         """Withdraw what the neighbour wants no more; nothing is uncovered by that, as a rule."""
         told = self._told[link]
         found = [
@@ -178,33 +180,30 @@ class XRouteSets(Strategy):
         for other in withdrawn:
             told.remove(other)
         self._tell(link, withdrawn, self._covered(link, withdrawn))
+        yield 0
 
     # -- links -----------------------------------------------------------------------------------------------
 
-    def open(self, link: Link) -> list[Fact]:
-        """Return the maximal ones of what the neighbour wants."""
+    def opening(self, link: Link) -> Job:
+        """Tell the neighbour the maximal ones of what it wants, all at once."""
         told = self._told[link] = Advertised(self.table)
         wanted = [("", f) for f in self.table.filters(not_of=link) if self.site.wanted(link, f)]
         for filter in self.maximal(wanted):
             told.add(filter)
-        return self.told(link)
+        yield 0
 
     def learn(self, link: Link, facts: Sequence[Fact]) -> None:
         """Take the facts as the neighbour's set."""
         self._change(link, (), [fact.filter for fact in facts])
 
-    def relearn(self, link: Link, facts: Sequence[Fact]) -> None:
-        """Change the neighbour's set to the facts."""
-        known, true = {fact.filter: None for fact in self.heard(link)}, {fact.filter: None for fact in facts}
-        removed = [filter for filter in known if filter not in true]
-        self._change(link, removed, [filter for filter in true if filter not in known])
+    def unlearn(self, link: Link, facts: Sequence[Fact]) -> None:
+        """Take the facts out of the neighbour's set, as far as nothing else has replaced them there."""
+        known = [fact.filter for fact in facts if self.table.get(link, fact.filter) is not None]
+        self._change(link, known, ())
 
-    def close(self, link: Link) -> list[Fact]:
-        """Empty the neighbour's set and forget what it was told."""
+    def close(self, link: Link) -> None:
+        """Forget what the neighbour was told."""
         del self._told[link]
-        facts = self.heard(link)
-        self._change(link, [fact.filter for fact in facts], ())
-        return facts
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -218,14 +217,14 @@ class XRouteSets(Strategy):
 
     # -- what is known ---------------------------------------------------------------------------------------
 
-    def heard(self, link: Link) -> list[Fact]:
+    def iter_heard(self, link: Link) -> Iterator[Fact]:
         """Return the neighbour's set."""
-        return [Fact("", held.filter) for held in self.table.of_link(link)]
+        return (Fact("", held.filter) for held in list(self.table.of_link(link)))
 
-    def told(self, link: Link) -> list[Fact]:
+    def iter_told(self, link: Link) -> Iterator[Fact]:
         """Return what the neighbour was told."""
         told = self._told.get(link)
-        return [] if told is None else [Fact("", filter) for filter in told.filters]
+        return iter(()) if told is None else (Fact("", filter) for filter in list(told.filters))
 
 
 register(XRouteSets)

@@ -1,0 +1,323 @@
+"""Scripts of trials with whole brokers: what clients do and what fails, drawn from one seed, as text.
+
+    script = draw(17)
+    print(script)
+
+    seed 17
+    links a-b b-c
+    strategy covering
+    reader r1 at c
+    publisher p1 at a
+    0.003  publish p1 3
+    0.010  kill b 5
+    …
+    rest
+
+A line is a setting, a client, or a step: seconds to wait before it, its name and its words. `Script.parse` reads the
+text back. A step that cannot be done where it stands (a broker that is down is killed) does nothing, so any part of a
+script is a script: that is how scripts shrink.
+
+Each seed draws which kinds of steps there are and how often, so that some seeds are full of one kind of fault, and some
+have a little of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Final, NamedTuple
+
+from covey.errors import ConfigError
+
+# What filters, advertisements and permissions of trials are; events have x from 0 to 9 and a number n.
+FILTERS: Final = ("n>=0", "x>=5", "x<=3", "x>=2&x<=6", "x=4", "x>=8", "x<=7", "x<>5")
+ALLOWED: Final = ("all", "x<=7", "x>=5", "none")
+STRATEGIES: Final = (
+    "covering", "covering", "covering", "simple", "merging", "incremental", "xroute-sets", "match-first",
+    "merging-imperfect", "flooding", "identity",
+)  # fmt: skip
+DAY_S: Final = 86_400.0
+
+
+class Step(NamedTuple):
+    """One thing that is done, after a wait."""
+
+    wait_s: float
+    name: str
+    words: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.wait_s:<6g} {' '.join((self.name, *self.words))}"
+
+
+class Actor(NamedTuple):
+    """A client: a `reader` has durable subscriptions, a `listener` ordinary ones, a `publisher` publishes."""
+
+    role: str
+    name: str
+    broker: str
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name} at {self.broker}"
+
+
+@dataclass(frozen=True)
+class Script:
+    """A trial; see the module's text."""
+
+    seed: int
+    links: tuple[tuple[str, str], ...] = ()
+    strategy: str = "covering"
+    advertisements: bool = True
+    delay_ms: float = 1.0
+    drift: float = 0.0
+    window: int = 1_000  # deliveries to a durable subscription that wait to be acknowledged
+    again_after_s: float = 60.0
+    store_bytes: int = 1 << 30
+    users: bool = False  # whether clients log in, so that permissions can be cut
+    actors: tuple[Actor, ...] = ()
+    steps: tuple[Step, ...] = ()
+    final: tuple[str, ...] = field(default=())  # what must work at the end, beside events: "plans"
+
+    @property
+    def brokers(self) -> list[str]:
+        """The names of the brokers."""
+        return sorted({name for link in self.links for name in link} or {"a"})
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether there is one way between two brokers."""
+        return len(self.links) < len(self.brokers)
+
+    def without(self, steps: Sequence[Step]) -> Script:
+        """Return the script with these steps alone."""
+        return replace(self, steps=tuple(steps))
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}", " ".join(["links", *("-".join(link) for link in self.links)])]
+        plain = Script(self.seed)
+        for name in _SETTINGS:
+            value = getattr(self, name)
+            if value != getattr(plain, name):
+                lines.append(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
+        lines += [f"final {what}" for what in self.final]
+        return "\n".join([*lines, *map(str, self.actors), *map(str, self.steps)])
+
+    @classmethod
+    def parse(cls, text: str) -> Script:
+        """Return the script that a text says; ConfigError that names the line for any other text."""
+        script = cls(0)
+        for number, line in enumerate(text.strip().splitlines(), start=1):
+            words = line.split()
+            try:
+                script = script._with(words)
+            except (ValueError, IndexError, KeyError):
+                raise ConfigError(f"line {number} of the script is none: {line!r:.60}") from None
+        return script
+
+    def _with(self, words: Sequence[str]) -> Script:
+        match words:
+            case []:
+                return self
+            case ["seed", value]:
+                return replace(self, seed=int(value))
+            case ["links", *pairs]:
+                links = tuple((a, b) for a, _, b in (pair.partition("-") for pair in pairs))
+                return replace(self, links=links)
+            case ["final", what]:
+                return replace(self, final=(*self.final, what))
+            case [("reader" | "listener" | "publisher") as role, name, "at", broker]:
+                return replace(self, actors=(*self.actors, Actor(role, name, broker)))
+            case [setting, value] if setting in _SETTINGS:
+                return replace(self, **{setting: _SETTINGS[setting](value)})  # type: ignore[arg-type]
+            case [wait_s, name, *rest]:
+                return replace(self, steps=(*self.steps, Step(float(wait_s), name, tuple(rest))))
+        raise ValueError(words)
+
+
+_SETTINGS: Final[dict[str, Callable[[str], object]]] = {
+    "strategy": str,
+    "advertisements": lambda text: text == "True",
+    "delay_ms": float,
+    "drift": float,
+    "window": int,
+    "again_after_s": float,
+    "store_bytes": int,
+    "users": lambda text: text == "True",
+}
+
+
+# -- drawing -----------------------------------------------------------------------------------------------------
+
+# How often each thing is done in parts, in a script that has it. `kind` groups what is drawn or left out together.
+_CLIENTS: Final = {
+    "publish": 40, "subscribe": 5, "unsubscribe": 3, "advertise": 5, "unadvertise": 2, "flush": 3,
+}  # fmt: skip
+_KINDS: Final[dict[str, dict[str, int]]] = {
+    "kills": {"kill": 12, "restart": 10, "power": 2},
+    "hangs": {"hang": 8, "resume": 6},
+    "cuts": {"cut": 6, "mend": 6, "reset": 4},
+    "silence": {"silence": 4, "deafen": 4, "mend": 5},
+    "slowness": {"stall": 5, "half-close": 3},
+    "clients": {"drop": 5, "mute": 2, "stall-client": 2, "half-close-client": 2},
+    "readers": {"deaf": 3, "hear": 3, "stop-reading": 2, "read": 3, "takeover": 3, "refilter": 2},
+    "travel": {"leave": 3, "come": 4, "move": 3, "forget": 2},
+    "writes": {"full": 4, "room": 4, "fail": 4, "unreadable": 2, "readable": 3},
+    "damage": {"flip": 5},
+    "clocks": {"jump": 6, "leave": 3, "come": 2, "deaf": 2},
+    "drains": {"drain": 3, "restart": 3},
+    "rights": {"allow": 8},
+    "plans": {"install": 6, "none": 2, "roll-back": 3},
+}
+KINDS: Final = tuple(_KINDS)
+_WAITS: Final = (0.0, 0.0, 0.001, 0.001, 0.003, 0.01, 0.05, 0.3, 3.0, 12.0, 35.0)
+
+
+def draw(seed: int) -> Script:
+    """Return the script of a seed."""
+    return _Draw(seed).script()
+
+
+class _Draw:
+    def __init__(self, seed: int) -> None:
+        self.seed, self.random = seed, Random(f"script {seed}")
+        chosen = self.random.sample(KINDS, self.random.choice([1, 1, 2, 2, 3, 4, 6]))
+        self.kinds = [kind for kind in KINDS if kind in chosen]  # in an order that no hash decides
+        self.links = self._links()
+        self.brokers = sorted({name for link in self.links for name in link} or {"a"})
+        self.actors = self._actors()
+
+    def _links(self) -> tuple[tuple[str, str], ...]:
+        random = self.random
+        names = "abcdef"[: random.choice([1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 6])]
+        links = [(names[random.randrange(max(0, n - 3), n)], names[n]) for n in range(1, len(names))]
+        others = [(a, b) for a in names for b in names if a < b and (a, b) not in links]
+        if others and random.random() < 0.35:
+            links += random.sample(others, min(len(others), random.choice([1, 1, 2])))
+        return tuple(links)
+
+    def _actors(self) -> tuple[Actor, ...]:
+        random = self.random
+        roles = {"reader": random.choice([1, 1, 2, 3]), "listener": random.choice([0, 1, 2])}
+        roles["publisher"] = random.choice([1, 2, 2, 3])
+        return tuple(
+            Actor(role, f"{role[0]}{number}", random.choice(self.brokers))
+            for role, count in roles.items()
+            for number in range(1, count + 1)
+        )
+
+    def script(self) -> Script:
+        random = self.random
+        weights = {name: weight * random.choice([0, 1, 1, 3]) for name, weight in _CLIENTS.items()}
+        weights["publish"] = 40
+        for kind in self.kinds:
+            for name, weight in _KINDS[kind].items():
+                weights[name] = weights.get(name, 0) + weight * random.choice([1, 1, 2])
+        steps: list[Step] = []
+        for _ in range(random.choice([1, 1, 2, 3])):
+            steps += self._phase(weights, random.randint(10, 40))
+            steps.append(Step(0.0, "rest"))
+        return Script(
+            self.seed,
+            self.links,
+            random.choice(STRATEGIES),
+            random.random() < 0.85,
+            random.choice([0.2, 1.0, 5.0]),
+            random.choice([0.0, 0.0, 0.03]),
+            random.choice([1_000, 1_000, 1, 3]),
+            random.choice([20.0, 5.0]),
+            random.choice([1 << 30, 1 << 30, 1 << 30, 6_000]) if "writes" in self.kinds else 1 << 30,
+            "rights" in self.kinds,
+            self.actors,
+            tuple(steps),
+            ("plans",) if "plans" in self.kinds else (),
+        )
+
+    def _phase(self, weights: dict[str, int], count: int) -> list[Step]:
+        random = self.random
+        names = random.choices(list(weights), list(weights.values()), k=count)
+        waits = random.choice([_WAITS, _WAITS, _WAITS[:6], _WAITS[4:]])
+        return [Step(random.choice(waits), name, tuple(self._words(name))) for name in names]
+
+    def _words(self, name: str) -> list[str]:
+        random = self.random
+        words: list[str] = []
+        for word in _WORDS[name]:
+            match word:
+                case "broker":
+                    words.append(random.choice(self.brokers))
+                case "link":
+                    link = random.choice(self.links or (("a", "a"),))
+                    words += random.sample(link, 2)
+                case "client":
+                    words.append(random.choice(self.actors).name)
+                case "reader" | "listener" | "publisher":
+                    words.append(random.choice([a.name for a in self.actors if a.role == word] or ["nobody"]))
+                case "user":
+                    words.append(random.choice(self.actors).name)
+                case _:
+                    words.append(str(random.choice(_NUMBERS[word])))
+        return words
+
+
+_WORDS: Final[dict[str, tuple[str, ...]]] = {
+    "publish": ("publisher", "count", "way"),
+    "subscribe": ("listener", "filter"),
+    "unsubscribe": ("listener",),
+    "advertise": ("publisher", "filter"),
+    "unadvertise": ("publisher",),
+    "flush": ("client",),
+    "kill": ("broker", "effects"),
+    "restart": ("broker",),
+    "power": ("broker",),
+    "hang": ("broker",),
+    "resume": ("broker",),
+    "drain": ("broker",),
+    "cut": ("link",),
+    "mend": ("link",),
+    "reset": ("link",),
+    "silence": ("link",),
+    "deafen": ("link",),
+    "stall": ("link", "seconds"),
+    "half-close": ("link",),
+    "drop": ("client",),
+    "mute": ("client",),
+    "stall-client": ("client", "seconds"),
+    "half-close-client": ("client",),
+    "deaf": ("reader",),
+    "hear": ("reader",),
+    "stop-reading": ("client",),
+    "read": ("client",),
+    "takeover": ("reader",),
+    "refilter": ("reader", "filter"),
+    "leave": ("client",),
+    "come": ("client",),
+    "move": ("client", "broker"),
+    "forget": ("reader",),
+    "full": ("broker",),
+    "room": ("broker",),
+    "fail": ("broker", "batches"),
+    "unreadable": ("broker",),
+    "readable": ("broker",),
+    "flip": ("broker", "which"),
+    "lie": ("broker",),
+    "truncate": ("broker", "batches"),
+    "jump": ("broker", "jump"),
+    "allow": ("broker", "user", "rule", "rule"),
+    "install": ("broker", "plan"),
+    "none": ("broker",),
+    "roll-back": ("broker",),
+}
+_NUMBERS: Final[dict[str, Sequence[object]]] = {
+    "count": (1, 1, 2, 3, 5),
+    "way": ("confirmed", "confirmed", "plain"),
+    "filter": FILTERS,
+    "effects": (0, 0, 1, 2, 3, 4, 5, 6, 8, 13, 21, 50),
+    "seconds": (0.1, 1, 4, 20),
+    "batches": (1, 2, 3, 5),
+    "which": range(8),
+    "jump": (-30 * DAY_S, 3_600, -3_600),
+    "rule": ALLOWED,
+    "plan": (0, 1, 2),
+}

@@ -1,0 +1,909 @@
+"""A trial of whole brokers: a script is run on a simulated network, and every promise is checked.
+
+    outcome = BrokerTrial.of_seed(17).run()
+    outcome.findings                     what was broken; nothing, if all is well
+    shrink(outcome.trial)                a smaller script that breaks something too
+
+The clients of a trial tell the checker (`promises`) what they do and see. At a *rest* all that is broken is mended, and
+the network comes to rest; then nothing confirmed may be missing, links must be back, and queues empty. At the end every
+publisher publishes again and everybody must get it, a plan must go in and out, and when everyone has left nobody may
+know anything.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import inf
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from covey.broker.config import QueueLimits
+from covey.broker.credentials import hash_token
+from covey.broker.durable.log import Keep, Operation, Owner
+from covey.broker.plans import GONE_S
+from covey.broker.security import NeighboursConfig, SecurityConfig, TokenConfig
+from covey.core.families import parse
+from covey.core.filter import Filter
+from covey.errors import CoveyError
+from covey.planning.plan import Plan, PlannedTree
+from covey.protocol.events import ENVELOPE, decode_content, envelope_of, family_of
+from covey.sim import broker_checkers
+from covey.sim.broker_script import Actor, Script, Step, draw
+from covey.sim.brokers import BrokerNetwork
+from covey.sim.machine import Machine, Observer
+from covey.sim.promises import Event, Promises, Rights, Wanted
+from covey.sim.wire_clients import Advertisement, Client, Delivery, Published, Subscription
+
+QUEUE: Final = "queue"  # the name of every reader's durable subscription
+FINAL_EVENTS: Final = 2  # of each publisher at the end, of each kind
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trial found, and how much happened in it."""
+
+    trial: BrokerTrial
+    findings: tuple[str, ...]
+    published: int
+    confirmed: int
+    delivered: int
+    faults: int
+
+
+@dataclass(frozen=True)
+class BrokerTrial:
+    """A script that is run on simulated brokers; `is_drawn` says that it is that of its seed."""
+
+    script: Script
+    is_drawn: bool = False
+
+    @classmethod
+    def of_seed(cls, seed: int) -> BrokerTrial:
+        """Return the trial that a seed draws."""
+        return cls(draw(seed), is_drawn=True)
+
+    @property
+    def command(self) -> str:
+        """The command that runs exactly this trial, if it is that of a seed."""
+        return f"covey trial --brokers --seed {self.script.seed}"
+
+    def run(self, observer: Observer | None = None) -> Outcome:
+        """Run it, and return what was found; the observer hears all that goes into brokers and comes out of them."""
+        return _Run(self, observer).run()
+
+
+def shrink(trial: BrokerTrial, budget: int = 400) -> BrokerTrial:
+    """Return a trial with fewer steps and clients that breaks the same promise, after so many runs at most."""
+    script, runs = trial.script, 0
+
+    def kinds(one: Script) -> set[str]:
+        return {finding.partition(":")[0] for finding in BrokerTrial(one).run().findings}
+
+    broken = kinds(script)
+
+    def fails(one: Script) -> bool:
+        nonlocal runs
+        runs += 1
+        return bool(broken & kinds(one))
+
+    size = max(1, len(script.steps) // 2)
+    while size and runs < budget:
+        first = 0
+        while first < len(script.steps) and runs < budget:
+            fewer = script.without([*script.steps[:first], *script.steps[first + size :]])
+            if fails(fewer):
+                script = fewer
+            else:
+                first += size
+        size //= 2
+    for actor in script.actors:
+        fewer = replace(script, actors=tuple(one for one in script.actors if one != actor))
+        if runs < budget and fails(fewer):
+            script = fewer
+    if script.final and fails(replace(script, final=())):
+        script = replace(script, final=())
+    return BrokerTrial(script)
+
+
+class _Topology(NamedTuple):
+    links: tuple[tuple[str, str], ...]
+    brokers: tuple[str, ...]
+
+
+# -- clients -----------------------------------------------------------------------------------------------------
+
+
+class _Client:
+    """A client of a trial, with the connections that it has had under its name."""
+
+    def __init__(self, actor: Actor, client: Client) -> None:
+        self.actor, self.client = actor, client
+        self.others: list[Client] = []  # connections from which another one has taken over
+        self.elsewhere: list[Client] = []  # that read, at the end, what it left at other brokers
+        self.advertisement: Advertisement | None = None
+        self.is_ready = True  # all that it has announced is in force
+
+    @property
+    def all(self) -> list[Client]:
+        return [self.client, *self.others, *self.elsewhere]
+
+
+class _Run:
+    """One run of a script."""
+
+    def __init__(self, trial: BrokerTrial, observer: Observer | None = None) -> None:
+        script = self.script = trial.script
+        self.trial = trial
+        self.random = Random(f"trial of brokers {script.seed}")
+        self.promises = Promises()
+        settings: dict[str, Any] = {
+            "durable": QueueLimits(window=script.window, again_after_s=script.again_after_s),
+            "max_store_bytes": script.store_bytes,
+        }
+        self.users = sorted(actor.name for actor in script.actors) if script.users else []
+        if self.users:
+            settings["security"] = self._security("")
+        self.net = BrokerNetwork(
+            _Topology(script.links, tuple(script.brokers)),
+            script.strategy,
+            advertisements=script.advertisements,
+            seed=script.seed,
+            durable=True,
+            delay="exponential",
+            delay_ms=script.delay_ms,
+            drift=script.drift,
+            settings=settings,
+            observer=observer,
+        )
+        self.net.on_delivery = self._delivered
+        self.of_published: dict[Published, Event] = {}
+        self.wanted: dict[Subscription, Wanted] = {}
+        self.durable: dict[tuple[str, str], Wanted] = {}  # by broker and client
+        self.last_s: dict[tuple[Client, int], float] = {}  # after which nothing may come on a connection
+        self.clients: dict[str, _Client] = {}
+        self.calm = True  # nothing fails
+        self.delivered = self.faults = 0
+        self.heard: dict[str, int] = dict.fromkeys(self.net.brokers, 0)  # lines of logs that were read
+        self.plans = _plans(script)
+        self.actions: dict[str, Callable[..., None]] = {
+            name.removeprefix("_do_").replace("_", "-"): getattr(self, name)
+            for name in dir(self)
+            if name.startswith("_do_")
+        }
+
+    # -- the run ---------------------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Do what the script says, until something is found."""
+        try:
+            self._begin()
+            for step in self.script.steps:
+                self._do(step)
+                if self.promises.findings:
+                    break
+            else:
+                self._end()
+        except Exception as error:  # noqa: BLE001 (a broker that raises anything breaks every promise)
+            self._find(f"crash: {type(error).__name__}: {error}")
+        confirmed = sum(one.is_confirmed for one in self.of_published)
+        return Outcome(
+            self.trial,
+            tuple(self.promises.findings),
+            len(self.of_published),
+            confirmed,
+            self.delivered,
+            self.faults,
+        )
+
+    def _find(self, text: str) -> None:
+        self.promises.findings.append(text)
+
+    def _begin(self) -> None:
+        for actor in self.script.actors:
+            made = self.clients[actor.name] = _Client(actor, self._connect(actor.name, actor.broker))
+            filter = _filter(self.random.choice(["n>=0", "n>=0", "x>=2&x<=6", "x<>5"]))
+            if actor.role == "reader":
+                self._subscribe(made, filter, QUEUE)
+            elif actor.role == "listener":
+                self._subscribe(made, filter)
+            elif self.random.random() < 0.5:
+                self._do_advertise(actor.name, "n>=0")
+        self.net.settle()
+        self._in_force()
+
+    def _do(self, step: Step) -> None:
+        self.net.run(self.net.now_s + step.wait_s)
+        action = self.actions.get(step.name)
+        if action is None:
+            raise CoveyError(f"there is no step {step.name!r:.40}")
+        action(*step.words)
+
+    def _connect(self, name: str, broker: str, *, another: bool = False) -> Client:
+        client = self.net.client(broker, name, token=f"token of {name}", another=another)
+        client.on_answer, client.on_send = self._answered, self._sent
+        return client
+
+    # -- what clients tell the checker -----------------------------------------------------------------------
+
+    def _user(self, name: str) -> str:
+        return name if self.users else ""
+
+    def _subscribe(self, one: _Client, filter: Filter, durable: str = "") -> None:
+        client = one.client
+        subscription = Subscription(filter, client, durable)
+        if durable:
+            self._wants_durable(client, filter)
+        else:
+            self.wanted[subscription] = self._asked(client, filter)
+        client.subscribe(subscription)
+
+    def _asked(self, client: Client, filter: Filter, *, is_durable: bool = False) -> Wanted:
+        kind = QUEUE if is_durable else str(filter)
+        title = f"{client.name} at {client.broker} ({kind})"
+        return self.promises.asked(
+            title, filter, client.broker, self._user(client.name), is_durable=is_durable
+        )
+
+    def _wants_durable(self, client: Client, filter: Filter) -> Wanted:
+        """Return the durable subscription of a client at its broker, as the checker knows it; a new one if it ended."""
+        place = client.broker, client.name
+        known = self.durable.get(place)
+        if known is None or known.is_over:
+            known = self.durable[place] = self._asked(client, filter, is_durable=True)
+        elif known.filter != filter:
+            self.promises.changed(known, filter)
+        return known
+
+    def _wanted(self, subscription: Subscription) -> Wanted | None:
+        if subscription.durable:
+            return self.durable.get((subscription.client.broker, subscription.client.name))
+        return self.wanted.get(subscription)
+
+    def _answered(self, subscription: Subscription) -> None:
+        wanted = self._wanted(subscription)
+        if wanted is None or subscription.refused or subscription not in subscription.client.subscriptions:
+            return
+        if wanted.is_over:  # it was forbidden, and is allowed again
+            if subscription.durable:
+                wanted = self._wants_durable(subscription.client, subscription.filter)
+            else:
+                wanted = self.wanted[subscription] = self._asked(subscription.client, subscription.filter)
+        self.promises.granted(wanted)
+        if subscription.durable:
+            self._takes_over(subscription)
+
+    def _takes_over(self, subscription: Subscription) -> None:
+        """Nothing more may go to a connection that had a durable subscription before another one asked for it."""
+        for client in self._connections(subscription.client.name):
+            for one in client.subscriptions if client.broker == subscription.client.broker else ():
+                if one.is_granted and one.granted_s < subscription.asked_s and client.end is not None:
+                    # What is under way may arrive, and what a client has not read.
+                    last_s = client.end.last_s if client.is_reading else inf
+                    self.last_s[client, client.connection()] = last_s
+
+    def _connections(self, name: str) -> list[Client]:
+        return self.clients[name].all if name in self.clients else []
+
+    def _delivered(self, delivery: Delivery) -> None:
+        self.delivered += 1
+        wanted = self._wanted(delivery.subscription)
+        if wanted is None:
+            return
+        client = delivery.subscription.client
+        last_s = inf
+        if delivery.subscription.durable:
+            last_s = self.last_s.get((client, delivery.connection), inf)
+        number = delivery.content.get("n", -1) if isinstance(delivery.content, dict) else -1
+        self.promises.delivered(
+            wanted, number, delivery.content, delivery.payload, delivery.name, self.net.now_s, last_s
+        )
+
+    def _sent(self, published: Published, broker: str) -> None:
+        event = self.of_published[published]
+        self.promises.sent(event, broker, self._user(event.publisher))
+
+    def _note_answers(self) -> None:
+        """Tell the checker what publishers were told of their events."""
+        for published, event in self.of_published.items():
+            event.confirmed = published.is_confirmed
+            event.refused = published.refused is not None
+
+    def _disturb(self) -> None:
+        self.calm = False
+        self.faults += 1
+        self.promises.disturbed()
+
+    def _in_force(self) -> None:
+        """The network is at rest, and nothing fails: what was granted is in force."""
+        for one in {id(one): one for one in (*self.wanted.values(), *self.durable.values())}.values():
+            self.promises.flushed(one)
+        for client in self.clients.values():
+            client.is_ready = True
+        self.calm = True
+
+    # -- steps: what clients do ------------------------------------------------------------------------------
+
+    def _do_publish(self, name: str, count: str, way: str) -> None:
+        one = self.clients.get(name)
+        if one is None:
+            return
+        for _ in range(int(count)):
+            number = len(self.of_published) + 1
+            content = {"x": self.random.randrange(10), "n": number}
+            payload = self.random.randbytes(self.random.choice([0, 3, 40]))
+            event = Event(number, name, content, payload, way == "confirmed")
+            self.promises.published(event)
+            published = Published(content, payload, event.confirm)
+            self.of_published[published] = event
+            one.client.publish(published)
+            if self.calm and one.is_ready and event.brokers:
+                self.promises.owed(event)
+
+    def _do_subscribe(self, name: str, filter: str) -> None:
+        if name in self.clients and len(self.clients[name].client.subscriptions) < 5:
+            self._subscribe(self.clients[name], _filter(filter))
+
+    def _do_unsubscribe(self, name: str) -> None:
+        one = self.clients.get(name)
+        granted = [] if one is None else [each for each in one.client.subscriptions if each.is_granted]
+        if one is not None and granted:
+            subscription = granted[0]
+            wanted = self.wanted.pop(subscription, None)
+            if wanted is not None:
+                self.promises.ended(wanted)
+            one.client.unsubscribe(subscription)
+
+    def _do_advertise(self, name: str, filter: str) -> None:
+        one = self.clients.get(name)
+        if one is not None and len(one.client.advertisements) < 3:
+            one.is_ready = False
+            one.advertisement = Advertisement(_filter(filter), one.client)
+            one.client.advertise(one.advertisement)
+
+    def _do_unadvertise(self, name: str) -> None:
+        one = self.clients.get(name)
+        if one is not None and one.client.advertisements:
+            one.is_ready = False
+            one.client.unadvertise(one.client.advertisements[0])
+
+    def _do_flush(self, name: str) -> None:
+        one = self.clients.get(name)
+        if one is None:
+            return
+        asked = [self._wanted(each) for each in one.client.subscriptions if each.is_granted]
+        was_calm, faults = self.calm, self.faults
+
+        def flushed() -> None:
+            if was_calm and self.calm and faults == self.faults:
+                for wanted in asked:
+                    if wanted is not None and not wanted.is_over:
+                        self.promises.flushed(wanted)
+
+        one.client.flush(flushed)
+
+    def _do_drop(self, name: str) -> None:
+        if name in self.clients:
+            self._disturb()
+            self.clients[name].client.drop()
+
+    def _do_mute(self, name: str) -> None:
+        if name in self.clients:
+            self._disturb()
+            self.net.client_silent(self.clients[name].client)
+
+    def _do_stall_client(self, name: str, seconds: str) -> None:
+        if name in self.clients:
+            self._disturb()
+            self.net.client_stall(self.clients[name].client, float(seconds))
+
+    def _do_half_close_client(self, name: str) -> None:
+        if name in self.clients:
+            self._disturb()
+            self.net.client_half_close(self.clients[name].client)
+
+    def _do_deaf(self, name: str) -> None:
+        if name in self.clients:
+            self.clients[name].client.acknowledges = False
+
+    def _do_hear(self, name: str) -> None:
+        if name in self.clients:
+            self.clients[name].client.acknowledges = True
+
+    def _do_stop_reading(self, name: str) -> None:
+        if name in self.clients:
+            self._disturb()
+            self.clients[name].client.stop_reading()
+
+    def _do_read(self, name: str) -> None:
+        if name in self.clients:
+            self.clients[name].client.read_again()
+
+    def _do_takeover(self, name: str) -> None:
+        one = self.clients.get(name)
+        if one is None or one.client.is_over or not one.client.subscriptions:
+            return
+        self._disturb()
+        old = one.client
+        one.others.append(old)
+        one.client = self._connect(name, old.broker, another=True)
+        self._subscribe(one, old.subscriptions[0].filter, QUEUE)
+
+    def _do_refilter(self, name: str, filter: str) -> None:
+        one = self.clients.get(name)
+        if one is None or one.client.is_over or not one.client.subscriptions:
+            return
+        self._disturb()
+        old = one.client
+        old.disconnect()
+        one.others.append(old)
+        one.client = self._connect(name, old.broker, another=True)
+        self._subscribe(one, _filter(filter), QUEUE)
+
+    def _do_leave(self, name: str) -> None:
+        if name in self.clients:
+            self._disturb()
+            self._leave(self.clients[name].client)
+
+    def _leave(self, client: Client) -> None:
+        for subscription in client.subscriptions:
+            if subscription in self.wanted:
+                self.promises.ended(self.wanted[subscription])
+        client.disconnect()
+
+    def _do_come(self, name: str) -> None:
+        if name in self.clients:
+            self._come(self.clients[name].client)
+
+    def _come(self, client: Client) -> None:
+        if client.is_over and client.end is None:
+            for subscription in client.subscriptions:
+                if subscription in self.wanted:
+                    self.wanted[subscription] = self._asked(client, subscription.filter)
+            client.come_back()
+
+    def _do_move(self, name: str, broker: str) -> None:
+        one = self.clients.get(name)
+        if one is None or one.client.broker == broker:
+            return
+        self._disturb()
+        client = one.client
+        for subscription in client.subscriptions:
+            if subscription in self.wanted:
+                self.promises.ended(self.wanted[subscription])
+        client.move(broker)
+        for subscription in client.subscriptions:
+            if subscription.durable:
+                self._wants_durable(client, subscription.filter)
+            else:
+                self.wanted[subscription] = self._asked(client, subscription.filter)
+
+    def _do_forget(self, name: str) -> None:
+        one = self.clients.get(name)
+        if one is None or one.client.is_over or not one.client.subscriptions:
+            return
+        subscription = one.client.subscriptions[0]
+        wanted = self._wanted(subscription)
+        if not subscription.is_granted or wanted is None:
+            return
+        self.promises.ended(wanted)
+        one.client.unsubscribe(subscription)
+        self._disturb()
+
+    # -- steps: what fails -----------------------------------------------------------------------------------
+
+    def _machine(self, broker: str) -> Machine | None:
+        return self.net.machines.get(broker)
+
+    def _do_kill(self, broker: str, effects: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None and machine.is_up:
+            self._disturb()
+            self.net.kill(broker, int(effects))
+
+    def _do_restart(self, broker: str) -> None:
+        if self._machine(broker) is not None:
+            self.net.restart(broker)
+
+    def _do_power(self, broker: str) -> None:
+        if self._machine(broker) is not None:
+            self._disturb()
+            self._forgets(broker, self.net.power_cut(broker))
+
+    def _do_truncate(self, broker: str, count: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None:
+            self._disturb()
+            machine.kill()
+            self._forgets(broker, machine.disk.truncate(int(count)))
+
+    def _do_lie(self, broker: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None:
+            machine.disk.lie()
+
+    def _forgets(self, broker: str, lost: Iterable[Operation]) -> None:
+        """A disk has lost the end of its journal."""
+        numbers = []
+        for operation in lost:
+            self.promises.rolled_back()
+            if isinstance(operation, Keep):
+                numbers.append(_number(operation.frame))
+            elif isinstance(operation, Owner) and (broker, operation.client) in self.durable:
+                wanted = self.durable[broker, operation.client]
+                self.promises.changed(wanted, wanted.filter)
+        self.promises.destroyed(broker, numbers)
+
+    def _do_flip(self, broker: str, which: str) -> None:
+        machine = self._machine(broker)
+        if machine is None:
+            return
+        disk = machine.disk
+        waiting = {position: one.frame for queue in disk.queues.values() for position, one in queue.items()}
+        if waiting:
+            position = sorted(waiting)[int(which) % len(waiting)]
+            self.promises.destroyed(broker, [_number(waiting[position])])
+            disk.damage(position)
+            self.faults += 1
+
+    def _do_full(self, broker: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None:
+            self._disturb()
+            machine.disk.is_full = True
+
+    def _do_room(self, broker: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None:
+            machine.disk.is_full = False
+
+    def _do_fail(self, broker: str, batches: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None:
+            self._disturb()
+            machine.disk.failing = int(batches)
+
+    def _do_unreadable(self, broker: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None:
+            self._disturb()
+            machine.disk.is_unreadable = True
+
+    def _do_readable(self, broker: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None:
+            machine.disk.is_unreadable = False
+
+    def _do_hang(self, broker: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None and machine.is_up:
+            self._disturb()
+            self.net.hang(broker)
+
+    def _do_resume(self, broker: str) -> None:
+        if self._machine(broker) is not None:
+            self.net.go_on(broker)
+
+    def _do_drain(self, broker: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None and machine.is_reading:
+            self._disturb()
+            self.net.drain(broker, within_s=self.random.choice([0.5, 5.0]))
+
+    def _do_jump(self, broker: str, seconds: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None:
+            machine.clock.jump(float(seconds))
+
+    def _link(self, a: str, b: str) -> bool:
+        return (a, b) in self.script.links or (b, a) in self.script.links
+
+    def _do_cut(self, a: str, b: str) -> None:
+        if self._link(a, b):
+            self._disturb()
+            self.net.link_down(a, b)
+
+    def _do_mend(self, a: str, b: str) -> None:
+        if self._link(a, b):
+            self.net.link_up(a, b)
+
+    def _do_reset(self, a: str, b: str) -> None:
+        if self._link(a, b):
+            self._disturb()
+            self.net.link_reset(a, b)
+
+    def _do_silence(self, a: str, b: str) -> None:
+        if self._link(a, b):
+            self._disturb()
+            self.net.link_silent(a, b)
+
+    def _do_deafen(self, a: str, b: str) -> None:
+        if self._link(a, b):
+            self._disturb()
+            self.net.link_one_way(a, b)
+
+    def _do_stall(self, a: str, b: str, seconds: str) -> None:
+        if self._link(a, b):
+            self._disturb()
+            self.net.link_stall(a, b, float(seconds))
+
+    def _do_half_close(self, a: str, b: str) -> None:
+        if self._link(a, b):
+            self._disturb()
+            self.net.link_half_close(a, b)
+
+    # -- steps: permissions and plans ------------------------------------------------------------------------
+
+    def _security(self, broker: str) -> SecurityConfig:
+        """Return what users may do at a broker, as a configuration."""
+        tokens = tuple(
+            TokenConfig(
+                name=user,
+                hash=hash_token(f"token of {user}"),
+                subscribe=None if rights.subscribe is None else str(rights.subscribe),
+                publish=None if rights.publish is None else str(rights.publish),
+            )
+            for user in self.users
+            for rights in (self.promises.rights(broker, user),)
+        )
+        return SecurityConfig(tokens=tokens, neighbours=NeighboursConfig(trusted=True))
+
+    def _do_allow(self, broker: str, user: str, subscribe: str, publish: str) -> None:
+        machine = self._machine(broker)
+        if machine is None or user not in self.users:
+            return
+        self._disturb()
+        forbidden = self.promises.permitted(broker, user, Rights(_allowed(subscribe), _allowed(publish)))
+        ends = [one.end for one in self._connections(user) if one.broker == broker and one.end is not None]
+        is_reading = all(one.is_reading for one in self._connections(user))
+        last_s = max([self.net.now_s, *(end.last_s for end in ends)]) if is_reading else inf
+        for one in forbidden:
+            self.promises.ended(one, last_s)
+        machine.configure(replace(machine.config, security=self._security(broker)))
+        for client in self._connections(user):
+            if client.broker == broker and any(each.refused for each in client.subscriptions):
+                client.drop()  # it asks again for what it was refused
+
+    def _do_install(self, broker: str, which: str) -> None:
+        machine = self._machine(broker)
+        if self.plans and machine is not None and machine.is_reading:
+            self._try(lambda: self.net.install(broker, self.plans[int(which) % len(self.plans)]))
+
+    def _do_none(self, broker: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None and machine.is_reading:
+            self._try(lambda: self.net.install(broker, b""))
+
+    def _do_roll_back(self, broker: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None and machine.is_reading:
+            self._try(lambda: self.net.roll_back(broker))
+
+    def _try(self, action: Callable[[], None]) -> None:
+        with suppress(CoveyError):  # it is refused while something else is under way
+            action()
+
+    # -- rest ------------------------------------------------------------------------------------------------
+
+    def _do_rest(self) -> None:
+        """Mend everything, come to rest, and check."""
+        self._heal()
+        self.net.settle()
+        self.net.run(
+            self.net.now_s + self.script.again_after_s + 10.0
+        )  # what is not acknowledged is repeated
+        self.net.settle()
+        self._note_answers()
+        self._read_logs()
+        self.promises.check_exact()
+        self.promises.check_answered()
+        for (broker, name), wanted in self.durable.items():
+            if not wanted.is_over and self._is_attached(broker, name):
+                self.promises.check_confirmed(wanted)
+        self._check_queues()
+        if not self.promises.findings:
+            self.promises.findings += broker_checkers.check_all(self.net, self._interests())
+            if broker_checkers.bounds(self.net):
+                self.net.run(self.net.now_s + 0.1)  # a broker may be at what it does now and then
+            self.promises.findings += broker_checkers.bounds(self.net)
+        self._in_force()
+
+    def _heal(self) -> None:
+        net = self.net
+        for broker, machine in net.machines.items():
+            machine.disk.is_full = machine.disk.is_unreadable = False
+            machine.disk.failing = 0
+            machine.disk.tell_the_truth()
+            if machine.is_doomed:
+                net.kill(broker)
+            net.restart(broker)
+            net.go_on(broker)
+        for a, b in self.script.links:
+            net.link_up(a, b)
+        for one in self.clients.values():
+            for client in one.all:
+                client.acknowledges = True
+                client.read_again()
+        while not all(machine.is_listening for machine in net.machines.values()):
+            net.run(net.now_s + 1.0)  # some are ending
+            for broker in net.brokers:
+                net.restart(broker)
+        net.settle()
+        for one in self.clients.values():
+            self._come(one.client)
+            for other in one.others:
+                other.disconnect()
+        net.settle()
+        for one in self.clients.values():
+            for each in one.client.subscriptions:
+                # A full disk has refused it, or another connection has taken over and is gone: it asks again.
+                if (each.refused and self._may_ask(each)) or each.is_taken_over:
+                    each.is_taken_over = False
+                    one.client.drop()
+
+    def _may_ask(self, subscription: Subscription) -> bool:
+        wanted = self._wanted(subscription)
+        return wanted is None or self.promises.may_have(wanted)
+
+    def _is_attached(self, broker: str, name: str) -> bool:
+        return any(
+            one.broker == broker and any(each.durable and each.is_granted for each in one.subscriptions)
+            for one in self._connections(name)
+        )
+
+    def _read_logs(self) -> None:
+        """Tell the checker which brokers have said that their disks are damaged."""
+        for broker, lines in self.net.logs.items():
+            for line in lines[self.heard[broker] :]:
+                if line.level >= logging.WARNING and ("damaged" in line.event or "missing" in line.event):
+                    self.promises.said_damage(broker)
+            self.heard[broker] = len(lines)
+
+    def _check_queues(self) -> None:
+        """All that is acknowledged is gone from disks, but what waits for clients that are away."""
+        away = {place for place in self.durable if not self._is_attached(*place)}
+        for broker, machine in self.net.machines.items():
+            for owner, waiting in machine.disk.queues.items():
+                known = machine.disk.owners.get(owner)
+                if waiting and (known is None or (broker, known.client) not in away):
+                    who = "nobody" if known is None else known.client or f"the neighbour {known.name}"
+                    self._find(f"healed: {len(waiting)} events wait at {broker} for {who}")
+
+    def _interests(self) -> broker_checkers.Interests:
+        subscriptions = [
+            (each.client.broker, each.filter)
+            for each in self.net.subscriptions
+            if each.is_granted and not each.durable
+        ]
+        subscriptions += [(one.broker, one.filter) for one in self.durable.values() if one.is_granted]
+        advertisements = [
+            (each.client.broker, each.filter)
+            for client in self.net.clients.values()
+            if client.is_greeted
+            for each in client.advertisements
+            if each.is_granted
+        ]
+        return broker_checkers.Interests(subscriptions, advertisements)
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        self._heal()
+        for (broker, name), wanted in list(self.durable.items()):
+            one = self.clients[name]
+            if not wanted.is_over and one.client.broker != broker:
+                client = self._connect(name, broker, another=True)
+                one.elsewhere.append(client)
+                client.subscribe(Subscription(wanted.filter, client, QUEUE))
+        self._do_rest()
+        if not self.promises.findings and "plans" in self.script.final and self.plans:
+            self._plan_goes_in_and_out()
+        if not self.promises.findings:
+            self._all_publish()
+        if not self.promises.findings:
+            self._all_leave()
+
+    def _all_publish(self) -> None:
+        before = len(self.of_published)
+        for name, one in self.clients.items():
+            if one.actor.role == "publisher":
+                self._do_publish(name, str(FINAL_EVENTS), "confirmed")
+                self._do_publish(name, str(FINAL_EVENTS), "plain")
+        self._do_rest()
+        for event in list(self.of_published.values())[before:]:
+            if event.refused and not event.is_forbidden and event.confirm:
+                self._find(f"healed: {event.content!r} of {event.publisher} was refused although all is well")
+
+    def _plan_goes_in_and_out(self) -> None:
+        """Once an installation that was left half done is given up, any broker can install something."""
+        self.net.run(self.net.now_s + GONE_S + 10.0)
+        broker = self.random.choice(self.net.brokers)
+        for plan in (self.random.choice(self.plans), b""):
+            try:
+                self.net.install(broker, plan)
+            except CoveyError as error:
+                self._find(f"healed: no plan can be installed at {broker}: {error}")
+                return
+            self.net.settle()
+            self.net.run(self.net.now_s + 30.0)
+            for name, machine in self.net.machines.items():
+                epochs = machine.core.epochs
+                if epochs.state.plans.get(epochs.current) != plan:
+                    self._find(f"healed: {name} does not have the plan that {broker} has installed")
+                if len(epochs.state.plans) > 2:
+                    self._find(f"healed: {name} keeps {len(epochs.state.plans)} plans at rest")
+
+    def _all_leave(self) -> None:
+        """When everyone has left, nobody knows anything."""
+        for client in self.net.clients.values():
+            client.disconnect()
+        self.net.settle()
+        for (broker, name), wanted in self.durable.items():
+            if self.promises.may_have(wanted):  # otherwise its broker has removed it
+                client = self._connect(name, broker, another=True)
+                subscription = Subscription(wanted.filter, client, QUEUE)
+                client.subscribe(subscription)
+                self.net.settle()
+                client.unsubscribe(subscription)
+                client.disconnect()
+        self.net.settle()
+        # A disk that has lost the end of its journal may know of a subscription that has ended.
+        if not self.promises.is_rolled_back:
+            self.promises.findings += broker_checkers.emptiness(self.net)
+
+
+# -- what scripts' words mean ------------------------------------------------------------------------------------
+
+
+def _filter(word: str) -> Filter:
+    return parse(word.replace("&", " and "))
+
+
+def _allowed(word: str) -> Filter | None:
+    if word == "all":
+        return None
+    return _filter("x<0" if word == "none" else word)
+
+
+def _number(frame: bytes) -> int:
+    """Return the number of an event of a trial, in an EVENT frame."""
+    envelope = envelope_of(frame)
+    content = decode_content(
+        family_of(envelope), frame[ENVELOPE.size : ENVELOPE.size + envelope.content_length]
+    )
+    return int(content["n"])
+
+
+def _plans(script: Script) -> list[bytes]:
+    """Return plans for a network: some of its spanning trees, and one for events that travel on one of them."""
+    if not script.links:
+        return []
+    random = Random(f"plans {script.seed}")
+    brokers = script.brokers
+    trees = tuple(PlannedTree(random.choice(brokers), _spanning_tree(script.links, random)) for _ in range(2))
+    links = tuple((a, b, 1.0) for a, b in sorted(tuple(sorted(link)) for link in script.links))
+    home = {random.choice(brokers): 1}
+    return [
+        Plan("one", 1, tuple(brokers), links, trees[:1], None).encode(),
+        Plan("two", 1, tuple(brokers), links, trees, None, home=home).encode(),
+        Plan("regions", 1, tuple(brokers), links, trees, "nearest").encode(),
+    ]
+
+
+def _spanning_tree(links: Sequence[tuple[str, str]], random: Random) -> tuple[tuple[str, str], ...]:
+    """Return links that connect all brokers without a cycle."""
+    part = {name: name for link in links for name in link}
+
+    def root(name: str) -> str:
+        while part[name] != name:
+            name = part[name]
+        return name
+
+    tree = []
+    for a, b in random.sample(links, len(links)):
+        if root(a) != root(b):
+            part[root(a)] = root(b)
+            tree.append((min(a, b), max(a, b)))
+    return tuple(sorted(tree))

@@ -1,0 +1,65 @@
+"""Trials of whole brokers: every promise holds for every seed, a seed replays exactly, and what fails shrinks."""
+
+from __future__ import annotations
+
+import pytest
+
+from covey.errors import ConfigError
+from covey.sim.broker_script import Script, draw
+from covey.sim.broker_trial import BrokerTrial
+from tests.hashing import said_under_hash_seeds
+from tests.simulation.test_determinism import Transcript
+
+AT_ONCE = 10
+
+
+def check(seeds: range) -> None:
+    """Run seeds; the first that breaks a promise is told with the command that repeats it."""
+    for seed in seeds:
+        outcome = BrokerTrial.of_seed(seed).run()
+        assert not outcome.findings, f"{outcome.findings[0]}\n  repeat it: {outcome.trial.command}"
+
+
+@pytest.mark.parametrize("first", range(0, 300, AT_ONCE))
+def test_every_promise_holds(first: int) -> None:
+    check(range(first, first + AT_ONCE))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(0, 20_000, 250))
+def test_every_promise_holds_for_many_seeds(first: int) -> None:
+    check(range(first, first + 250))
+
+
+def transcript(seed: int) -> str:
+    """Return what goes into all brokers of a trial and comes out of them, as a digest."""
+    heard = Transcript()
+    outcome = BrokerTrial.of_seed(seed).run(heard)
+    return f"{heard} {outcome.delivered} {outcome.findings}"
+
+
+def test_a_seed_replays_exactly() -> None:
+    program = (
+        "from tests.simulation.test_trials import transcript\n"
+        "for seed in range(1000, 1006):\n"
+        "    print(transcript(seed))\n"
+    )
+    one, other = said_under_hash_seeds(program)
+    assert one.count("\n") == 6
+    assert other == one
+
+
+def test_a_script_is_text() -> None:
+    for seed in range(200):
+        script = draw(seed)
+        assert Script.parse(str(script)) == script
+    with pytest.raises(ConfigError, match="line 2 of the script is none: 'whatever'"):
+        Script.parse("seed 1\nwhatever")
+    unknown = BrokerTrial(Script.parse("seed 1\nlinks a-b\n0 explode a")).run()
+    assert unknown.findings == ("crash: CoveyError: there is no step 'explode'",)
+
+
+def test_any_part_of_a_script_is_a_script() -> None:
+    script = draw(7)
+    for every in (2, 3, 5):
+        assert not BrokerTrial(script.without(script.steps[::every])).run().findings

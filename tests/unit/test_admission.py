@@ -1,0 +1,87 @@
+"""Places at a broker: strangers make room for those who come after them, known peers are bounded, some are reserved."""
+
+from __future__ import annotations
+
+import resource
+
+import pytest
+
+from covey.broker.admission import DESCRIPTORS_KEPT, Admission, Place, Places, places_of
+from covey.broker.config import AdminConfig, BrokerConfig, LinkConfig
+from covey.broker.process import raise_descriptors
+
+
+def test_beyond_its_bound_an_address_loses_its_first_stranger() -> None:
+    doors = Admission(Places(clients=10, strangers=100, strangers_per_address=3))
+    assert [doors.knock(number, "evil") for number in (1, 2, 3)] == [[], [], []]
+    assert doors.knock(4, "good") == []
+    assert doors.knock(5, "evil") == [1]
+    doors.leave(2)
+    assert doors.knock(6, "evil") == []
+    assert doors.knock(7, "evil") == [3]
+    assert doors.counted(Place.STRANGER) == 4
+
+
+def test_beyond_the_bound_of_all_the_first_stranger_goes() -> None:
+    doors = Admission(Places(clients=10, strangers=3, strangers_per_address=3))
+    for number in (1, 2, 3):
+        assert doors.knock(number, f"host {number}") == []
+    assert doors.knock(4, "host 4") == [1]
+    assert doors.take(2, Place.CLIENT)
+    assert doors.knock(5, "host 5") == []
+    assert doors.knock(6, "host 6") == [3]
+
+
+def test_a_peer_whose_password_is_checked_does_not_make_room() -> None:
+    doors = Admission(Places(clients=10, strangers=3, strangers_per_address=1))
+    doors.knock(1, "host")
+    assert doors.take(1, Place.VERIFYING)
+    assert doors.knock(2, "host") == []
+    assert doors.knock(3, "host") == [2]
+
+
+def test_clients_leave_room_for_operators_and_neighbours() -> None:
+    doors = Admission(Places(clients=2, reserved=1, strangers=10, strangers_per_address=10))
+    for number in range(1, 9):
+        doors.knock(number, "host")
+    assert [doors.take(number, Place.CLIENT) for number in (1, 2, 3)] == [True, True, False]
+    assert doors.take(1, Place.CLIENT), "it has its place"
+    assert [doors.take(number, Place.ADMIN) for number in (3, 4)] == [True, False]
+    assert all(doors.take(number, Place.NEIGHBOUR) for number in (5, 6, 7))
+    doors.leave(1)
+    assert doors.take(8, Place.CLIENT)
+    doors.leave(99)  # of whom nobody knows
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "clients", "strangers"),
+    [
+        (None, 10_000 - 8, 1_000),
+        (20_000, 10_000 - 8, 1_000),
+        (1_024, 1_024 - 2 * 128 - DESCRIPTORS_KEPT - 8, 128),
+        (10, 1, 1),
+    ],
+)
+def test_there_are_no_more_places_than_descriptors(
+    descriptors: int | None, clients: int, strangers: int
+) -> None:
+    found = places_of(BrokerConfig("a", admin=AdminConfig()), descriptors)
+    assert (found.clients, found.strangers) == (clients, strangers)
+
+
+def test_places_are_reserved_for_neighbours_that_are_configured() -> None:
+    config = BrokerConfig("a", links=(LinkConfig("b"), LinkConfig("c")), max_connections=10)
+    assert places_of(config, None).clients == 8
+    assert places_of(BrokerConfig("a", max_connections=1, links=config.links), None).clients == 1
+
+
+@pytest.mark.parametrize(("wanted", "found"), [(100, 1_164), (10**9, None)])
+def test_a_process_asks_for_the_descriptors_that_it_wants(wanted: int, found: int | None) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (900, before[1]))
+        raise_descriptors(BrokerConfig("a", max_connections=wanted))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert (soft, hard) == (min(found or before[1], before[1]), before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -1,0 +1,36 @@
+"""docs/reliability.md lists the scenarios of faults that there are, and the targets of fuzzing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from tests.fuzz.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+SCENARIOS = ("test_faults.py", "test_durable_disk.py")
+
+
+def scenarios() -> list[str]:
+    """Return a row for each scenario: what the test says of itself, and its name."""
+    found = []
+    for name in SCENARIOS:
+        tree = ast.parse((ROOT / "tests" / "e2e" / name).read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                said = ast.get_docstring(node)
+                assert said is not None, f"{node.name} does not say what it does"
+                found.append(f"| {said.splitlines()[0]} | `{name.removesuffix('.py')}::{node.name}` |")
+    return found
+
+
+def test_scenarios() -> None:
+    table = TEXT.partition("| scenario | test |")[2].partition("\n\n")[0].strip().splitlines()[1:]
+    assert table == scenarios(), "\n".join(scenarios())
+    assert len(table) >= 12
+
+
+def test_targets() -> None:
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", TEXT, re.MULTILINE)) == set(TARGETS)
