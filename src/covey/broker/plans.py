@@ -361,10 +361,12 @@ class Plans:
         state = self._epochs.state
         if state.version:
             yield _said(link, state)
-        # Who is ready is said once, and may have been lost with the link.
-        for version, author, broker in sorted(self._ready):
-            if (version, author) == state.order:
-                yield _said(link, Ready(version, author, broker))
+        if idle_epochs(
+            state
+        ):  # somebody may wait for it: who is ready is said once, and may have been lost with the link
+            for version, author, broker in sorted(self._ready):
+                if (version, author) == state.order:
+                    yield _said(link, Ready(version, author, broker))
 
     def disconnected(self, link: Link) -> None:
         """The connection to a neighbour is gone, and what it said in epochs that were not ready for it."""
