@@ -271,11 +271,18 @@ class Broker:
         self._is_stepping = True
         try:
             while self._inputs:
-                for effect in self.core.step(self._inputs.popleft(), _now()):
-                    _CARRY_OUT[type(effect)](self, effect)
-        finally:
+                self._carry_out(self.core.step(self._inputs.popleft(), _now()))
+        finally:  # also after a mistake of ours: the broker's clock must go on
             self._is_stepping = False
-        self._set_timer()
+            self._set_timer()
+
+    def _carry_out(self, some: Sequence[Effect]) -> None:
+        """Carry out effects. If one fails by a mistake of ours, that is logged and the others are carried out."""
+        for effect in some:
+            try:
+                _CARRY_OUT[type(effect)](self, effect)
+            except Exception:
+                log.exception("internal error while carrying out %s", type(effect).__name__)
 
     def _set_timer(self) -> None:
         if self._is_ticking:
@@ -554,6 +561,7 @@ class Broker:
             self.admin = Admin(self, self.introspection, config.admin, self.step, contexts, gateway_of(self))
             await self.admin.start()
         self._carry_out(self.core.start(_now()))
+        self._set_timer()
 
     def _open_log(self, directory: Path) -> None:
         """Open the log and have the core take up what is in it; ConfigError if it cannot be used."""
@@ -562,10 +570,6 @@ class Broker:
         recovered = self._log.open()
         self._log.start(self._report)
         self._carry_out(self.core.recovered(recovered, _now()))
-
-    def _carry_out(self, some: list[Effect]) -> None:
-        for effect in some:
-            _CARRY_OUT[type(effect)](self, effect)
         self._set_timer()
 
     def install(self, plan: bytes, **settings: float) -> Installation:

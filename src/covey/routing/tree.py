@@ -75,7 +75,9 @@ class _Learning:
     is_in_force: bool
     buckets: int
     changed: set[int] = field(default_factory=set)
-    true: set[Fact] = field(default_factory=set)  # of what has come; only where something is in force
+    # Only where something is in force:
+    in_force: set[Fact] = field(default_factory=set)  # what is known, to look a fact up
+    true: set[Fact] = field(default_factory=set)  # of what has come
 
 
 class TreePart:
@@ -296,6 +298,10 @@ class TreePart:
             learning = self._learning[link] = _Learning(
                 known, (link, what) in self._in_force, message.buckets
             )
+            if learning.is_in_force:
+                for some in batches(known, self.jobs.batch):
+                    learning.in_force.update(some)
+                    yield len(some)
         if message.buckets != learning.buckets:
             raise ProtocolError(f"broker {self.broker}: {link} changes the number of buckets")
         learning.changed.update(message.changed)
@@ -305,8 +311,7 @@ class TreePart:
             facts = [*same, *facts]
         if learning.is_in_force:
             learning.true.update(facts)
-            before = set(learning.known)
-            facts = [fact for fact in facts if fact not in before]
+            facts = [fact for fact in facts if fact not in learning.in_force]
         for some in batches(facts, self.jobs.batch):
             if what == SUBSCRIPTIONS:
                 self.strategy.learn(link, some)
@@ -314,11 +319,15 @@ class TreePart:
                 self._learn_advertisements(link, some)
             yield LEARN_UNITS * len(some)
         if learning.is_in_force and not message.more:
-            gone = sorted((one for one in learning.known if one not in learning.true), key=_by_key)
+            gone: list[Fact] = []
+            for some in batches(learning.known, self.jobs.batch):
+                gone += (fact for fact in some if fact not in learning.true)
+                yield len(some)
+            gone.sort(key=_by_key)
             if what == SUBSCRIPTIONS:
                 yield from self._unlearn(link, gone)
             else:
-                self._forget_advertisements(link, gone, {fact.key for fact in learning.true})
+                yield from self._forget_advertisements(link, gone, {fact.key for fact in learning.true})
 
     def _learn_advertisements(self, link: Link, facts: Iterable[Fact]) -> None:
         for fact in facts:
@@ -330,10 +339,12 @@ class TreePart:
                 self.advertised.remove(link, fact.key)
                 self.advertised.add(link, fact.key, fact.filter, fact.owner)
 
-    def _forget_advertisements(self, link: Link, facts: Iterable[Fact], still: Container[Key]) -> None:
-        for fact in facts:
-            if fact.key not in still:
-                self._unadvertise(link, fact.key)
+    def _forget_advertisements(self, link: Link, facts: Iterable[Fact], still: Container[Key]) -> Job:
+        for some in batches(facts, self.jobs.batch):
+            for fact in some:
+                if fact.key not in still:
+                    self._unadvertise(link, fact.key)
+            yield LEARN_UNITS * len(some)
 
     # -- advertisements --------------------------------------------------------------------------------------
 
