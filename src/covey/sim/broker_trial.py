@@ -87,7 +87,7 @@ def shrink(trial: BrokerTrial, budget: int = 400) -> BrokerTrial:
     def fails(one: Script) -> bool:
         nonlocal runs
         runs += 1
-        return bool(broken & kinds(one))
+        return broken <= kinds(one)
 
     size = max(1, len(script.steps) // 2)
     while size and runs < budget:
