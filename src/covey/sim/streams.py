@@ -70,6 +70,7 @@ class Streams:
 
     def __init__(self, engine: Engine, delay: Delay, most_bytes: int, note: Callable[[], None]) -> None:
         self._engine, self._delay, self._most, self._note = engine, delay, most_bytes, note
+        self.under_way = 0  # how much is, heartbeats left aside
 
     def join(self, a: Owner, a_number: int, b: Owner, b_number: int) -> tuple[End, End]:
         """Return the two ends of a new stream."""
@@ -83,13 +84,17 @@ class Streams:
         if not end.is_open or end.is_shut:
             return
         other = end.other
-        if data not in _HEARTBEATS:
+        is_beat = data in _HEARTBEATS
+        if not is_beat:
             self._note()
         if not other.is_open:
             self._later(end, self._reset, end)
             return
         other.unread += len(data)
-        self._later(other, self._arrive, other, data)
+        if is_beat:
+            self._engine.at(self._due_s(other), self._arrive, other, data)
+        else:
+            self._later(other, self._arrive, other, data)
         if other.unread > self._most and not end.is_paused:
             end.is_paused = True
             end.owner.paused(end.number, True)
@@ -155,10 +160,19 @@ class Streams:
                 writer.is_paused = False
                 writer.owner.paused(writer.number, False)
 
+    def _due_s(self, end: End) -> float:
+        """Return when something that is sent to an end now happens there: after all that is under way to it."""
+        end.last_s = max(end.last_s, self._engine.now_s + self._delay())
+        return end.last_s
+
     def _later(self, end: End, action: Callable[..., None], *arguments: object) -> None:
         """Do something at an end, after all that is under way to it."""
-        end.last_s = max(end.last_s, self._engine.now_s + self._delay())
-        self._engine.at(end.last_s, action, *arguments)
+        self.under_way += 1
+        self._engine.at(self._due_s(end), self._happen, action, arguments)
+
+    def _happen(self, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        self.under_way -= 1
+        action(*arguments)
 
     def _arrive(self, end: End, what: bytes | _Eof) -> None:
         if end.is_open and not end.is_silent:
