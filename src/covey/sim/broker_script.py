@@ -100,7 +100,7 @@ class Script:
     def __str__(self) -> str:
         lines = [f"seed {self.seed}", " ".join(["links", *("-".join(link) for link in self.links)])]
         plain = Script(self.seed)
-        for name in _SETTINGS:
+        for name in SETTINGS:
             value = getattr(self, name)
             if value != getattr(plain, name):
                 lines.append(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
@@ -132,14 +132,14 @@ class Script:
                 return replace(self, final=(*self.final, what))
             case [("reader" | "listener" | "publisher") as role, name, "at", broker]:
                 return replace(self, actors=(*self.actors, Actor(role, name, broker)))
-            case [setting, value] if setting in _SETTINGS:
-                return replace(self, **{setting: _SETTINGS[setting](value)})  # type: ignore[arg-type]
+            case [setting, value] if setting in SETTINGS:
+                return replace(self, **{setting: SETTINGS[setting](value)})  # type: ignore[arg-type]
             case [wait_s, name, *rest]:
                 return replace(self, steps=(*self.steps, Step(float(wait_s), name, tuple(rest))))
         raise ValueError(words)
 
 
-_SETTINGS: Final[dict[str, Callable[[str], object]]] = {
+SETTINGS: Final[dict[str, Callable[[str], object]]] = {
     "strategy": str,
     "advertisements": lambda text: text == "True",
     "delay_ms": float,

@@ -33,7 +33,7 @@ from covey.errors import CoveyError
 from covey.planning.plan import Plan, PlannedTree
 from covey.protocol.events import ENVELOPE, decode_content, envelope_of, family_of
 from covey.sim import broker_checkers
-from covey.sim.broker_script import Actor, Script, Step, draw
+from covey.sim.broker_script import SETTINGS, Actor, Script, Step, draw
 from covey.sim.brokers import STREAM_BYTES, BrokerNetwork
 from covey.sim.disk import Transaction
 from covey.sim.machine import Machine, Observer
@@ -82,36 +82,82 @@ class BrokerTrial:
 
 
 def shrink(trial: BrokerTrial, budget: int = 400) -> BrokerTrial:
-    """Return a trial with fewer steps and clients that breaks the same promise, after so many runs at most."""
-    script, runs = trial.script, 0
+    """Return a trial with less in it that breaks the same promise first, after so many runs at most.
 
-    def kinds(one: Script) -> set[str]:
-        return {finding.partition(":")[0] for finding in BrokerTrial(one).run().findings}
+    The same trial always shrinks to the same one. A trial that breaks nothing is returned as it is.
+    """
+    return _Shrinking(trial, budget).shrunk()
 
-    broken = kinds(script)
 
-    def fails(one: Script) -> bool:
-        nonlocal runs
-        runs += 1
-        return broken <= kinds(one)
+class _Shrinking:
+    """Takes things away from a script as long as it breaks the same promise."""
 
-    size = max(1, len(script.steps) // 2)
-    while size and runs < budget:
-        first = 0
-        while first < len(script.steps) and runs < budget:
-            fewer = script.without([*script.steps[:first], *script.steps[first + size :]])
-            if fails(fewer):
-                script = fewer
-            else:
-                first += size
-        size //= 2
-    for actor in script.actors:
-        fewer = replace(script, actors=tuple(one for one in script.actors if one != actor))
-        if runs < budget and fails(fewer):
-            script = fewer
-    if script.final and fails(replace(script, final=())):
-        script = replace(script, final=())
-    return BrokerTrial(script)
+    def __init__(self, trial: BrokerTrial, budget: int) -> None:
+        self._trial, self._left = trial, budget
+        self._script = trial.script
+        self._broken = self._promise(trial.script)
+
+    def shrunk(self) -> BrokerTrial:
+        if not self._broken:
+            return self._trial
+        before: Script | None = None
+        while self._script != before and self._left > 0:
+            before = self._script
+            self._take_steps()
+            self._take_actors()
+            self._take_links()
+            self._take_settings()
+        return BrokerTrial(self._script)
+
+    def _promise(self, script: Script) -> str:
+        """Return which promise a script breaks first; "" if none."""
+        self._left -= 1
+        findings = BrokerTrial(script).run().findings
+        return findings[0].partition(":")[0] if findings else ""
+
+    def _take(self, fewer: Script) -> bool:
+        """Go on with a smaller script, if it breaks the promise too."""
+        if fewer == self._script or self._left <= 0 or self._promise(fewer) != self._broken:
+            return False
+        self._script = fewer
+        return True
+
+    def _take_steps(self) -> None:
+        size = max(1, len(self._script.steps) // 2)
+        while size:
+            first = 0
+            while first < len(self._script.steps) and self._left > 0:
+                steps = self._script.steps
+                if not self._take(self._script.without([*steps[:first], *steps[first + size :]])):
+                    first += size
+            size //= 2
+
+    def _take_actors(self) -> None:
+        for actor in self._script.actors:
+            self._take(
+                replace(self._script, actors=tuple(one for one in self._script.actors if one != actor))
+            )
+
+    def _take_links(self) -> None:
+        needed = {actor.broker for actor in self._script.actors}
+        for link in self._script.links:
+            fewer = replace(self._script, links=tuple(one for one in self._script.links if one != link))
+            if needed <= set(fewer.brokers) and _is_connected(fewer):
+                self._take(fewer)
+
+    def _take_settings(self) -> None:
+        plain = Script(self._script.seed)
+        for name in (*SETTINGS, "final"):
+            self._take(replace(self._script, **{name: getattr(plain, name)}))
+
+
+def _is_connected(script: Script) -> bool:
+    reached, more = set(script.brokers[:1]), True
+    while more:
+        near = {name for link in script.links if reached & set(link) for name in link}
+        more = not near <= reached
+        reached |= near
+    return reached == set(script.brokers)
 
 
 class _Topology(NamedTuple):

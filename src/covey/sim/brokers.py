@@ -242,7 +242,7 @@ class BrokerNetwork:
         self._note_activity()
         while self.engine.now_s < until_s:
             self.engine.run(self.engine.now_s + self._quiet_s / 4)
-            is_quiet = self.engine.now_s - self._active_s >= self._quiet_s and not self._streams.under_way
+            is_quiet = self.engine.now_s - self._active_s >= self._quiet_s and self._streams.is_at_rest
             if is_quiet and self._is_connected():
                 return
         raise AssertionError(f"the network does not come to rest within {LONGEST_S:g} s")
