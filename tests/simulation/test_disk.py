@@ -36,7 +36,7 @@ from covey.broker.durable.log import (
     Trim,
 )
 from covey.broker.durable.sqlite import SqliteLog
-from covey.sim.disk import Disk, DiskLog
+from covey.sim.disk import GAP, Disk, DiskLog
 
 OWNERS = (1, 2, 3)
 NUMBER = st.integers(0, 12)
@@ -114,6 +114,7 @@ def test_it_answers_as_the_log_in_sqlite_does(drawn: list[object]) -> None:
         expected = again.open()
         again.start(answered.put)
         again.close()
+        simulated.close()
         recovered = DiskLog(disk).open()
         assert recovered._replace(room=expected.room) == expected
 
@@ -150,7 +151,8 @@ def test_what_waits_is_lost_and_what_was_committed_is_not() -> None:
     assert DiskLog(disk).open() == DiskLog(left).open()
     recovered = DiskLog(disk).open()
     assert recovered.owners == (A,)
-    assert (recovered.last, recovered.names, recovered.sizes) == (1, ((7, 1),), {1: (1, 7)})
+    assert (recovered.known, recovered.names, recovered.sizes) == (1, ((7, 1),), {1: (1, 7)})
+    assert recovered.last > GAP, "it was not closed in order: more positions may have been given away"
 
 
 def test_an_event_that_cannot_be_kept_holds_up_those_behind_it() -> None:
@@ -198,3 +200,49 @@ def test_only_the_last_names_are_remembered() -> None:
     log.open()
     committed(log, A, *map(keep, range(1, 5)))
     assert log.open().names == ((7, 3), (7, 4))
+
+
+def test_the_mark_knows_all_but_the_last_second() -> None:
+    disk = Disk()
+    log = DiskLog(disk)
+    log.open()
+    committed(log, A, keep(1))
+    assert log.write_mark(10.0) is None
+    committed(log, keep(2))
+    committed(log, keep(3))
+    assert log.write_mark(10.5) == 11.0, "once a second"
+    assert [one.operations for one in disk.truncate(1)] == [(keep(3),)]
+    again = DiskLog(disk).open()
+    assert (again.missing, again.warnings) == (0, ())
+    log = DiskLog(disk)
+    log.open()
+    committed(log, keep(GAP + 9))
+    assert log.write_mark(11.0) is None
+    disk.truncate(1)
+    again = DiskLog(disk).open()
+    assert (again.known, again.missing) == (2, GAP + 7)
+    assert "1 transactions" in again.warnings[0]
+    assert DiskLog(disk).open().warnings == (), "it is said once"
+
+
+def test_a_disk_that_lies_forgets_its_mark_too() -> None:
+    disk = Disk()
+    log = DiskLog(disk)
+    log.open()
+    committed(log, A, keep(1))
+    log.write_mark(10.0)
+    disk.lie()
+    committed(log, keep(2))
+    committed(log, keep(3))
+    log.write_mark(20.0)
+    assert disk.is_lying
+    assert [operation for one in disk.power_cut() for operation in one.operations] == [keep(2), keep(3)]
+    assert not disk.is_lying
+    assert disk.positions(1) == [1]
+    again = DiskLog(disk).open()
+    assert (again.known, again.missing, again.warnings) == (1, 0, ())
+    disk.lie()
+    committed(log, keep(4))
+    disk.tell_the_truth()
+    assert disk.power_cut() == []
+    assert disk.positions(1) == [1, 4]

@@ -48,6 +48,29 @@ FOUND = {
         35     unreadable b
         0.003  publish p2 5 confirmed
     """,
+    # While c looked for a copy of a damaged event, its link to a came back. It asked a, a asked b, and b asked c: all
+    # three waited for each other, and the events behind the damaged one waited for 30 s.
+    "a link comes back while a copy is looked for": """
+        seed 245
+        links a-b a-c b-c
+        strategy match-first
+        again_after_s 5
+        users True
+        reader r1 at c
+        publisher p1 at c
+        0.01   deafen b a
+        0.001  move r1 b
+        0      publish p1 5 confirmed
+        0      rest
+        0.01   deafen a b
+        0      rest
+        0.001  silence a c
+        0      publish p1 2 confirmed
+        0.001  move r1 c
+        0.001  takeover r1
+        0      flip c 5
+        0      rest
+    """,
 }
 
 

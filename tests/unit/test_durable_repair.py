@@ -174,3 +174,36 @@ def test_neighbours_that_do_not_know_how_are_not_asked() -> None:
     a.want(NAME)
     net.run()
     assert (a.got, net.frames) == ([None], 0)
+
+
+def test_a_link_that_comes_back_during_a_search_makes_no_circle() -> None:
+    """The broker that searches asks one more neighbour, and must not wait for itself behind it."""
+    net = Net({("a", "b"), ("b", "c")}, {"a": set(), "b": set(), "c": set()}, Random(1))
+    c = net.brokers["c"]
+    c.perform(c.repairs.expect(("a", "b"), 0.0))
+    c.want(NAME)
+    net.run()
+    assert c.got == [], "a should be there"
+    net.connect("a", "c")
+    net.connect("c", "a")
+    net.run()
+    assert c.got == [None]
+    assert all(broker.repairs.searching == 0 for broker in net.brokers.values())
+
+
+def test_an_answer_that_is_lost_with_its_link_is_given_again() -> None:
+    net = Net({("a", "b")}, {"a": set(), "b": {NAME}}, Random(1))
+    a, b = net.brokers["a"], net.brokers["b"]
+    a.perform(a.repairs.expect(("b",), 0.0))
+    a.want(NAME)
+    while not net.ways.get(("b", "a")):
+        way = next(way for way in net.ways if net.ways[way])
+        what = net.ways[way].popleft()
+        net.brokers[way[1]].hear(way[0], what) if isinstance(what, Send | SendEvent) else what()  # type: ignore[operator]
+    net.ways.clear()  # the copy is lost
+    for one, other in ((a, "b"), (b, "a")):
+        one.perform(one.repairs.disconnected(other, 1.0))
+    net.connect("b", "a")
+    net.connect("a", "b")
+    net.run()
+    assert a.got == [event(NAME)]

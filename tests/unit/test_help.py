@@ -91,9 +91,11 @@ VOCABULARY = {
     "--rounds": "a number of rounds",
     "--sample": "the share of events to look at",
     "--scale": "the scale of the lab's experiments",
+    "--script": "a script's file",
     "--seconds": "how long a network runs",
     "--seed": "the seed of random numbers",
     "--set": "any setting",
+    "--shrink": "what fails, made smaller",
     "--show-completion": "completion, to look at",
     "--size": "a number of filters, repeatable",
     "--slide": "the slide of windows",
@@ -118,6 +120,7 @@ VOCABULARY = {
 }
 # Options that differ between commands in what is after the name, with the reason.
 DIFFERENT = {
+    "--brokers": "trial tries whole brokers, data makes so many",
     "--data": "pub is given a payload, sub prints it",
     "--json": "an object a line where answers go on and on; pub reads what sub prints",
     "--master": "the lab can also work without Spark",

@@ -1,7 +1,8 @@
-"""`covey trial`: run random small networks and check every promise; the same seed is the same run."""
+"""`covey trial`: run random small networks, or whole brokers, and check every promise; a seed is a run."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,7 +19,14 @@ def trial(
         typer.Argument(
             metavar="STRATEGY", help="A strategy's name, or `all`.", autocompletion=complete_strategy
         ),
-    ],
+    ] = "",
+    brokers: Annotated[
+        bool,
+        typer.Option(
+            "--brokers",
+            help="Try whole brokers, with simulated disks, clocks, links and clients, under faults of all kinds.",
+        ),
+    ] = False,
     seed: Seed = 0,
     count: Count = 1,
     topology: Annotated[
@@ -29,15 +37,54 @@ def trial(
     faults: Annotated[
         bool, typer.Option("--faults", help="Let links and brokers fail and come back.")
     ] = False,
+    shrink: Annotated[
+        bool,
+        typer.Option(
+            "--shrink", help="With --brokers, print the smallest script that still breaks a promise."
+        ),
+    ] = False,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            "--script",
+            metavar="FILE",
+            help="With --brokers, run the script in this file, as --shrink prints it.",
+        ),
+    ] = None,
     transcript: Annotated[bool, typer.Option("--transcript", help="Print every message.")] = False,
     json: Json = False,
 ) -> None:
     """Check a strategy on random networks: deliveries, tables, nothing lost in churn, nothing left at the end.
 
     There is a run for each of --count seeds, from --seed on. Exit code 1 if a promise is broken; then the command that
-    repeats just that run is printed.
+    repeats just that run is printed. With --brokers no strategy is named: each seed draws a network of whole brokers,
+    what clients do, and what fails.
     """
     require("broker", "covey trial")
+    if brokers:
+        if strategy or topology != "any" or faults or not advertisements:
+            raise ConfigError(
+                "with --brokers, each seed draws strategy, topology, advertisements and faults itself"
+            )
+        from covey.commands.broker_trials import Wish, try_brokers
+
+        try_brokers(range(seed, seed + count), script, Wish(shrink, transcript, json))
+    if shrink or script is not None:
+        raise ConfigError("--shrink and --script are for trials of whole brokers, with --brokers")
+    if not strategy:
+        raise ConfigError("name a strategy, or all; or try whole brokers with --brokers")
+    _try_strategies(strategy, range(seed, seed + count), topology, advertisements, faults, transcript, json)
+
+
+def _try_strategies(
+    strategy: str,
+    seeds: range,
+    topology: str,
+    advertisements: bool,
+    faults: bool,
+    transcript: bool,
+    json: bool,
+) -> None:
     # Loaded here: it brings the compiler, which takes half a second.
     from covey.routing.strategy import names, registered
     from covey.sim.trial import TOPOLOGIES, Trial, applies
@@ -55,7 +102,7 @@ def trial(
             if not overlays:
                 raise ConfigError(f"the strategy {name} needs an overlay without cycles, so not a {topology}")
             broken = published = delivered = 0
-            for number in range(seed, seed + count):
+            for number in seeds:
                 outcome = Trial(name, advertisements, overlays[number % len(overlays)], number, faults).run()
                 show(f"{name}, seed {number}")
                 published += outcome.published
@@ -69,7 +116,7 @@ def trial(
             rows.append(
                 {
                     "strategy": name,
-                    "runs": count,
+                    "runs": len(seeds),
                     "broken": broken,
                     "published": published,
                     "delivered": delivered,

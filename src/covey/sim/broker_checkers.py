@@ -5,6 +5,7 @@
     coverage    what a broker has from a neighbour covers all interest behind it that the broker's side may serve
     reduction   and is no more than the strategy's reduction of it, where there is one
     bounds      nothing is left in memory of what has arrived: no outbox, no batch, no plan that is not in use
+    memory      no more waits for a connection, of one or on a disk than the settings allow; at any time
     emptiness   when nobody wants or announces anything, nobody knows anything
 
 `checkers` has the same for routers alone.
@@ -16,7 +17,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from covey.broker.scheduling import HELD_AT
 from covey.core.filter import Filter
+from covey.protocol.events import ENVELOPE
+from covey.protocol.outbox import BLOCK
 from covey.routing.digest import Fact
 from covey.routing.messages import Tree
 from covey.routing.strategy import registered
@@ -24,6 +28,7 @@ from covey.routing.tree import TreePart
 from covey.sim.brokers import BrokerNetwork
 from covey.strategies.reductions import REDUCTIONS
 
+LEAST_EVENT = ENVELOPE.size  # bytes
 MOST_EPOCHS = 2  # at rest: the overlay's own, and a plan
 
 
@@ -170,6 +175,30 @@ def bounds(net: BrokerNetwork) -> list[str]:
         clients = sum(one.is_greeted and one.broker == name for one in net.clients.values())
         if len(core.clients) != clients:
             findings.append(f"bounds: {name} has {len(core.clients)} clients, and {clients} are connected")
+    return findings
+
+
+def memory(net: BrokerNetwork) -> list[str]:
+    """Return where more waits than the settings of a broker allow; cheap, and true at any time."""
+    findings = []
+    for name, machine in net.machines.items():
+        if not machine.is_up:
+            continue
+        peers = machine.core.peers
+        # Those who fill a queue that blocks them are not read any longer; what was read of them is taken.
+        beyond = (len(peers) - 1) * net.stream_bytes
+        for peer in peers.values():
+            outbox = peer.connection.outbox
+            bounds, is_blocking = outbox.bounds, outbox.bounds.policy == BLOCK
+            if outbox.count > bounds.events + (beyond // LEAST_EVENT if is_blocking else 0):
+                findings.append(f"memory: {outbox.count} events wait at {name}, and {bounds.events} may")
+            if outbox.size > bounds.bytes + bounds.control_bytes + (beyond if is_blocking else 0):
+                findings.append(f"memory: {outbox.size} bytes wait at {name}, and {bounds.bytes} may")
+        used, most = machine.used_bytes, machine.config.max_store_bytes
+        if used > most:
+            findings.append(f"memory: {used} bytes are on the disk of {name}, and {most} may be")
+        if machine.core.scheduler.count > len(peers) * HELD_AT:
+            findings.append(f"memory: {machine.core.scheduler.count} frames wait to be handled at {name}")
     return findings
 
 

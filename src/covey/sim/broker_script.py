@@ -29,6 +29,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from covey.errors import ConfigError
+from covey.protocol.outbox import POLICIES
 
 # What filters, advertisements and permissions of trials are; events have x from 0 to 9 and a number n.
 FILTERS: Final = ("n>=0", "x>=5", "x<=3", "x>=2&x<=6", "x=4", "x>=8", "x<=7", "x<>5")
@@ -75,6 +76,8 @@ class Script:
     window: int = 1_000  # deliveries to a durable subscription that wait to be acknowledged
     again_after_s: float = 60.0
     store_bytes: int = 1 << 30
+    queue_events: int = 0  # that may wait for a client; 0: the broker's own bound, which trials do not reach
+    policy: str = "disconnect"  # what happens to events beyond that
     users: bool = False  # whether clients log in, so that permissions can be cut
     actors: tuple[Actor, ...] = ()
     steps: tuple[Step, ...] = ()
@@ -97,7 +100,7 @@ class Script:
     def __str__(self) -> str:
         lines = [f"seed {self.seed}", " ".join(["links", *("-".join(link) for link in self.links)])]
         plain = Script(self.seed)
-        for name in _SETTINGS:
+        for name in SETTINGS:
             value = getattr(self, name)
             if value != getattr(plain, name):
                 lines.append(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
@@ -129,14 +132,14 @@ class Script:
                 return replace(self, final=(*self.final, what))
             case [("reader" | "listener" | "publisher") as role, name, "at", broker]:
                 return replace(self, actors=(*self.actors, Actor(role, name, broker)))
-            case [setting, value] if setting in _SETTINGS:
-                return replace(self, **{setting: _SETTINGS[setting](value)})  # type: ignore[arg-type]
+            case [setting, value] if setting in SETTINGS:
+                return replace(self, **{setting: SETTINGS[setting](value)})  # type: ignore[arg-type]
             case [wait_s, name, *rest]:
                 return replace(self, steps=(*self.steps, Step(float(wait_s), name, tuple(rest))))
         raise ValueError(words)
 
 
-_SETTINGS: Final[dict[str, Callable[[str], object]]] = {
+SETTINGS: Final[dict[str, Callable[[str], object]]] = {
     "strategy": str,
     "advertisements": lambda text: text == "True",
     "delay_ms": float,
@@ -144,6 +147,8 @@ _SETTINGS: Final[dict[str, Callable[[str], object]]] = {
     "window": int,
     "again_after_s": float,
     "store_bytes": int,
+    "queue_events": int,
+    "policy": str,
     "users": lambda text: text == "True",
 }
 
@@ -165,13 +170,17 @@ _KINDS: Final[dict[str, dict[str, int]]] = {
     "travel": {"leave": 3, "come": 4, "move": 3, "forget": 2},
     "writes": {"full": 4, "room": 4, "fail": 4, "unreadable": 2, "readable": 3},
     "damage": {"flip": 5},
+    "loss": {"lie": 5, "truncate": 3, "tear": 5, "power": 6, "restart": 10},
+    "crowds": {"stop-reading": 4, "read": 3, "stall-client": 3, "publish": 20},
     "clocks": {"jump": 6, "leave": 3, "come": 2, "deaf": 2},
     "drains": {"drain": 3, "restart": 3},
     "rights": {"allow": 8},
     "plans": {"install": 6, "none": 2, "roll-back": 3},
 }
 KINDS: Final = tuple(_KINDS)
-_WAITS: Final = (0.0, 0.0, 0.001, 0.001, 0.003, 0.01, 0.05, 0.3, 3.0, 12.0, 35.0)
+# From bursts to longer than a lease (10 s), once in a while for longer than anything is tried for.
+_WAITS: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.001, 0.001, 0.003, 0.003, 0.01, 0.01, 0.05, 0.3, 1.2, 3.0, 12.0)
+_LONG_WAIT_S: Final = 35.0
 
 
 def draw(seed: int) -> Script:
@@ -208,7 +217,7 @@ class _Draw:
         )
 
     def script(self) -> Script:
-        random = self.random
+        random, is_crowded = self.random, "crowds" in self.kinds
         weights = {name: weight * random.choice([0, 1, 1, 3]) for name, weight in _CLIENTS.items()}
         weights["publish"] = 40
         for kind in self.kinds:
@@ -225,9 +234,11 @@ class _Draw:
             random.random() < 0.85,
             random.choice([0.2, 1.0, 5.0]),
             random.choice([0.0, 0.0, 0.03]),
-            random.choice([1_000, 1_000, 1, 3]),
-            random.choice([20.0, 5.0]),
+            random.choice([1, 3] if is_crowded else [1_000, 1_000, 1, 3]),
+            random.choice([20.0, 5.0, 5.0]),
             random.choice([1 << 30, 1 << 30, 1 << 30, 6_000]) if "writes" in self.kinds else 1 << 30,
+            random.choice([10, 20]) if is_crowded else 0,
+            random.choice(POLICIES) if is_crowded else POLICIES[0],
             "rights" in self.kinds,
             self.actors,
             tuple(steps),
@@ -237,8 +248,15 @@ class _Draw:
     def _phase(self, weights: dict[str, int], count: int) -> list[Step]:
         random = self.random
         names = random.choices(list(weights), list(weights.values()), k=count)
-        waits = random.choice([_WAITS, _WAITS, _WAITS[:6], _WAITS[4:]])
-        return [Step(random.choice(waits), name, tuple(self._words(name))) for name in names]
+        waits = random.choice([_WAITS, _WAITS, _WAITS[:11], _WAITS[9:]])
+        return [
+            Step(
+                _LONG_WAIT_S if random.random() < 0.01 else random.choice(waits),
+                name,
+                tuple(self._words(name)),
+            )
+            for name in names
+        ]
 
     def _words(self, name: str) -> list[str]:
         random = self.random
@@ -303,6 +321,7 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
     "flip": ("broker", "which"),
     "lie": ("broker",),
     "truncate": ("broker", "batches"),
+    "tear": ("broker", "batches"),
     "jump": ("broker", "jump"),
     "allow": ("broker", "user", "rule", "rule"),
     "install": ("broker", "plan"),
@@ -317,7 +336,7 @@ _NUMBERS: Final[dict[str, Sequence[object]]] = {
     "seconds": (0.1, 1, 4, 20),
     "batches": (1, 2, 3, 5),
     "which": range(8),
-    "jump": (-30 * DAY_S, 3_600, -3_600),
+    "jump": (30 * DAY_S, -30 * DAY_S, 3_600, -3_600),
     "rule": ALLOWED,
     "plan": (0, 1, 2),
 }

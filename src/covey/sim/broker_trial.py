@@ -13,32 +13,38 @@ know anything.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from covey.broker.config import QueueLimits
+from covey.broker.config import Queue, QueueLimits
 from covey.broker.credentials import hash_token
-from covey.broker.durable.log import Keep, Operation, Owner
+from covey.broker.durable.log import Keep, Owner
+from covey.broker.durable.mark import EVERY_S
 from covey.broker.plans import GONE_S
 from covey.broker.security import NeighboursConfig, SecurityConfig, TokenConfig
-from covey.core.families import parse
+from covey.core.families import decode, parse
 from covey.core.filter import Filter
 from covey.errors import CoveyError
 from covey.planning.plan import Plan, PlannedTree
 from covey.protocol.events import ENVELOPE, decode_content, envelope_of, family_of
 from covey.sim import broker_checkers
-from covey.sim.broker_script import Actor, Script, Step, draw
-from covey.sim.brokers import BrokerNetwork
+from covey.sim.broker_script import SETTINGS, Actor, Script, Step, draw
+from covey.sim.brokers import STREAM_BYTES, BrokerNetwork
+from covey.sim.disk import Transaction
 from covey.sim.machine import Machine, Observer
 from covey.sim.promises import Event, Promises, Rights, Wanted
 from covey.sim.wire_clients import Advertisement, Client, Delivery, Published, Subscription
 
 QUEUE: Final = "queue"  # the name of every reader's durable subscription
 FINAL_EVENTS: Final = 2  # of each publisher at the end, of each kind
+CROWDED_BYTES: Final = 2_000  # that a connection holds where queues are short, so that they are filled
+# How long a broker with a neighbour takes at most to tell it how far its log has come: about a second, and its way.
+TOLD_S: Final = 2.5
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class Outcome:
     published: int
     confirmed: int
     delivered: int
-    faults: int
+    faults: Mapping[str, int]  # how many of each kind
 
 
 @dataclass(frozen=True)
@@ -76,41 +82,103 @@ class BrokerTrial:
 
 
 def shrink(trial: BrokerTrial, budget: int = 400) -> BrokerTrial:
-    """Return a trial with fewer steps and clients that breaks the same promise, after so many runs at most."""
-    script, runs = trial.script, 0
+    """Return a trial with less in it that breaks the same promise first, after so many runs at most.
 
-    def kinds(one: Script) -> set[str]:
-        return {finding.partition(":")[0] for finding in BrokerTrial(one).run().findings}
+    The same trial always shrinks to the same one. A trial that breaks nothing is returned as it is.
+    """
+    return _Shrinking(trial, budget).shrunk()
 
-    broken = kinds(script)
 
-    def fails(one: Script) -> bool:
-        nonlocal runs
-        runs += 1
-        return bool(broken & kinds(one))
+class _Shrinking:
+    """Takes things away from a script as long as it breaks the same promise."""
 
-    size = max(1, len(script.steps) // 2)
-    while size and runs < budget:
-        first = 0
-        while first < len(script.steps) and runs < budget:
-            fewer = script.without([*script.steps[:first], *script.steps[first + size :]])
-            if fails(fewer):
-                script = fewer
-            else:
-                first += size
-        size //= 2
-    for actor in script.actors:
-        fewer = replace(script, actors=tuple(one for one in script.actors if one != actor))
-        if runs < budget and fails(fewer):
-            script = fewer
-    if script.final and fails(replace(script, final=())):
-        script = replace(script, final=())
-    return BrokerTrial(script)
+    def __init__(self, trial: BrokerTrial, budget: int) -> None:
+        self._trial, self._left = trial, budget
+        self._script = trial.script
+        self._broken = self._promise(trial.script)
+
+    def shrunk(self) -> BrokerTrial:
+        if not self._broken:
+            return self._trial
+        before: Script | None = None
+        while self._script != before and self._left > 0:
+            before = self._script
+            self._take_steps()
+            self._take_actors()
+            self._take_links()
+            self._take_settings()
+        return BrokerTrial(self._script)
+
+    def _promise(self, script: Script) -> str:
+        """Return which promise a script breaks first; "" if none."""
+        self._left -= 1
+        findings = BrokerTrial(script).run().findings
+        return findings[0].partition(":")[0] if findings else ""
+
+    def _take(self, fewer: Script) -> bool:
+        """Go on with a smaller script, if it breaks the promise too."""
+        if fewer == self._script or self._left <= 0 or self._promise(fewer) != self._broken:
+            return False
+        self._script = fewer
+        return True
+
+    def _take_steps(self) -> None:
+        size = max(1, len(self._script.steps) // 2)
+        while size:
+            first = 0
+            while first < len(self._script.steps) and self._left > 0:
+                steps = self._script.steps
+                if not self._take(self._script.without([*steps[:first], *steps[first + size :]])):
+                    first += size
+            size //= 2
+
+    def _take_actors(self) -> None:
+        for actor in self._script.actors:
+            self._take(
+                replace(self._script, actors=tuple(one for one in self._script.actors if one != actor))
+            )
+
+    def _take_links(self) -> None:
+        needed = {actor.broker for actor in self._script.actors}
+        for link in self._script.links:
+            fewer = replace(self._script, links=tuple(one for one in self._script.links if one != link))
+            if needed <= set(fewer.brokers) and _is_connected(fewer):
+                self._take(fewer)
+
+    def _take_settings(self) -> None:
+        plain = Script(self._script.seed)
+        for name in (*SETTINGS, "final"):
+            self._take(replace(self._script, **{name: getattr(plain, name)}))
+
+
+def _is_connected(script: Script) -> bool:
+    reached, more = set(script.brokers[:1]), True
+    while more:
+        near = {name for link in script.links if reached & set(link) for name in link}
+        more = not near <= reached
+        reached |= near
+    return reached == set(script.brokers)
 
 
 class _Topology(NamedTuple):
     links: tuple[tuple[str, str], ...]
     brokers: tuple[str, ...]
+
+
+class _Witnessed(NamedTuple):
+    """A disk has lost its end, of which only neighbours know: they tell the broker in its next life."""
+
+    broker: str
+    life: int
+    neighbours: Mapping[str, int]  # with their lives: in others they do not know it
+
+
+class _Jumped(NamedTuple):
+    """A clock on a wall was set while its broker ran."""
+
+    life: int
+    ahead_s: float  # how far it was ahead before
+    lines: int  # of the log, before
 
 
 # -- clients -----------------------------------------------------------------------------------------------------
@@ -143,6 +211,8 @@ class _Run:
             "durable": QueueLimits(window=script.window, again_after_s=script.again_after_s),
             "max_store_bytes": script.store_bytes,
         }
+        if script.queue_events:
+            settings["client_bounds"] = Queue(events=script.queue_events, policy=script.policy)
         self.users = sorted(actor.name for actor in script.actors) if script.users else []
         if self.users:
             settings["security"] = self._security("")
@@ -156,6 +226,7 @@ class _Run:
             delay_ms=script.delay_ms,
             drift=script.drift,
             settings=settings,
+            stream_bytes=CROWDED_BYTES if script.queue_events else STREAM_BYTES,
             observer=observer,
         )
         self.net.on_delivery = self._delivered
@@ -165,7 +236,16 @@ class _Run:
         self.last_s: dict[tuple[Client, int], float] = {}  # after which nothing may come on a connection
         self.clients: dict[str, _Client] = {}
         self.calm = True  # nothing fails
-        self.delivered = self.faults = 0
+        self.calm_since_s = 0.0
+        self.delivered = self.disturbances = 0
+        self.faults: Counter[str] = Counter()
+        self.step = ""  # the name of the one that is done
+        self.unacknowledged: dict[tuple[Client, int], set[int]] = {}  # by connection: positions
+        self.filters: dict[
+            tuple[str, str], list[Filter]
+        ] = {}  # that durable subscriptions have had, by place
+        self.witnessed: list[_Witnessed] = []
+        self.jumped: dict[str, _Jumped] = {}
         self.heard: dict[str, int] = dict.fromkeys(self.net.brokers, 0)  # lines of logs that were read
         self.plans = _plans(script)
         self.actions: dict[str, Callable[..., None]] = {
@@ -189,13 +269,14 @@ class _Run:
         except Exception as error:  # noqa: BLE001 (a broker that raises anything breaks every promise)
             self._find(f"crash: {type(error).__name__}: {error}")
         confirmed = sum(one.is_confirmed for one in self.of_published)
+        self.faults["torn write"] = sum(machine.torn for machine in self.net.machines.values())
         return Outcome(
             self.trial,
             tuple(self.promises.findings),
             len(self.of_published),
             confirmed,
             self.delivered,
-            self.faults,
+            dict(sorted((+self.faults).items())),
         )
 
     def _find(self, text: str) -> None:
@@ -219,7 +300,9 @@ class _Run:
         action = self.actions.get(step.name)
         if action is None:
             raise CoveyError(f"there is no step {step.name!r:.40}")
+        self.step = step.name
         action(*step.words)
+        self.promises.findings += broker_checkers.memory(self.net)
 
     def _connect(self, name: str, broker: str, *, another: bool = False) -> Client:
         client = self.net.client(broker, name, token=f"token of {name}", another=another)
@@ -251,10 +334,14 @@ class _Run:
         """Return the durable subscription of a client at its broker, as the checker knows it; a new one if it ended."""
         place = client.broker, client.name
         known = self.durable.get(place)
+        had = self.filters.setdefault(place, [])
         if known is None or known.is_over:
             known = self.durable[place] = self._asked(client, filter, is_durable=True)
+            if self.promises.is_rolled_back:
+                known.before += had  # an older one of this name may be back, with what it had stored
         elif known.filter != filter:
             self.promises.changed(known, filter)
+        had.append(filter)
         return known
 
     def _wanted(self, subscription: Subscription) -> Wanted | None:
@@ -296,6 +383,13 @@ class _Run:
         last_s = inf
         if delivery.subscription.durable:
             last_s = self.last_s.get((client, delivery.connection), inf)
+        if delivery.position is not None:
+            waiting = self.unacknowledged.setdefault((client, delivery.connection), set())
+            if client.acknowledges:
+                waiting.discard(delivery.position)
+            else:
+                waiting.add(delivery.position)
+                self.promises.check_window(wanted, len(waiting), self.script.window)
         number = delivery.content.get("n", -1) if isinstance(delivery.content, dict) else -1
         self.promises.delivered(
             wanted, number, delivery.content, delivery.payload, delivery.name, self.net.now_s, last_s
@@ -313,7 +407,8 @@ class _Run:
 
     def _disturb(self) -> None:
         self.calm = False
-        self.faults += 1
+        self.disturbances += 1
+        self.faults[self.step] += 1
         self.promises.disturbed()
 
     def _in_force(self) -> None:
@@ -322,7 +417,7 @@ class _Run:
             self.promises.flushed(one)
         for client in self.clients.values():
             client.is_ready = True
-        self.calm = True
+        self.calm, self.calm_since_s = True, self.net.now_s
 
     # -- steps: what clients do ------------------------------------------------------------------------------
 
@@ -339,7 +434,7 @@ class _Run:
             published = Published(content, payload, event.confirm)
             self.of_published[published] = event
             one.client.publish(published)
-            if self.calm and one.is_ready and event.brokers:
+            if self.calm and one.is_ready and event.brokers and not self.script.queue_events:
                 self.promises.owed(event)
 
     def _do_subscribe(self, name: str, filter: str) -> None:
@@ -374,10 +469,10 @@ class _Run:
         if one is None:
             return
         asked = [self._wanted(each) for each in one.client.subscriptions if each.is_granted]
-        was_calm, faults = self.calm, self.faults
+        was_calm, before = self.calm, self.disturbances
 
         def flushed() -> None:
-            if was_calm and self.calm and faults == self.faults:
+            if was_calm and self.calm and before == self.disturbances:
                 for wanted in asked:
                     if wanted is not None and not wanted.is_over:
                         self.promises.flushed(wanted)
@@ -486,11 +581,17 @@ class _Run:
             return
         subscription = one.client.subscriptions[0]
         wanted = self._wanted(subscription)
-        if not subscription.is_granted or wanted is None:
+        if not subscription.is_granted or wanted is None or not self._holds(one):
             return
         self.promises.ended(wanted)
         one.client.unsubscribe(subscription)
         self._disturb()
+
+    def _holds(self, one: _Client) -> bool:
+        """Return whether a reader's present connection has its durable subscription for certain, and no other one."""
+        return not any(each.is_taken_over for each in one.client.subscriptions) and all(
+            other.is_over or all(each.is_taken_over for each in other.subscriptions) for other in one.others
+        )
 
     # -- steps: what fails -----------------------------------------------------------------------------------
 
@@ -507,34 +608,71 @@ class _Run:
         if self._machine(broker) is not None:
             self.net.restart(broker)
 
-    def _do_power(self, broker: str) -> None:
-        if self._machine(broker) is not None:
+    def _do_tear(self, broker: str, batch: str) -> None:
+        machine = self._machine(broker)
+        if machine is not None and machine.is_up:
             self._disturb()
-            self._forgets(broker, self.net.power_cut(broker))
+            machine.tear(int(batch))
+
+    def _do_power(self, broker: str) -> None:
+        machine = self._machine(broker)
+        if machine is None:
+            return
+        calm_since_s = self.calm_since_s if self.calm else inf
+        others = self.net.neighbours(broker)
+        self._disturb()
+        # The mark is lost too. Neighbours know, if they were told and live on.
+        self._forgets(machine, self.net.power_cut(broker), calm_since_s, self.net.now_s - TOLD_S, others)
 
     def _do_truncate(self, broker: str, count: str) -> None:
         machine = self._machine(broker)
-        if machine is not None:
-            self._disturb()
-            machine.kill()
-            self._forgets(broker, machine.disk.truncate(int(count)))
+        if machine is None:
+            return
+        self._disturb()
+        machine.kill()
+        # The mark knows of all but the last second; but one that a disk lies about may be gone with the power.
+        before_s = -inf if machine.disk.is_lying else machine.ran_s - EVERY_S
+        self._forgets(machine, machine.disk.truncate(int(count)), -inf, before_s)
 
     def _do_lie(self, broker: str) -> None:
         machine = self._machine(broker)
-        if machine is not None:
+        if machine is not None and not machine.disk.is_lying:
+            self.faults[self.step] += 1
             machine.disk.lie()
 
-    def _forgets(self, broker: str, lost: Iterable[Operation]) -> None:
-        """A disk has lost the end of its journal."""
-        numbers = []
-        for operation in lost:
-            self.promises.rolled_back()
-            if isinstance(operation, Keep):
-                numbers.append(_number(operation.frame))
-            elif isinstance(operation, Owner) and (broker, operation.client) in self.durable:
-                wanted = self.durable[broker, operation.client]
-                self.promises.changed(wanted, wanted.filter)
-        self.promises.destroyed(broker, numbers)
+    def _forgets(
+        self,
+        machine: Machine,
+        lost: Sequence[Transaction],
+        after_s: float,
+        before_s: float,
+        witnesses: Sequence[str] | None = None,
+    ) -> None:
+        """A disk has lost the end of its journal. What was written between two times is known to somebody.
+
+        That is the broker's own mark, or neighbours that are its only witnesses.
+        """
+        if not lost:
+            return
+        self._read_logs()  # what was said before was said of something else
+        broker = machine.name
+        self.promises.rolled_back()
+        for place, wanted in self.durable.items():
+            if place[0] == broker:
+                wanted.before += self.filters[place]
+        for at_s, operations in lost:
+            is_known = after_s <= at_s < before_s and witnesses != []
+            events = [_number(one.frame) for one in operations if isinstance(one, Keep)]
+            for one in operations:
+                if isinstance(one, Owner) and (broker, one.client) in self.durable:
+                    wanted = self.durable[broker, one.client]
+                    self.promises.changed(wanted, wanted.filter)
+            self.promises.destroyed(broker, events, can_be_known=is_known)
+            if is_known and (events or witnesses is None):
+                self.promises.lost_end(broker)
+                if witnesses is not None:
+                    lives = {name: self.net.machines[name].life for name in witnesses}
+                    self.witnessed.append(_Witnessed(broker, machine.life, lives))
 
     def _do_flip(self, broker: str, which: str) -> None:
         machine = self._machine(broker)
@@ -544,9 +682,10 @@ class _Run:
         waiting = {position: one.frame for queue in disk.queues.values() for position, one in queue.items()}
         if waiting:
             position = sorted(waiting)[int(which) % len(waiting)]
+            self._read_logs()
             self.promises.destroyed(broker, [_number(waiting[position])])
             disk.damage(position)
-            self.faults += 1
+            self.faults[self.step] += 1
 
     def _do_full(self, broker: str) -> None:
         machine = self._machine(broker)
@@ -594,8 +733,12 @@ class _Run:
 
     def _do_jump(self, broker: str, seconds: str) -> None:
         machine = self._machine(broker)
-        if machine is not None:
-            machine.clock.jump(float(seconds))
+        if machine is None:
+            return
+        self.faults[self.step] += 1
+        if machine.is_reading and broker not in self.jumped:
+            self.jumped[broker] = _Jumped(machine.life, machine.clock.ahead_s, len(machine.log))
+        machine.clock.jump(float(seconds))
 
     def _link(self, a: str, b: str) -> bool:
         return (a, b) in self.script.links or (b, a) in self.script.links
@@ -684,6 +827,7 @@ class _Run:
     def _try(self, action: Callable[[], None]) -> None:
         with suppress(CoveyError):  # it is refused while something else is under way
             action()
+            self.faults[self.step] += 1
 
     # -- rest ------------------------------------------------------------------------------------------------
 
@@ -691,12 +835,14 @@ class _Run:
         """Mend everything, come to rest, and check."""
         self._heal()
         self.net.settle()
-        self.net.run(
-            self.net.now_s + self.script.again_after_s + 10.0
-        )  # what is not acknowledged is repeated
-        self.net.settle()
+        if any(machine.disk.queues for machine in self.net.machines.values()):
+            # What is not acknowledged is repeated.
+            self.net.run(self.net.now_s + self.script.again_after_s + 10.0)
+            self.net.settle()
         self._note_answers()
         self._read_logs()
+        self._check_clocks()
+        self.promises.check_said()
         self.promises.check_exact()
         self.promises.check_answered()
         for (broker, name), wanted in self.durable.items():
@@ -754,12 +900,26 @@ class _Run:
         )
 
     def _read_logs(self) -> None:
-        """Tell the checker which brokers have said that their disks are damaged."""
+        """Tell the checker which brokers have said that their disks are damaged, and which cannot know it."""
         for broker, lines in self.net.logs.items():
             for line in lines[self.heard[broker] :]:
-                if line.level >= logging.WARNING and ("damaged" in line.event or "missing" in line.event):
+                if line.level >= logging.WARNING and any(word in line.event for word in _DAMAGE):
                     self.promises.said_damage(broker)
             self.heard[broker] = len(lines)
+        for one in self.witnessed:
+            lives = {name: self.net.machines[name].life for name in one.neighbours}
+            is_again_another = self.net.machines[one.broker].life > one.life + 1
+            if is_again_another or not lives.items() & one.neighbours.items():
+                self.promises.excuse(one.broker)
+
+    def _check_clocks(self) -> None:
+        """See whether brokers have said that the clocks on their walls have jumped."""
+        for broker, (life, ahead_s, first) in self.jumped.items():
+            machine = self.net.machines[broker]
+            is_said = any(line.event == "clock jumped" for line in machine.log[first:])
+            if machine.life == life and machine.clock.ahead_s != ahead_s and not is_said:
+                self._find(f"clock: {broker} has not said that its clock has jumped")
+        self.jumped.clear()
 
     def _check_queues(self) -> None:
         """All that is acknowledged is gone from disks, but what waits for clients that are away."""
@@ -777,7 +937,15 @@ class _Run:
             for each in self.net.subscriptions
             if each.is_granted and not each.durable
         ]
-        subscriptions += [(one.broker, one.filter) for one in self.durable.values() if one.is_granted]
+        if self.promises.is_rolled_back:  # a disk may know of one that has ended, or not of one that has not
+            subscriptions += [
+                (broker, decode(owner.filter))
+                for broker, machine in self.net.machines.items()
+                for owner in machine.disk.owners.values()
+                if owner.kind == "subscription"
+            ]
+        else:
+            subscriptions += [(one.broker, one.filter) for one in self.durable.values() if one.is_granted]
         advertisements = [
             (each.client.broker, each.filter)
             for client in self.net.clients.values()
@@ -853,6 +1021,8 @@ class _Run:
         if not self.promises.is_rolled_back:
             self.promises.findings += broker_checkers.emptiness(self.net)
 
+
+_DAMAGE: Final = ("damaged", "missing", "incomplete")  # what lines say that tell of it
 
 # -- what scripts' words mean ------------------------------------------------------------------------------------
 

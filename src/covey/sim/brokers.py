@@ -24,7 +24,6 @@ from typing import Any, Final
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import effects
 from covey.broker.config import BrokerConfig, LinkConfig
-from covey.broker.durable.log import Operation
 from covey.core.content import check_content
 from covey.core.event import content_of
 from covey.core.families import parse
@@ -32,6 +31,7 @@ from covey.core.filter import Filter
 from covey.errors import ConfigError
 from covey.routing.messages import Link
 from covey.sim import delays
+from covey.sim.disk import Transaction
 from covey.sim.engine import Engine
 from covey.sim.machine import Clock, Machine, Observer
 from covey.sim.overlay import Pair, links_of
@@ -39,6 +39,9 @@ from covey.sim.streams import RESET, End, Streams
 from covey.sim.wire_clients import Advertisement, Client, Delivery, Published, Subscription
 
 LEASE_S: Final = 10.0
+QUIET: Final = (
+    0.16  # of a lease, without anything but heartbeats: rest. Brokers look for what is due each tenth.
+)
 LONGEST_S: Final = 3_600.0  # that a network may take to come to rest
 CONNECT_S: Final = 10.0  # after which a broker that gets no answer takes a neighbour for unreachable
 STREAM_BYTES: Final = 1 << 16  # that may be under way on a connection before its writer has to wait
@@ -76,7 +79,7 @@ class BrokerNetwork:
         observer: Observer | None = None,
     ) -> None:
         self.links, self.brokers = links_of(topology)
-        self.seed = seed
+        self.seed, self.stream_bytes = seed, stream_bytes
         self.engine = Engine()
         self.deliveries: list[tuple[Subscription, Any]] = []
         self.on_delivery: Callable[[Delivery], None] | None = None
@@ -90,7 +93,7 @@ class BrokerNetwork:
         self._active_s = 0.0
         self._last_client = 0
         given = dict(settings or {})
-        self._quiet_s = float(given.setdefault("lease_s", LEASE_S)) / 4 + 0.5
+        self._quiet_s = float(given.setdefault("lease_s", LEASE_S)) * QUIET
         ranks = {frozenset(pair): priority for pair, priority in (priorities or {}).items()}
         self.machines: dict[str, Machine] = {}
         for name in self.brokers:
@@ -99,7 +102,7 @@ class BrokerNetwork:
                 links=tuple(
                     # One end of each link dials.
                     LinkConfig(other, other, 7400, rank) if name < other else LinkConfig(other, priority=rank)
-                    for other in self._neighbours(name)
+                    for other in self.neighbours(name)
                     for rank in (ranks.get(frozenset((name, other)), 1),)
                 ),
                 strategy=strategy if isinstance(strategy, str) else strategy[name],
@@ -117,7 +120,8 @@ class BrokerNetwork:
             machine.start()
         self.settle()
 
-    def _neighbours(self, broker: str) -> list[str]:
+    def neighbours(self, broker: str) -> list[str]:
+        """Return the brokers to which a broker has links."""
         return sorted({other for link in self.links if broker in link for other in link if other != broker})
 
     def _disk_s(self) -> float:
@@ -238,7 +242,8 @@ class BrokerNetwork:
         self._note_activity()
         while self.engine.now_s < until_s:
             self.engine.run(self.engine.now_s + self._quiet_s / 4)
-            if self.engine.now_s - self._active_s >= self._quiet_s and self._is_connected():
+            is_quiet = self.engine.now_s - self._active_s >= self._quiet_s and self._streams.is_at_rest
+            if is_quiet and self._is_connected():
                 return
         raise AssertionError(f"the network does not come to rest within {LONGEST_S:g} s")
 
@@ -391,7 +396,7 @@ class BrokerNetwork:
         if not machine.is_up:
             machine.start()
 
-    def power_cut(self, broker: str) -> list[Operation]:
+    def power_cut(self, broker: str) -> list[Transaction]:
         """Take a broker's power, and with it what its disk has not written in truth, which is returned."""
         machine = self.machine(broker)
         machine.kill()

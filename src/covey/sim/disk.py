@@ -13,13 +13,17 @@ A disk can be full, unreadable, fail to write, or have bits flipped, for simulat
 journal: the transactions since its broker started. Its end can be cut off while the broker is down. A disk that *lies*
 says that it has written what a power cut then takes. A transaction that was being written when its broker was killed is
 *torn*: it is recognised by its checksum, and left out, when the log is opened.
+
+Beside the log is its mark, as beside the one in SQLite (`durable.mark`): how far the log had come, written at most once
+a second. So the mark does not know of the end of what was committed in the last second. A disk that lies does so of the
+mark as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from covey.broker.durable.log import (
@@ -48,7 +52,10 @@ from covey.broker.durable.log import (
     Row,
     Trim,
 )
+from covey.broker.durable.mark import EVERY_S
 from covey.errors import StoreError
+
+GAP: Final = 1 << 20  # positions that are left out after a log was not closed in order
 
 
 class Waiting(NamedTuple):
@@ -65,6 +72,24 @@ class Waiting(NamedTuple):
         return crc32(self.frame) != self.checksum
 
 
+class Transaction(NamedTuple):
+    """What was committed together, and when."""
+
+    at_s: float
+    operations: tuple[Operation, ...]
+
+
+class Mark(NamedTuple):
+    """How far a log had come; `is_closed` says that it was closed in order, and nothing was written since."""
+
+    commits: int = 0
+    last: int = 0
+    is_closed: bool = True
+
+
+NEW: Final = Mark()
+
+
 class _State(NamedTuple):
     """What is on a disk."""
 
@@ -72,11 +97,12 @@ class _State(NamedTuple):
     queues: dict[int, dict[int, Waiting]]
     names: dict[int, tuple[int, int]]
     last: int
+    commits: int
 
     def copy(self) -> _State:
         """Return a state of its own."""
         queues = {owner: dict(waiting) for owner, waiting in self.queues.items()}
-        return _State(dict(self.owners), queues, dict(self.names), self.last)
+        return _State(dict(self.owners), queues, dict(self.names), self.last, self.commits)
 
 
 @dataclass
@@ -87,15 +113,17 @@ class Disk:
     queues: dict[int, dict[int, Waiting]] = field(default_factory=dict)  # by owner and position
     names: dict[int, tuple[int, int]] = field(default_factory=dict)  # of confirmed events, by position
     last: int = 0  # the last position that was given away
-    mark: int = 0  # the same, kept by itself: what `last` has forgotten is missing
+    commits: int = 0  # transactions so far
+    mark: Mark = NEW  # how far it had come, kept by itself: what the rest has forgotten is missing
     clock: Clock | None = None  # what the clocks showed last
     is_full: bool = False  # no event can be kept
     is_unreadable: bool = False  # no event can be read
     failing: int = 0  # how many of the next batches cannot be written
     torn: tuple[Operation, ...] = ()  # what was being written when the broker was killed
-    journal: list[tuple[Operation, ...]] = field(default_factory=list)  # transactions since `_base`
+    journal: list[Transaction] = field(default_factory=list)  # since `_base`
     _base: _State | None = None
     _lies_from: int | None = None  # the first transaction of the journal that is not written in truth
+    _true_mark: Mark = NEW  # the mark that is written in truth, while the disk lies
 
     def positions(self, owner: int) -> list[int]:
         """Return what waits for an owner, in order."""
@@ -113,35 +141,45 @@ class Disk:
         if self._lies_from is None:
             self._base, self.journal = self._state(), []
 
+    @property
+    def is_lying(self) -> bool:
+        """Whether it says that something is written which is not."""
+        return self._lies_from is not None
+
     def lie(self) -> None:
         """Write nothing from now on, and say that all is written; until `tell_the_truth` or a power cut."""
         if self._lies_from is None:
-            self._lies_from = len(self.journal)
+            self._lies_from, self._true_mark = len(self.journal), self.mark
 
     def tell_the_truth(self) -> None:
         """Write what is not written yet, and all from now on."""
         self._lies_from = None
 
-    def power_cut(self) -> list[Operation]:
+    def power_cut(self) -> list[Transaction]:
         """Lose what was not written in truth; return it."""
-        first, self._lies_from = self._lies_from, None
-        return [] if first is None else self.truncate(len(self.journal) - first)
+        if self._lies_from is None:
+            return []
+        lost = self.truncate(len(self.journal) - self._lies_from)
+        self._lies_from, self.mark = None, self._true_mark
+        return lost
 
-    def truncate(self, transactions: int) -> list[Operation]:
+    def truncate(self, transactions: int) -> list[Transaction]:
         """Cut off the end of the journal; return what was in it. The broker is down."""
         kept = self.journal[: max(0, len(self.journal) - transactions)]
         lost = self.journal[len(kept) :]
         if lost and self._base is not None:
-            self.owners, self.queues, self.names, self.last = self._base.copy()
+            self.owners, self.queues, self.names, self.last, self.commits = self._base.copy()
             self.journal = []
-            for operations in kept:
-                transaction = _Transaction(self, WINDOW)
+            for at_s, operations in kept:
+                transaction = _Transaction(self, WINDOW, at_s)
                 transaction.carry_out(Batch(0, operations))
                 transaction.end()
-        return [operation for operations in lost for operation in operations]
+        if self._lies_from is not None:
+            self._lies_from = min(self._lies_from, len(self.journal))
+        return lost
 
     def _state(self) -> _State:
-        return _State(self.owners, self.queues, self.names, self.last).copy()
+        return _State(self.owners, self.queues, self.names, self.last, self.commits).copy()
 
     # -- damage ----------------------------------------------------------------------------------------------
 
@@ -161,6 +199,7 @@ class DiskLog:
         self._max_bytes, self._window = max_bytes, window
         self._waiting: list[Asked] = []
         self._is_failing = False  # an event could not be kept: no other is, until a Resume
+        self._marked_s = -EVERY_S  # when the mark was written last
 
     @property
     def is_idle(self) -> bool:
@@ -169,25 +208,47 @@ class DiskLog:
 
     def open(self) -> Recovered:
         """Return what is on the disk; what was torn is left out."""
-        disk = self.disk
-        missing = max(0, disk.mark - disk.last)
-        warning = f"the end of the simulated disk is missing: {missing} events that were confirmed"
+        disk, mark = self.disk, self.disk.mark
+        missing = max(0, mark.last - disk.last)
+        is_behind = mark.commits > disk.commits or missing > 0
+        warning = (
+            f"the end of the simulated disk is missing: {mark.commits - disk.commits} transactions, with {missing} "
+            "events that were confirmed"
+        )
+        is_in_order = mark.is_closed and not is_behind
         recovered = Recovered(
             self.room(),
             tuple(disk.owners[id] for id in sorted(disk.owners)),
             tuple(disk.names[position] for position in sorted(disk.names)),
             {owner: disk.size(owner) for owner in sorted(disk.queues) if disk.queues[owner]},
-            max(disk.last, disk.mark),
+            max(disk.last, mark.last) + (0 if is_in_order else GAP),
             self._window,
-            (warning,) if missing else (),
+            (warning,) if is_behind else (),
             known=disk.last,
             missing=missing,
             clock=self._clock(),
         )
-        disk.last = recovered.last  # it is said once
+        disk.commits = max(disk.commits, mark.commits)
+        if missing:
+            disk.last = recovered.last  # it is said once
+        disk.mark = Mark(disk.commits, disk.last, is_closed=False)
         disk.torn = ()
         disk.checkpoint()
         return recovered
+
+    def write_mark(self, now_s: float) -> float | None:
+        """Write the mark if that is due; return when it is due otherwise, None if nothing is to be written."""
+        disk = self.disk
+        if (disk.mark.commits, disk.mark.last) == (disk.commits, disk.last):
+            return None
+        if now_s < self._marked_s + EVERY_S:
+            return self._marked_s + EVERY_S
+        disk.mark, self._marked_s = Mark(disk.commits, disk.last, is_closed=False), now_s
+        return None
+
+    def close(self) -> None:
+        """Close the log in order; all that was submitted is answered."""
+        self.disk.mark = Mark(self.disk.commits, self.disk.last)
 
     def _clock(self) -> Clock | None:
         last = max(
@@ -207,37 +268,38 @@ class DiskLog:
         """Take batches and questions."""
         self._waiting += asked
 
-    def tear(self) -> None:
-        """The broker is killed while the first batch that waits is written."""
+    def tear(self) -> bool:
+        """The broker is killed while the first batch that waits is written; return whether there is one."""
         batch = next((one for one in self._waiting if isinstance(one, Batch)), None)
         self.disk.torn = () if batch is None else batch.operations
+        return batch is not None
 
     def room(self) -> Room:
         """Return how full the disk is; an event counts once for each who waits for it."""
         used = sum(self.disk.size(owner)[1] for owner in self.disk.queues)
         return Room(used, self._max_bytes)
 
-    def answers(self) -> list[Answer]:
+    def answers(self, now_s: float = 0.0) -> list[Answer]:
         """Commit all that waits; return the answers, which are due now and to be reported in this order."""
         waiting, self._waiting = self._waiting, []
         # As in SQLite: what is read need not wait for the disk, and shows what was reported before.
         reads = [self._read(one) for one in waiting if isinstance(one, Fetch)]
         finds = [self._find(one) for one in waiting if isinstance(one, Find)]
-        return [*reads, *finds, *self._commit([one for one in waiting if isinstance(one, Batch)])]
+        return [*reads, *finds, *self._commit([one for one in waiting if isinstance(one, Batch)], now_s)]
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def _commit(self, batches: Sequence[Batch]) -> list[Committed]:
+    def _commit(self, batches: Sequence[Batch], now_s: float) -> list[Committed]:
         """Carry out batches in order: those of one transaction together, and by itself each that fails."""
         answers: list[Committed] = []
-        transaction = _Transaction(self.disk, self._window)
+        transaction = _Transaction(self.disk, self._window, now_s)
         for batch in batches:
             if batch.resumes:
                 self._is_failing = False
             error = self._failure(batch)
             if error is not None:
                 answers += transaction.end()
-                transaction = _Transaction(self.disk, self._window)
+                transaction = _Transaction(self.disk, self._window, now_s)
                 answers.append(Committed((batch.ticket,), error))
             else:
                 transaction.carry_out(batch)
@@ -289,8 +351,8 @@ class DiskLog:
 class _Transaction:
     """Batches that are carried out together, and what changes by them."""
 
-    def __init__(self, disk: Disk, window: int) -> None:
-        self._disk, self._window = disk, window
+    def __init__(self, disk: Disk, window: int, at_s: float) -> None:
+        self._disk, self._window, self._at_s = disk, window, at_s
         self._tickets: list[int] = []
         self._operations: list[Operation] = []
         self._changes: list[Change] = []
@@ -309,7 +371,8 @@ class _Transaction:
         """Return what was committed, if there was anything."""
         if not self._tickets:
             return []
-        self._disk.journal.append(tuple(self._operations))
+        self._disk.journal.append(Transaction(self._at_s, tuple(self._operations)))
+        self._disk.commits += 1
         return [Committed(tuple(self._tickets), changes=tuple(self._changes), gone=self._gone)]
 
     def _carry_out(self, operation: Operation) -> Sequence[int]:
@@ -347,7 +410,6 @@ class _Transaction:
             waiting[keep.position] = Waiting(one, crc32(one), keep.stored_s, name)
             self._changes.append(Change(owner, 1, len(one)))
         disk.last = max(disk.last, keep.position)
-        disk.mark = max(disk.mark, disk.last)
         if keep.seen:
             disk.names[keep.position] = (keep.publisher, keep.number)
             if len(disk.names) > self._window:

@@ -34,11 +34,11 @@ class Clock:
 
     def __init__(self, rate: float = 1.0) -> None:
         self._rate, self._origin_s = rate, 0.0
-        self._ahead_s = 0.0  # how far the one on the wall is ahead of the true time
+        self.ahead_s = 0.0  # how far the one on the wall is ahead of the true time
 
     def show(self, true_s: float) -> Instant:
         """Return what the clocks show at a time of the simulation."""
-        return Instant(self._origin_s + self._rate * true_s, WALL_S + true_s + self._ahead_s)
+        return Instant(self._origin_s + self._rate * true_s, WALL_S + true_s + self.ahead_s)
 
     def true_s(self, monotonic_s: float) -> float:
         """Return when the clock that measures shows so many seconds, or a moment later."""
@@ -48,7 +48,7 @@ class Clock:
 
     def jump(self, by_s: float) -> None:
         """Set the clock on the wall."""
-        self._ahead_s += by_s
+        self.ahead_s += by_s
 
     def reboot(self, true_s: float, shows_s: float) -> None:
         """Let the clock that measures begin anew, as it does when the machine does; the one on the wall goes on."""
@@ -82,6 +82,9 @@ class Machine:
         self._disk_s, self._dial_neighbour, self._observer = disk_s, dial, observer
         self._disk_log: DiskLog
         self._effects_left = -1  # until it is killed; negative: it is not
+        self._batches_left = -1  # for its disk, until it is killed while one is written; negative: it is not
+        self.ran_s = 0.0  # when it ran last, if it is down or hangs
+        self.torn = 0  # writes that the end of a life has torn
         self._inputs: deque[Input] = deque()
         self._is_carrying_out = False  # what happens meanwhile is given after that
         self._timer_s: float | None = None
@@ -94,7 +97,7 @@ class Machine:
         """Begin a life with what is on disk."""
         self.life += 1
         self.is_up, self.is_listening, self.is_hung = True, True, False
-        self._effects_left = -1
+        self._effects_left = self._batches_left = -1
         self._inputs.clear()
         self._timer_s = None
         self.core = BrokerCore(
@@ -116,20 +119,28 @@ class Machine:
         if after or not self.is_up:
             self._effects_left = after
             return
+        was_hung = self.is_hung
         self.is_up = self.is_listening = self.is_hung = False
-        self._disk_log.tear()
+        self.ran_s = self.ran_s if was_hung else self._engine.now_s
+        self.torn += self._disk_log.tear()
         ends, self.ends = self.ends, {}
         for end in ends.values():
             self._streams.drop(end)
 
+    def tear(self, batch: int) -> None:
+        """End while a batch is being written, that many batches from now: its write is torn."""
+        if self.is_up:
+            self._batches_left = batch
+
     @property
     def is_doomed(self) -> bool:
-        """Whether it is to be killed after some more effects."""
-        return self.is_up and self._effects_left > 0
+        """Whether it is to be killed after some more effects, or writes."""
+        return self.is_up and (self._effects_left > 0 or self._batches_left > 0)
 
     def hang(self) -> None:
         """Do nothing, while what comes waits."""
-        self.is_hung = True
+        if not self.is_hung:
+            self.is_hung, self.ran_s = True, self._engine.now_s
 
     def go_on(self) -> None:
         """Take what has come meanwhile: first what was said, then what the disk answers, then the time."""
@@ -138,6 +149,7 @@ class Machine:
             for end in list(self.ends.values()):
                 self._streams.read(end)
             self._report(self.life)
+            self._write_mark(self.life)
             self._give(effects.Tick())
 
     def now(self) -> Instant:
@@ -148,6 +160,11 @@ class Machine:
         """Return the number of a new connection."""
         self._last_connection += 1
         return self._last_connection
+
+    @property
+    def used_bytes(self) -> int:
+        """How many bytes of events are on its disk."""
+        return self._disk_log.room().used_bytes
 
     def opened(self, end: End, peer: str, dialled: str = "") -> None:
         """There is a new connection."""
@@ -274,6 +291,9 @@ class Machine:
 
     def _commit(self, effect: effects.Commit) -> None:
         self._ask_disk(effect.batch)
+        self._batches_left -= 1
+        if self._batches_left == 0:
+            self.kill()
 
     def _ask_disk(self, asked: Asked) -> None:
         if self._disk_log.is_idle:
@@ -284,9 +304,17 @@ class Machine:
         """Let the disk answer; a broker that hangs, with the thread of its log, is answered when it goes on."""
         if self.is_reading and life == self.life and not self._disk_log.is_idle:
             # A broker that is killed in between has on disk what it does not know of.
-            answers = tuple(self._disk_log.answers())
+            answers = tuple(self._disk_log.answers(self._engine.now_s))
+            self._write_mark(life)
             self._reported_s = max(self._reported_s, self._engine.now_s + self._disk_s())
             self._engine.at(self._reported_s, self._reported, answers, life)
+
+    def _write_mark(self, life: int) -> None:
+        """Bring the mark of the log up to date, now or when that is due."""
+        if self.is_reading and life == self.life:
+            due_s = self._disk_log.write_mark(self._engine.now_s)
+            if due_s is not None:
+                self._engine.at(due_s, self._write_mark, life)
 
     def _reported(self, answers: tuple[Any, ...], life: int) -> None:
         if life == self.life:
@@ -303,6 +331,8 @@ class Machine:
         self.is_listening = False
 
     def _stop(self, effect: effects.Stop) -> None:
+        if self.config.data_dir and self._disk_log.is_idle:
+            self._disk_log.close()
         self.kill()
 
     def _log_event(self, effect: effects.Log) -> None:

@@ -12,6 +12,7 @@ The promises (`docs/delivery.md`, `docs/reliability.md`):
     allowed           nothing is delivered or accepted that the permissions of the moment forbid
     exact             while nothing fails, every subscription gets every matching event, an ordinary one once
     damage is said    what a disk has destroyed may be lost, if the broker has said so
+    window            a connection has no more deliveries to acknowledge than the window allows
 
 A subscription is *in force* for all events once its client was told so while nothing failed, and for events that are
 published at its own broker once it was granted.
@@ -98,10 +99,9 @@ class Promises:
         self._facts = 0
         self._rights: dict[tuple[str, str], Rights] = {}
         self._due: list[tuple[Event, list[Wanted]]] = []  # events that must come, as long as nothing fails
-        self._destroyed: dict[
-            int, set[str]
-        ] = {}  # brokers whose disks had destroyed an event, and had not said so
-        self._owned_up: set[int] = set()  # events whose destruction was said
+        self._destroyed: dict[int, set[str]] = {}  # brokers whose disks have destroyed an event
+        self._excused: set[int] = set()  # events whose destruction was said, or that nobody can know of
+        self._must_say: set[str] = set()  # brokers whose disks have lost their ends
         self.is_rolled_back = False
 
     def _fact(self) -> int:
@@ -127,6 +127,13 @@ class Promises:
         is_here = all(broker == one.broker for broker in event.brokers)
         since = min(one.in_force, one.in_force_here if is_here else NEVER)
         return not one.is_over and since < event.made and one.filter.matches(event.content)
+
+    def check_window(self, one: Wanted, unacknowledged: int, window: int) -> None:
+        """A connection has so many deliveries that it has not acknowledged."""
+        if unacknowledged > window:
+            self._find(
+                f"window: {one.title} has {unacknowledged} deliveries under way, and may have {window}"
+            )
 
     def asked(
         self, title: str, filter: Filter, broker: str, user: str = "", *, is_durable: bool = False
@@ -192,10 +199,24 @@ class Promises:
 
     # -- disks -----------------------------------------------------------------------------------------------
 
-    def destroyed(self, broker: str, numbers: Iterable[int]) -> None:
-        """A broker's disk has destroyed events that it had."""
+    def destroyed(self, broker: str, numbers: Iterable[int], *, can_be_known: bool = True) -> None:
+        """A broker's disk has destroyed events that it had; `can_be_known`: so that somebody can notice it."""
         for number in numbers:
-            self._destroyed.setdefault(number, set()).add(broker)
+            if can_be_known:
+                self._destroyed.setdefault(number, set()).add(broker)
+            else:
+                self._excused.add(number)
+
+    def lost_end(self, broker: str) -> None:
+        """A disk has lost its end, and somebody knows: the broker must say so, whatever was in it."""
+        self._must_say.add(broker)
+
+    def excuse(self, broker: str) -> None:
+        """Nobody is left who knows what a broker's disk has lost."""
+        self._must_say.discard(broker)
+        for number, brokers in self._destroyed.items():
+            if broker in brokers:
+                self._excused.add(number)
 
     def rolled_back(self) -> None:
         """A disk has forgotten what it had; so a broker may not recognise an event that it had."""
@@ -203,9 +224,12 @@ class Promises:
 
     def said_damage(self, broker: str) -> None:
         """A broker has said that something on its disk is damaged or missing."""
-        for number, brokers in self._destroyed.items():
-            if broker in brokers:
-                self._owned_up.add(number)
+        self.excuse(broker)
+
+    def check_said(self) -> None:
+        """Nothing fails any longer: see whether every broker whose disk has lost its end has said so."""
+        for broker in sorted(self._must_say):
+            self._find(f"damage is said: {broker} has said nothing of the end that its disk has lost")
 
     # -- what clients get ------------------------------------------------------------------------------------
 
@@ -245,8 +269,9 @@ class Promises:
         for event, wanted in self._due:
             if event.refused:
                 continue
+            is_spared = event.number in self._destroyed or event.number in self._excused
             for one in wanted:
-                if not one.is_over and not one.got.get(event.number):
+                if not one.is_over and not one.got.get(event.number) and not (one.is_durable and is_spared):
                     self._find(f"exact: {one.title} missed {event.content!r} of {event.publisher}")
         self._due.clear()
 
@@ -255,7 +280,7 @@ class Promises:
         for event in self.events.values():
             if not event.confirmed or one.got.get(event.number) or not self._is_owed(one, event):
                 continue
-            if event.number in self._owned_up:
+            if event.number in self._excused:
                 continue
             how = "damage is said" if event.number in self._destroyed else "lost"
             self._find(f"{how}: {one.title} missed {event.content!r}, confirmed to {event.publisher}")
@@ -265,7 +290,7 @@ class Promises:
         last: dict[tuple[str, str], int] = {}
         for number in one.got:
             event = self.events[number]
-            if number in self._destroyed or not event.confirmed or event.refused:
+            if number in self._destroyed or number in self._excused or not event.confirmed or event.refused:
                 continue  # one that was destroyed comes when its publisher sends it again
             if len(set(event.brokers)) == 1:
                 who = event.publisher, event.brokers[0]

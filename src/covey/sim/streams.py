@@ -70,6 +70,15 @@ class Streams:
 
     def __init__(self, engine: Engine, delay: Delay, most_bytes: int, note: Callable[[], None]) -> None:
         self._engine, self._delay, self._most, self._note = engine, delay, most_bytes, note
+        self._under_way = 0  # how much is, heartbeats left aside
+        self._harmed: set[End] = (
+            set()
+        )  # open ends that are to notice, after a time, that nothing comes or goes
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing but heartbeats is under way, and nobody who reads has yet to notice that a stream is dead."""
+        return not self._under_way and not any(end.owner.is_reading for end in self._harmed)
 
     def join(self, a: Owner, a_number: int, b: Owner, b_number: int) -> tuple[End, End]:
         """Return the two ends of a new stream."""
@@ -83,13 +92,17 @@ class Streams:
         if not end.is_open or end.is_shut:
             return
         other = end.other
-        if data not in _HEARTBEATS:
+        is_beat = data in _HEARTBEATS
+        if not is_beat:
             self._note()
         if not other.is_open:
             self._later(end, self._reset, end)
             return
         other.unread += len(data)
-        self._later(other, self._arrive, other, data)
+        if is_beat:
+            self._engine.at(self._due_s(other), self._arrive, other, data)
+        else:
+            self._later(other, self._arrive, other, data)
         if other.unread > self._most and not end.is_paused:
             end.is_paused = True
             end.owner.paused(end.number, True)
@@ -110,6 +123,7 @@ class Streams:
         """Its owner is gone, without a word: the other end hears of that behind what was written before."""
         if end.is_open:
             end.is_open = False
+            self._harmed.discard(end)
             self._later(end.other, self._reset, end.other)
 
     def cut(self, end: End, reason: str) -> None:
@@ -125,6 +139,8 @@ class Streams:
     def deafen(self, end: End) -> None:
         """Let nothing arrive at one end any more; what that end writes still arrives."""
         end.is_silent = True
+        if end.is_open:
+            self._harmed.add(end)
 
     def stall(self, end: End, for_s: float) -> None:
         """Let what is written to an end from now on arrive after so many seconds, in its order."""
@@ -134,6 +150,7 @@ class Streams:
         """Have something on the way end what an end sends: the other end hears so, and its own owner does not."""
         if end.is_open and not end.is_shut:
             end.is_shut = True
+            self._harmed.add(end)
             self._later(end.other, self._arrive, end.other, _Eof.EOF)
 
     def hold(self, end: End, is_held: bool) -> None:
@@ -155,10 +172,19 @@ class Streams:
                 writer.is_paused = False
                 writer.owner.paused(writer.number, False)
 
+    def _due_s(self, end: End) -> float:
+        """Return when something that is sent to an end now happens there: after all that is under way to it."""
+        end.last_s = max(end.last_s, self._engine.now_s + self._delay())
+        return end.last_s
+
     def _later(self, end: End, action: Callable[..., None], *arguments: object) -> None:
         """Do something at an end, after all that is under way to it."""
-        end.last_s = max(end.last_s, self._engine.now_s + self._delay())
-        self._engine.at(end.last_s, action, *arguments)
+        self._under_way += 1
+        self._engine.at(self._due_s(end), self._happen, action, arguments)
+
+    def _happen(self, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        self._under_way -= 1
+        action(*arguments)
 
     def _arrive(self, end: End, what: bytes | _Eof) -> None:
         if end.is_open and not end.is_silent:
@@ -173,5 +199,6 @@ class Streams:
         if end.is_open:
             self._note()
             end.is_open = False
+            self._harmed.discard(end)
             end.waiting.clear()
             end.owner.closed(end.number, reason)

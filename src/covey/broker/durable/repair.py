@@ -4,14 +4,15 @@ An event that travels waits in several stores: at each broker whose subscription
 neighbours have not taken it. A broker that reads a damaged event looks for a copy in its own store first (an outbox
 may have one in another form), and then asks its neighbours, each of which does the same:
 
-    Wanted     who has these?                 to every neighbour but the one that has asked first
-    COPY       the event, as it is stored     to everyone who has asked
-    Lacking    neither I nor those behind me  to everyone who has asked, once all who were asked have said so
+    Wanted     who has these?                 to every neighbour but the one that has asked
+    COPY       the event, as it is stored     to the one that has asked
+    Lacking    neither I nor those behind me  to the one that has asked, once all who were asked have said so
 
 A search has a name of its own, given by the broker that began it, so that searches for one event do not mix. The
-question reaches every broker that is connected, each is asked once over each link, and answers go back the
-way of the questions. If two brokers ask each other, each answers at once that it lacks the event: what is behind them
-is asked by other ways. Nobody waits in a circle, as a broker waits only for those that heard of the search later.
+question reaches every broker that is connected, and answers go back the way of the questions. A broker takes part in a
+search for the neighbour from which it heard of it first. Any other that asks is told Lacking at once: what this broker
+finds goes back the first way. So those that take part are a tree, in which everyone waits only for those that heard of
+the search from it, and nobody waits in a circle.
 
 A search of this broker's own waits for neighbours that should be there and are not, and every search ends after
 `PATIENCE_S`. Brokers that speak a version of the protocol without these frames are not asked.
@@ -47,7 +48,7 @@ class _Search:
 
     until_s: float
     thens: list[Then] = field(default_factory=list)  # of queues here
-    askers: list[Link] = field(default_factory=list)  # neighbours for which we ask, the first of them first
+    asker: Link | None = None  # the neighbour for which we ask, if it is not for queues here
     asked: set[Link] = field(default_factory=set)  # that have yet to answer
     is_searched: bool = False  # in this broker's own store
 
@@ -62,9 +63,8 @@ class Repairs:
         )
         self._begun = 0
         self._own: dict[Name, _Key] = {}  # searches for this broker's own queues
-        self._answered: dict[
-            _Key, float
-        ] = {}  # searches that have found a copy, and until when that is remembered
+        # Searches of others that have ended here: who has the answer, and until when that is remembered.
+        self._ended: dict[_Key, tuple[Link, float]] = {}
         self._searches: dict[_Key, _Search] = {}
         self._unsearched: list[_Key] = []  # to be looked for in the log, all at once
         self._expected: frozenset[Link] = frozenset()
@@ -91,14 +91,10 @@ class Repairs:
         lacking: list[_Key] = []
         for name in wanted.names:
             key = (wanted.search, name)
-            if key in self._answered:
-                lacking.append(key)  # the copy is on its way to whoever wants it
-                continue
-            search = self._search(key, now_s)
-            if link in search.asked:
-                lacking.append(key)
-            elif link not in search.askers:
-                search.askers.append(link)
+            if key in self._searches or key in self._ended:
+                lacking.append(key)  # this broker takes part already, or has answered
+            else:
+                self._search(key, now_s).asker = link
         yield from say_lacking(link, lacking)
 
     def _search(self, key: _Key, now_s: float) -> _Search:
@@ -125,7 +121,7 @@ class Repairs:
             if key[1] in found.copies:
                 yield from self._end(key, found.copies[key[1]], now_s)
                 continue
-            for link in sorted(self.able.difference(search.askers)):
+            for link in sorted(self.able - {search.asker}):
                 search.asked.add(link)
                 to_ask.setdefault(link, []).append(key)
         for link, some in to_ask.items():
@@ -160,13 +156,12 @@ class Repairs:
         search = self._searches.pop(key)
         if search.thens:
             del self._own[key[1]]
-        if frame is not None:
-            self._answered[key] = search.until_s
-        for link in search.askers:
+        if search.asker is not None:
+            self._ended[key] = search.asker, search.until_s
             if frame is None:
-                yield from say_lacking(link, [key])
+                yield from say_lacking(search.asker, [key])
             else:
-                yield SendEvent(link, Kind.COPY, frame[1:])
+                yield SendEvent(search.asker, Kind.COPY, frame[1:])
         for then in search.thens:
             yield from then(frame, now_s)
 
@@ -191,13 +186,14 @@ class Repairs:
             yield from self._end_if_done(key, now_s)
 
     def disconnected(self, link: Link, now_s: float) -> Actions:
-        """The connection to a neighbour is gone, with what it was asked and has asked."""
+        """The connection to a neighbour is gone, with what it was asked and has asked, and answers on the way."""
         self._connected.discard(link)
         self.able.discard(link)
+        self._ended = {key: one for key, one in self._ended.items() if one[0] != link}
         for key, search in list(self._searches.items()):
-            if link in search.askers:
-                search.askers.remove(link)
-            if link in search.asked:
+            if search.asker == link:
+                del self._searches[key]  # whoever asks next begins it anew
+            elif link in search.asked:
                 search.asked.remove(link)
                 yield from self._end_if_done(key, now_s)
 
@@ -205,7 +201,7 @@ class Repairs:
         """End what has taken too long."""
         for key in [key for key, search in self._searches.items() if now_s >= search.until_s]:
             yield from self._end(key, None, now_s)
-        self._answered = {key: until_s for key, until_s in self._answered.items() if now_s < until_s}
+        self._ended = {key: one for key, one in self._ended.items() if now_s < one[1]}
 
 
 def say_lacking(link: Link, keys: Sequence[_Key]) -> Actions:
