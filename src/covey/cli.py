@@ -15,6 +15,7 @@ import typer
 
 from covey import __version__
 from covey.commands import (
+    backup,
     bench,
     broker,
     compiling,
@@ -54,6 +55,7 @@ app.command()(plan.plan)
 app.command()(broker.broker)
 app.command("check-config")(broker.check_config)
 app.command()(broker.up)
+app.command()(backup.backup)
 app.command()(pub.pub)
 app.command()(sub.sub)
 app.command()(secrets.password)

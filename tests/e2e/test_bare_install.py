@@ -44,8 +44,8 @@ with covey.connect_sync(sys.argv[1]) as client, client.subscribe("//order", lang
     print(orders.next(timeout_s=20).content)
 """
 BASE = {
-    "explain", "filter check", "filter covers", "filter match", "install", "password", "pub", "sub", "tables", "token",
-    "top",
+    "backup", "explain", "filter check", "filter covers", "filter match", "install", "password", "pub", "sub", "tables",
+    "token", "top",
 }  # fmt: skip
 NEEDY = {
     "broker": ("broker", "check-config", "up", "sim", "trial", "compile", "bench match", "bench cover", "bench xpath",

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 from tests.e2e.helpers.network import Live
 from tests.e2e.helpers.running import eventually, run
 
-from covey.broker.config import QueueLimits
+from covey.broker.config import AdminConfig, QueueLimits
 from covey.broker.durable.delivery import Durable
+from covey.broker.http.admin import Admin
 from covey.client.client import Client, connect
 from covey.client.subscription import Subscription
 from covey.errors import CoveyError, RefusedError
@@ -394,5 +396,31 @@ def test_clients_and_names_that_are_not_acceptable(tmp_path: Path) -> None:
             await client.subscribe("n > 0", durable="one")
             with pytest.raises(CoveyError, match="1 durable subscriptions"):
                 await client.subscribe("n > 0", durable="two")
+
+    run(main())
+
+
+def test_what_is_confirmed_while_the_broker_still_starts_goes_to_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients are let in before the admin pages are there, which take a second or two on a busy machine."""
+
+    async def main() -> None:
+        async with stored(tmp_path, [("a", "b")]) as net:
+            async with reader_at(net, "b") as reader, reader.subscribe("n > 0", durable="mine"):
+                await reader.flush()
+            await net.stop("a")
+            net.configs["a"] = replace(net.configs["a"], admin=AdminConfig(port=0))
+            starting = Admin.start
+
+            async def start(admin: Admin) -> None:
+                async with net.client("a") as publisher:
+                    await publisher.publish({"n": 1}, confirm=True)
+                await starting(admin)
+
+            monkeypatch.setattr(Admin, "start", start)
+            await net.start("a")
+            async with reader_at(net, "b") as reader, reader.subscribe("n > 0", durable="mine") as events:
+                assert await take(events, 1) == [1]
 
     run(main())

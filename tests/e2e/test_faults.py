@@ -8,7 +8,10 @@ what each test says of itself, and a test compares the two. Random faults in num
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -323,6 +326,55 @@ def _waiting(store: Path) -> int:
         (count,) = connection.execute("SELECT count(*) FROM queue").fetchone()
     connection.close()
     return int(count)
+
+
+def test_a_broker_is_restored_from_a_backup(nursery: Nursery, tmp_path: Path) -> None:
+    """A broker is backed up under load, loses its data directory, and is started with the backup."""
+
+    async def main() -> None:
+        async with Faulty(nursery, tmp_path, [("a", "b")]) as net:
+            reader = await net.reader("b", "reader", goes=False)
+            near = await net.publisher("b", "p")
+            far = await net.publisher("a", "q")
+            await net.confirmed(100)
+            before = {("p", n) for n in near.noted.confirmed}
+            backup = tmp_path / "backup"
+            await asyncio.to_thread(_back_up, net.disk("b"), backup)
+            await net.confirmed(100)
+            await net.stop_publishing()
+            for _ in range(
+                2
+            ):  # its neighbour has heard of the first one's position when it hears of the second
+                await far.publish()
+                outbox = net.disk("a") / "store.db"
+                await eventually(lambda: _waiting(outbox) == 0, what="the neighbour has taken all")  # noqa: B023
+            net.kill("b")
+            shutil.rmtree(net.disk("b"))
+            shutil.copytree(backup, net.disk("b"))
+            net.start("b")
+            await net.ready()
+            assert "is a copy, made at" in net.log("b")
+            await eventually(
+                lambda: 'event="store incomplete"' in net.log("b"), what="the neighbour knows more"
+            )
+            reader.go()
+            await eventually(lambda: before <= set(reader.noted.got), what="all of before the backup arrives")
+            first = {one: one.noted.last + 1 for one in (near, far)}
+            for one in first:
+                await one.publish(20)
+            after = {(one.noted.name, n) for one, last in first.items() for n in range(last, last + 20)}
+            await eventually(lambda: after <= set(reader.noted.got), what="what is new arrives too")
+            assert net.promises.wrong == []
+
+    run(main())
+
+
+def _back_up(disk: Path, out: Path) -> None:
+    """Run the command beside the broker that has this disk."""
+    command = [sys.executable, "-m", "covey", "backup", str(disk), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "all checksums are right" in done.stdout
 
 
 # -- plans ---------------------------------------------------------------------------------------------------

@@ -379,6 +379,31 @@ def newer_store() -> None:
         opened()
 
 
+def backed_up(
+    wrong: Callable[[Path], object], right: Callable[[Path], object], data: str = "data", out: str = "copy"
+) -> Try:
+    """Try a hint about a backup of a store: `wrong` spoils it, `right` does what the hint says."""
+
+    def attempt() -> None:
+        log, back_up = module("broker.durable.sqlite"), module("broker.durable.backup").back_up
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+
+            def opened() -> None:
+                one = log.SqliteLog(folder / "data" / "store.db", "a")
+                one.open()
+                one.close()
+
+            opened()
+            wrong(folder)
+            assert hint_of(lambda: back_up(folder / data, folder / out))
+            right(folder)
+            opened()  # which mends it, where that is needed
+            back_up(folder / "data", folder / (out if out.startswith("new/") else "copy"))
+
+    return attempt
+
+
 def page_that_is_served(path: str) -> Try:
     def attempt() -> None:
         assert path in {one.path for one in module("broker.http.admin").ENDPOINTS}
@@ -592,6 +617,19 @@ TRIED: dict[str, Try] = (
         "plan again, or fetch the file again": follow(
             lambda: broken_plan(lambda file: file.update(checksum="")), lambda: broken_plan(lambda file: file)
         ),
+        "name the data_dir of a broker": backed_up(lambda _: None, lambda _: None, data="elsewhere"),
+        "mkdir -p {out.parent}": backed_up(
+            lambda _: None, lambda folder: (folder / "new").mkdir(), out="new/copy"
+        ),
+        "another disk for the copy": backed_up(lambda _: None, lambda _: None, out="data/copy"),
+        "remove it if none is": backed_up(
+            lambda folder: (folder / "copy.partial").mkdir(), lambda folder: (folder / "copy.partial").rmdir()
+        ),
+        "restart the broker, which mends its store, and back up then": backed_up(
+            lambda folder: (folder / "data" / "store.db").write_bytes(bytes(8_192)), lambda _: None
+        ),
+        "be the user that the broker runs as": plain,
+        "use the version of Covey that the broker runs with": plain,
         "start the newer version that wrote it, or put back the copy that it kept": newer_store,
         "start a version in between first": plain,
         "start the version that wrote it, which mends it, before this one": plain,

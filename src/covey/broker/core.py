@@ -213,7 +213,7 @@ class BrokerCore:
         return self._finish()
 
     def start(self, now: Instant) -> list[Effect]:
-        """Begin to dial neighbours, once others can dial this broker."""
+        """Know the neighbours and begin to dial them; before anybody is let in."""
         self.now = now
         self._started_s = now.monotonic_s
         self._say_places()

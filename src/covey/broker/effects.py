@@ -13,6 +13,8 @@ The shell's duties:
     3. While `deadline` is not None, the core gets a Tick at that time, or as soon after it as can be.
     4. A Commit is answered by Committed once it would survive a loss of power, a Fetch by Read, a Find by Found, a
        Verify by Verified, a Dial by Opened or DialFailed, a WriteSamples by SamplesWritten; each exactly once.
+    5. `recovered` (where there is a log) and `start` come before the first connection is let in: by them the core
+       knows what it has kept, and for which neighbours it has to keep what is published.
 """
 
 from __future__ import annotations

@@ -550,6 +550,9 @@ class Broker:
             raise CoveyError(
                 f"broker {config.name} cannot listen on {config.host}:{config.port}: {error.strerror or error}"
             ) from None
+        # Before anybody is let in: whoever publishes must not find a broker that knows of no neighbours yet.
+        self._carry_out(self.core.start(_now()))
+        self._set_timer()
         self.listener = Listener(
             sockets, lambda stream, address: self.arrive(stream, address, make, tls), self.say
         )
@@ -560,8 +563,6 @@ class Broker:
 
             self.admin = Admin(self, self.introspection, config.admin, self.step, contexts, gateway_of(self))
             await self.admin.start()
-        self._carry_out(self.core.start(_now()))
-        self._set_timer()
 
     def _open_log(self, directory: Path) -> None:
         """Open the log and have the core take up what is in it; ConfigError if it cannot be used."""

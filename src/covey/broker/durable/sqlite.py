@@ -125,7 +125,7 @@ def owner_sum(owner: Owner) -> int:
     return crc32(repr(tuple(owner)).encode("utf-8", "surrogatepass"))
 
 
-def _is_event(row: tuple[Any, ...]) -> bool:
+def is_event(row: tuple[Any, ...]) -> bool:
     """Return whether position, publisher, number, time, checksum and frame of an event are as they were stored."""
     position, publisher, number, stored_s, checksum, frame = row
     return (
@@ -249,12 +249,7 @@ def _mark(path: Path) -> tuple[Mark | None, list[str]]:
 def _compared(opened: Opened, path: Path, is_new: bool, warnings: list[str], notices: list[str]) -> Opened:
     """Compare a store with its mark: say what is missing, and find out where positions go on."""
     connection, mark = opened.connection, opened.mark
-    meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
-    commits = int(meta.get("commits", 0))
-    ((event,), (seen,)) = connection.execute(
-        "SELECT coalesce(max(id), 0) FROM event UNION ALL SELECT coalesce(max(position), 0) FROM seen"
-    ).fetchall()
-    known = max(int(meta["last"]), event, seen)
+    commits, known = how_far(connection)
     missing = gap = 0
     if mark is None:
         if commits and not warnings:
@@ -264,14 +259,14 @@ def _compared(opened: Opened, path: Path, is_new: bool, warnings: list[str], not
         missing = max(0, mark.last - known)
         warnings.append(_missing(path, is_new, mark, mark.commits - commits, missing))
         gap = GAP
-    elif mark.state is State.COPY:
+    elif mark.state is State.OPEN or mark.commits < commits or warnings:
+        gap = GAP
+    if mark is not None and mark.state is State.COPY:
         gap = COPY_GAP
         notices.append(
             f"the store {path} is a copy, made at {_time(mark.wall_s)}: events that the original has confirmed since "
             "are not in it, and those that were acknowledged since are delivered again"
         )
-    elif mark.state is State.OPEN or mark.commits < commits or warnings:
-        gap = GAP
     if mark is not None:
         commits = max(commits, mark.commits)
     last = max(known, 0 if mark is None else mark.last) + gap
@@ -288,6 +283,15 @@ def _compared(opened: Opened, path: Path, is_new: bool, warnings: list[str], not
         mark,
         is_settled,
     )
+
+
+def how_far(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return how many transactions a store had, and the last position of which it knows."""
+    meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+    ((event,), (seen,)) = connection.execute(
+        "SELECT coalesce(max(id), 0) FROM event UNION ALL SELECT coalesce(max(position), 0) FROM seen"
+    ).fetchall()
+    return int(meta.get("commits", 0)), max(int(meta["last"]), event, seen)
 
 
 def _settle(connection: sqlite3.Connection, commits: int, last: int) -> bool:
@@ -377,9 +381,9 @@ def _problem(path: Path, broker: str) -> str:
         return "the file ends within a page"
     connection = sqlite3.connect(path, isolation_level=None, timeout=10.0)
     try:
-        if _number(connection, "application_id") != APPLICATION:
+        if pragma(connection, "application_id") != APPLICATION:
             raise ConfigError(f"{path} is a database, and no store of Covey's")
-        found = _number(connection, "user_version")
+        found = pragma(connection, "user_version")
         if found > FORMAT:
             raise ConfigError(
                 f"the store {path} has format {found}, and this version of Covey reads formats up to {FORMAT} "
@@ -396,7 +400,7 @@ def _problem(path: Path, broker: str) -> str:
         (owner,) = connection.execute("SELECT value FROM meta WHERE name = 'broker'").fetchone()
         if owner != broker:
             raise ConfigError(f"the store {path} is that of the broker {owner}, not of {broker}")
-        if found == FORMAT and (damaged := _damaged_records(connection)):
+        if found == FORMAT and (damaged := damaged_records(connection)):
             return damaged
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "unable to open" in str(error):
@@ -409,7 +413,7 @@ def _problem(path: Path, broker: str) -> str:
     return ""
 
 
-def _damaged_records(connection: sqlite3.Connection) -> str:
+def damaged_records(connection: sqlite3.Connection) -> str:
     """Return what is wrong with the rows that must be right before anything is read."""
     for *row, checksum in connection.execute("SELECT * FROM owner").fetchall():
         if owner_sum(Owner(*row)) != checksum:
@@ -444,7 +448,7 @@ def _migrate(path: Path) -> str:
     """
     connection = connect(path)
     try:
-        found = _number(connection, "user_version")
+        found = pragma(connection, "user_version")
         if found == FORMAT:
             return ""
         # The journal may hold what is not in the file yet; after this the file alone is all there is.
@@ -485,8 +489,9 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _number(connection: sqlite3.Connection, pragma: str) -> int:
-    (value,) = connection.execute(f"PRAGMA {pragma}").fetchone()
+def pragma(connection: sqlite3.Connection, name: str) -> int:
+    """Return what a pragma of SQLite says that is a number."""
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
     return int(value)
 
 
@@ -649,7 +654,7 @@ def _clock(connection: sqlite3.Connection, mark: Mark | None) -> Clock | None:
     row = connection.execute(
         f"SELECT id, {_COLUMNS}, event.frame FROM event ORDER BY id DESC LIMIT 1"
     ).fetchone()
-    stored_s = row[3] if row is not None and _is_event(row) else None
+    stored_s = row[3] if row is not None and is_event(row) else None
     if mark is not None and mark.log_s is not None:
         return Clock(max(mark.log_s, stored_s or mark.log_s), mark.wall_s)
     return None if stored_s is None else Clock(stored_s, stored_s)
@@ -676,7 +681,7 @@ def _checked(connection: sqlite3.Connection, owner: int, row: tuple[Any, ...]) -
     if entry_sum(owner, position, own if is_own else None) == checksum:
         if is_own:
             return Row(position, own)
-        if _is_event((position, *event, frame)):
+        if is_event((position, *event, frame)):
             return Row(position, frame)
     elif not is_own:
         return Damaged(position)  # nothing says that this owner waits for this event
@@ -715,7 +720,7 @@ def _find(connection: sqlite3.Connection, find: Find) -> Found:
 def _good_copy(connection: sqlite3.Connection, position: int, owners: Sequence[int]) -> bytes | None:
     """Return an undamaged frame of an event: its own, or one that an owner has instead."""
     row = connection.execute(_EVENT, (position,)).fetchone()
-    if row is not None and _is_event(row):
+    if row is not None and is_event(row):
         return bytes(row[-1])
     for owner in owners:
         entry = connection.execute(
@@ -754,6 +759,8 @@ class StoreWriter:
 
     def __init__(self, opened: Opened, path: Path, window: int) -> None:
         self.connection = opened.connection
+        # Nobody else writes to this file. A backup reads it, and an emptying of the journal must not wait for that.
+        self.connection.execute("PRAGMA busy_timeout=0")
         self._directory = path.parent
         self._journal = path.with_name(f"{path.name}-wal")
         self._window = window
@@ -883,7 +890,7 @@ class StoreWriter:
 
     def _is_good(self, position: int) -> bool:
         row = self.connection.execute(_EVENT, (position,)).fetchone()
-        return row is not None and _is_event(row)
+        return row is not None and is_event(row)
 
     def _mend(self, mend: Mend) -> None:
         owner, position, frame = mend
