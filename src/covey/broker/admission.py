@@ -27,6 +27,7 @@ from covey.broker.config import BrokerConfig
 
 ADMIN_PLACES: Final = 8  # that clients leave to operators
 DESCRIPTORS_KEPT: Final = 64  # for files, listening sockets and dialling
+STRANGERS_PART: Final = 8  # strangers get at most one descriptor of so many
 
 
 class Place(Enum):
@@ -49,11 +50,18 @@ class Places:
     reserved: int = 0
 
 
+def descriptors_of(config: BrokerConfig) -> int:
+    """Return the fewest descriptors with which `places_of` gives all the places of the settings."""
+    strangers = config.max_unauthenticated
+    return max(config.max_connections + 2 * strangers + DESCRIPTORS_KEPT, STRANGERS_PART * strangers)
+
+
 def places_of(config: BrokerConfig, descriptors: int | None) -> Places:
     """Return the places that settings give, and that a number of descriptors allows; None allows any."""
     strangers, connections = config.max_unauthenticated, config.max_connections
     if descriptors is not None:
-        strangers = min(strangers, max(1, descriptors // 8))
+        strangers = min(strangers, max(1, descriptors // STRANGERS_PART))
+        # As many as there may be strangers may wait for a check of their passwords.
         connections = min(connections, max(1, descriptors - 2 * strangers - DESCRIPTORS_KEPT))
     admin = ADMIN_PLACES if config.admin is not None else 0
     clients = max(1, connections - admin - len(config.links))
