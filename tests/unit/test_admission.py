@@ -53,6 +53,32 @@ def test_clients_leave_room_for_operators_and_neighbours() -> None:
     doors.leave(99)  # of whom nobody knows
 
 
+@pytest.mark.parametrize("first", [Place.ADMIN, Place.CLIENT])
+def test_operators_and_clients_together_are_never_more_than_there_are_places(first: Place) -> None:
+    doors = Admission(places_of(BrokerConfig("a", max_connections=100, admin=AdminConfig()), 1_000))
+    second = Place.CLIENT if first is Place.ADMIN else Place.ADMIN
+    for number in range(400):
+        doors.knock(number, f"host {number}")
+        doors.take(number, first if number < 200 else second)
+    assert doors.counted(Place.CLIENT) + doors.counted(Place.ADMIN) == 100
+    assert doors.counted(Place.CLIENT) >= 92 // 2, "operators leave half of their places to clients"
+    assert doors.counted(Place.ADMIN) >= 8
+
+
+def test_a_connection_that_goes_on_as_another_kind_needs_no_second_place() -> None:
+    doors = Admission(Places(clients=2, reserved=1, strangers=10, strangers_per_address=10))
+    for number in (1, 2, 3, 4):
+        doors.knock(number, "host")
+    assert all(
+        doors.take(number, place)
+        for number, place in ((1, Place.CLIENT), (2, Place.CLIENT), (3, Place.ADMIN))
+    )
+    assert doors.take(2, Place.ADMIN)
+    assert doors.take(2, Place.CLIENT)
+    assert not doors.take(4, Place.CLIENT)
+    assert not doors.take(4, Place.ADMIN)
+
+
 @pytest.mark.parametrize(
     ("descriptors", "clients", "strangers"),
     [

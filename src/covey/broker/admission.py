@@ -11,8 +11,9 @@ Every stream that a broker accepts, over its own protocol or over HTTP, has a pl
 Strangers are bounded for each address and in all. When there is one too many, the one that came first has to go. So a
 flood of half greetings locks nobody out: a peer that says who it is without delay is let in before it is its turn to
 go. As many as there may be strangers may wait for a check of their passwords (`logins`). Clients are bounded by
-`max_connections`, less what is reserved for operators and for neighbours, who always find room. There are never more
-places than descriptors.
+`max_connections`, less what is reserved for operators and for neighbours, who always find room. Operators beyond those
+places take clients' places, at most half of them: where no token is configured, everybody on this machine is an
+operator. There are never more places than descriptors.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ class Place(Enum):
     CLIENT = "client"
     ADMIN = "admin"
     NEIGHBOUR = "neighbour"
+
+
+_BOUNDED: Final = (Place.CLIENT, Place.ADMIN)  # together, too
 
 
 @dataclass(frozen=True)
@@ -110,17 +114,17 @@ class Admission:
         """Give a connection another place, if there is one; return whether it has it now."""
         if self._held.get(number) is place:
             return True
-        if place is Place.CLIENT and self._counts[place] >= self.places.clients:
-            return False
-        if place is Place.ADMIN and self._known >= self.places.clients + self.places.reserved:
+        if place in _BOUNDED and not self._has_room(number, place):
             return False
         self._forget_stranger(number)
         self._set(number, place)
         return True
 
-    @property
-    def _known(self) -> int:
-        return self._counts[Place.CLIENT] + self._counts[Place.ADMIN]
+    def _has_room(self, number: int, place: Place) -> bool:
+        clients, reserved = self.places.clients, self.places.reserved
+        most = clients if place is Place.CLIENT else clients // 2 + reserved
+        others = sum(self._counts[one] for one in _BOUNDED) - (self._held.get(number) in _BOUNDED)
+        return self._counts[place] < most and others < clients + reserved
 
     def leave(self, number: int) -> None:
         """Take the place of a connection that is gone, or has to go."""
