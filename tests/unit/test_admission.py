@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from covey.broker.admission import DESCRIPTORS_KEPT, Admission, Place, Places, places_of
+from covey.broker.admission import DESCRIPTORS_KEPT, Admission, Place, Places, descriptors_of, places_of
 from covey.broker.config import AdminConfig, BrokerConfig, LinkConfig
 from covey.broker.process import raise_descriptors
 
@@ -53,6 +53,32 @@ def test_clients_leave_room_for_operators_and_neighbours() -> None:
     doors.leave(99)  # of whom nobody knows
 
 
+@pytest.mark.parametrize("first", [Place.ADMIN, Place.CLIENT])
+def test_operators_and_clients_together_are_never_more_than_there_are_places(first: Place) -> None:
+    doors = Admission(places_of(BrokerConfig("a", max_connections=100, admin=AdminConfig()), 1_000))
+    second = Place.CLIENT if first is Place.ADMIN else Place.ADMIN
+    for number in range(400):
+        doors.knock(number, f"host {number}")
+        doors.take(number, first if number < 200 else second)
+    assert doors.counted(Place.CLIENT) + doors.counted(Place.ADMIN) == 100
+    assert doors.counted(Place.CLIENT) >= 92 // 2, "operators leave half of their places to clients"
+    assert doors.counted(Place.ADMIN) >= 8
+
+
+def test_a_connection_that_goes_on_as_another_kind_needs_no_second_place() -> None:
+    doors = Admission(Places(clients=2, reserved=1, strangers=10, strangers_per_address=10))
+    for number in (1, 2, 3, 4):
+        doors.knock(number, "host")
+    assert all(
+        doors.take(number, place)
+        for number, place in ((1, Place.CLIENT), (2, Place.CLIENT), (3, Place.ADMIN))
+    )
+    assert doors.take(2, Place.ADMIN)
+    assert doors.take(2, Place.CLIENT)
+    assert not doors.take(4, Place.CLIENT)
+    assert not doors.take(4, Place.ADMIN)
+
+
 @pytest.mark.parametrize(
     ("descriptors", "clients", "strangers"),
     [
@@ -75,13 +101,39 @@ def test_places_are_reserved_for_neighbours_that_are_configured() -> None:
     assert places_of(BrokerConfig("a", max_connections=1, links=config.links), None).clients == 1
 
 
-@pytest.mark.parametrize(("wanted", "found"), [(100, 1_164), (10**9, None)])
-def test_a_process_asks_for_the_descriptors_that_it_wants(wanted: int, found: int | None) -> None:
+@pytest.mark.parametrize(
+    "config",
+    [
+        BrokerConfig("a"),
+        BrokerConfig("a", admin=AdminConfig(), links=(LinkConfig("b"),)),
+        BrokerConfig("a", max_connections=100),
+        BrokerConfig("a", max_connections=100, max_unauthenticated=5_000),
+        BrokerConfig("a", max_connections=1, max_unauthenticated=1),
+    ],
+)
+def test_a_process_asks_for_so_many_descriptors_that_no_place_is_missing(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soft = 1
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (soft, 1 << 20))
+
+    def set_limit(which: int, limits: tuple[int, int]) -> None:
+        nonlocal soft
+        soft = limits[0]
+
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    raise_descriptors(config)
+    assert places_of(config, soft) == places_of(config, None)
+
+
+@pytest.mark.parametrize("connections", [100, 10**9])
+def test_a_process_asks_for_the_descriptors_that_it_wants(connections: int) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    config = BrokerConfig("a", max_connections=connections)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (900, before[1]))
-        raise_descriptors(BrokerConfig("a", max_connections=wanted))
+        raise_descriptors(config)
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        assert (soft, hard) == (min(found or before[1], before[1]), before[1])
+        assert (soft, hard) == (min(descriptors_of(config), before[1]), before[1])
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -77,6 +77,41 @@ def test_a_flood_of_unknown_names_leaves_known_ones_alone() -> None:
     assert not desk.logins.waiting
 
 
+def observed(name: str) -> list[object]:
+    """Return all that somebody sees who tries twelve passwords for a name at a time, twice, while nobody else comes."""
+    desk, seen = Desk(users("ann")), list[object]()
+    for number in range(24):
+        desk.show(number, name, f"guess {number}")
+        seen.append((sorted(desk.denied), sorted(desk.running.values())))
+        if number == 11:
+            while desk.running:
+                desk.done(next(iter(desk.running.values())))
+                seen.append((sorted(desk.denied), sorted(desk.running.values())))
+    return [*seen, [(number, type(error), str(error)) for number, error in desk.denied.items()]]
+
+
+def test_who_tries_many_passwords_of_one_name_does_not_learn_whether_it_exists() -> None:
+    """Neither by who is told to come back later, nor by how many are checked at a time."""
+    assert observed("ann") == observed("nobody")
+
+
+def test_passwords_of_one_name_are_checked_one_after_the_other_for_each_address() -> None:
+    desk = Desk(users("ann", "bob"))
+    for number in range(3):
+        desk.show(number, "ann", f"guess {number}", "guesser")
+    assert desk.begun == ["guess 0"]
+    desk.show(3, "bob", address="guesser")
+    assert desk.begun == ["guess 0", "bob"]
+    desk.done("bob", True)
+    desk.show(4, "ann", "horse", "home")
+    assert desk.begun == ["guess 0", "bob", "horse"], "whoever guesses from elsewhere delays nobody"
+    desk.done("horse", True)
+    desk.finish()
+    assert desk.entered == [3, 4]
+    assert sorted(desk.denied) == [0, 1, 2]
+    assert not desk.logins.waiting
+
+
 def test_the_same_login_is_checked_once() -> None:
     desk = Desk(users("ann"))
     for number in range(1_000):

@@ -135,13 +135,47 @@ def test_a_user_has_a_password() -> None:
             proved(asked, user, password, address=user + password[:9])
 
 
-def test_a_wrong_user_takes_as_long_as_a_wrong_password() -> None:
-    asked = made({"users": [{"name": "ann", "password": str(hash_password("horse"))}]})
+@pytest.mark.parametrize("log2_n", [4, 14])
+def test_a_wrong_user_takes_as_long_as_a_wrong_password(log2_n: int) -> None:
+    asked = made({"users": [{"name": "ann", "password": str(hash_password("horse", log2_n=log2_n))}]})
     nobody, somebody = (asked.expected(user) for user in ("eve", "ann"))
     assert nobody[:3] == somebody[:3], "the same effort"
     assert (len(nobody.salt), len(nobody.key)) == (len(somebody.salt), len(somebody.key))
     with pytest.raises(AccessError):
         asked.proved("eve", "horse", True, "a", 0.0)  # not even when the password is right by chance
+
+
+def test_reading_users_derives_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker reads its users again while it runs, and must not stop for that."""
+    derived: list[object] = []
+    monkeypatch.setattr("covey.broker.credentials.scrypt", lambda *args, **options: derived.append(args))
+    for document in (USERS, TOKENS, {}, USERS):
+        made({}).renewed(read_security(document), "127.0.0.1").renewed(read_security(USERS), "127.0.0.1")
+    assert not derived
+
+
+def test_after_a_reload_passwords_of_unchanged_users_are_remembered() -> None:
+    """Otherwise all users that reconnect after it wait for checks."""
+    horse, cow = (str(hash_password(password, log2_n=4)) for password in ("horse", "cow"))
+
+    def users(**passwords: str) -> dict[str, Any]:
+        return {"users": [{"name": name, "password": password} for name, password in passwords.items()]}
+
+    before = made(users(ann=horse, bob=horse, eve=horse))
+    for name in ("ann", "bob", "eve"):
+        proved(before, name, "horse")
+    document = users(ann=horse, bob=cow)
+    document["users"][0]["subscribe"] = "a = 1"
+    after = before.renewed(read_security(document), "127.0.0.1")
+    found = known(after, user="ann", password="horse")
+    assert found is not None
+    assert found == after.permissions_of("ann"), "as they are now"
+    assert known(after, user="ann", password="cow") is None
+    assert known(after, user="bob", password="horse") is None, "its password has changed"
+    assert known(after, user="eve", password="horse") is None, "it is gone"
+    again = after.renewed(read_security(users(ann=horse, eve=horse)), "127.0.0.1")
+    assert known(again, user="ann", password="horse") is not None
+    assert known(again, user="eve", password="horse") is None, "it has to prove it again"
 
 
 def test_failures_are_throttled() -> None:

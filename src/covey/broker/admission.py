@@ -11,8 +11,9 @@ Every stream that a broker accepts, over its own protocol or over HTTP, has a pl
 Strangers are bounded for each address and in all. When there is one too many, the one that came first has to go. So a
 flood of half greetings locks nobody out: a peer that says who it is without delay is let in before it is its turn to
 go. As many as there may be strangers may wait for a check of their passwords (`logins`). Clients are bounded by
-`max_connections`, less what is reserved for operators and for neighbours, who always find room. There are never more
-places than descriptors.
+`max_connections`, less what is reserved for operators and for neighbours, who always find room. Operators beyond those
+places take clients' places, at most half of them: where no token is configured, everybody on this machine is an
+operator. There are never more places than descriptors.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from covey.broker.config import BrokerConfig
 
 ADMIN_PLACES: Final = 8  # that clients leave to operators
 DESCRIPTORS_KEPT: Final = 64  # for files, listening sockets and dialling
+STRANGERS_PART: Final = 8  # strangers get at most one descriptor of so many
 
 
 class Place(Enum):
@@ -39,6 +41,9 @@ class Place(Enum):
     NEIGHBOUR = "neighbour"
 
 
+_BOUNDED: Final = (Place.CLIENT, Place.ADMIN)  # together, too
+
+
 @dataclass(frozen=True)
 class Places:
     """How many places there are; `reserved` are those for operators, beyond the clients'."""
@@ -49,11 +54,18 @@ class Places:
     reserved: int = 0
 
 
+def descriptors_of(config: BrokerConfig) -> int:
+    """Return the fewest descriptors with which `places_of` gives all the places of the settings."""
+    strangers = config.max_unauthenticated
+    return max(config.max_connections + 2 * strangers + DESCRIPTORS_KEPT, STRANGERS_PART * strangers)
+
+
 def places_of(config: BrokerConfig, descriptors: int | None) -> Places:
     """Return the places that settings give, and that a number of descriptors allows; None allows any."""
     strangers, connections = config.max_unauthenticated, config.max_connections
     if descriptors is not None:
-        strangers = min(strangers, max(1, descriptors // 8))
+        strangers = min(strangers, max(1, descriptors // STRANGERS_PART))
+        # As many as there may be strangers may wait for a check of their passwords.
         connections = min(connections, max(1, descriptors - 2 * strangers - DESCRIPTORS_KEPT))
     admin = ADMIN_PLACES if config.admin is not None else 0
     clients = max(1, connections - admin - len(config.links))
@@ -102,17 +114,17 @@ class Admission:
         """Give a connection another place, if there is one; return whether it has it now."""
         if self._held.get(number) is place:
             return True
-        if place is Place.CLIENT and self._counts[place] >= self.places.clients:
-            return False
-        if place is Place.ADMIN and self._known >= self.places.clients + self.places.reserved:
+        if place in _BOUNDED and not self._has_room(number, place):
             return False
         self._forget_stranger(number)
         self._set(number, place)
         return True
 
-    @property
-    def _known(self) -> int:
-        return self._counts[Place.CLIENT] + self._counts[Place.ADMIN]
+    def _has_room(self, number: int, place: Place) -> bool:
+        clients, reserved = self.places.clients, self.places.reserved
+        most = clients if place is Place.CLIENT else clients // 2 + reserved
+        others = sum(self._counts[one] for one in _BOUNDED) - (self._held.get(number) in _BOUNDED)
+        return self._counts[place] < most and others < clients + reserved
 
     def leave(self, number: int) -> None:
         """Take the place of a connection that is gone, or has to go."""

@@ -70,6 +70,14 @@ def read_password_hash(text: str) -> PasswordHash:
     return found
 
 
+def hash_of_nobody(like: PasswordHash) -> PasswordHash:
+    """Return a hash that no password has, and that takes as long to compare with as another one."""
+    return like._replace(
+        salt=secrets.token_bytes(len(like.salt)),
+        key=secrets.token_bytes(len(like.key)),
+    )
+
+
 def check_password(password: str, known: PasswordHash) -> bool:
     """Return whether this is the password; takes some 50 ms, in which other threads run."""
     if len(password.encode()) > MAX_SECRET:

@@ -6,6 +6,8 @@ of a processor by design, so that a flood of logins is kept from delaying others
 
     - CHECKS run at a time, whatever is configured meanwhile, and MAX_CHECKS wait; of one address a part of them
     - logins with the same name and password share one check
+    - of one name and address, whether the name exists or not, one check runs at a time and few wait: whoever tries
+      passwords of one name does not learn whether it exists
     - names that exist go first, and addresses take turns
     - a name that does not exist is checked like any other, but only while nothing else waits, one at a time, and few of
       them wait: a flood of names takes what is left over
@@ -15,7 +17,7 @@ Whoever finds no place in the queue is told to come back later (BusyError), and 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -25,8 +27,11 @@ from covey.broker.security import Security
 from covey.errors import AccessError, BusyError
 
 CHECKS: Final = 2  # passwords that are checked at a time
-MAX_CHECKS: Final = 200  # that wait, of names that exist,
-MAX_CHECKS_OF_ADDRESS: Final = 20  # and of one address
+MAX_CHECKS: Final = 200  # that wait, of names that exist
+MAX_CHECKS_OF_ADDRESS: Final = 20  # of these, of one address
+MAX_CHECKS_OF_NAME: Final = (
+    5  # that run or wait, of one name and address: if they fail, it has to pause anyway
+)
 MAX_UNKNOWN: Final = 8  # that wait, of names that do not exist
 
 BUSY: Final = "the broker checks too many passwords already: come back a little later"
@@ -53,6 +58,11 @@ class _Check:
     waiting: dict[int, str] = field(default_factory=dict)
     security: Security | None = None  # by which it is checked, once it is
 
+    @property
+    def whose(self) -> tuple[str, str]:
+        """Whose passwords are checked one after the other."""
+        return self.address, self.shown.user
+
 
 class Logins:
     """The logins of one broker; see the module's text. A part: its methods yield what the owner is to do."""
@@ -64,6 +74,7 @@ class Logins:
         self._checks: dict[Shown, _Check] = {}
         self._known: dict[str, deque[_Check]] = {}  # that wait, by address; whose turn it is, is first
         self._unknown: deque[_Check] = deque()
+        self._of_name: Counter[tuple[str, str]] = Counter()  # checks, by address and name
         self._running: dict[int, _Check] = {}
         self._last = 0
 
@@ -95,6 +106,8 @@ class Logins:
     def _queued(self, shown: Shown, address: str) -> _Check:
         """Return a new check that waits; BusyError if too many do."""
         check = _Check(shown, address, self.security.is_known(shown.user))
+        if self._of_name[check.whose] >= MAX_CHECKS_OF_NAME:
+            raise BusyError(BUSY)
         if check.is_known:
             others = self._known.get(address, ())
             if len(others) >= MAX_CHECKS_OF_ADDRESS or sum(map(len, self._known.values())) >= MAX_CHECKS:
@@ -105,6 +118,7 @@ class Logins:
                 raise BusyError(BUSY)
             self._unknown.append(check)
         self._checks[shown] = check
+        self._of_name[check.whose] += 1
         return check
 
     def _begin(self) -> Actions:
@@ -116,8 +130,12 @@ class Logins:
             yield Verify(self._last, check.shown.password, self.security.expected(check.shown.user))
 
     def _next(self) -> _Check | None:
+        running = {one.whose for one in self._running.values()}
         for address, checks in self._known.items():
-            check = checks.popleft()
+            check = next((one for one in checks if one.whose not in running), None)
+            if check is None:
+                continue
+            checks.remove(check)
             del self._known[address]
             if checks:
                 self._known[address] = checks  # behind all others
@@ -169,6 +187,9 @@ class Logins:
 
     def _forget(self, check: _Check) -> None:
         del self._checks[check.shown]
+        self._of_name[check.whose] -= 1
+        if not self._of_name[check.whose]:
+            del self._of_name[check.whose]
         if check.security is not None:
             return  # it waits no longer
         if not check.is_known:

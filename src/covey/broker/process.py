@@ -31,7 +31,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
-from covey.broker.admission import DESCRIPTORS_KEPT
+from covey.broker.admission import descriptors_of
 from covey.broker.config import BrokerConfig
 from covey.broker.server import Broker
 from covey.broker.warming import warm_up
@@ -83,7 +83,7 @@ def _say_nothing(news: str) -> None:
 
 def raise_descriptors(config: BrokerConfig) -> None:
     """Let this process have as many descriptors as its settings want, as far as the system allows."""
-    wanted = config.max_connections + config.max_unauthenticated + DESCRIPTORS_KEPT
+    wanted = descriptors_of(config)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted and soft != resource.RLIM_INFINITY:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

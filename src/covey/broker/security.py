@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Hashable, Mapping
 from hashlib import sha256
 from ipaddress import IPv6Address, ip_address
@@ -33,7 +33,7 @@ import msgspec
 from covey.broker.credentials import (
     PasswordHash,
     find_token,
-    hash_password,
+    hash_of_nobody,
     read_password_hash,
     read_token_hash,
 )
@@ -181,14 +181,19 @@ class Security:
         for kind, listed in (("users", config.users), ("tokens", config.tokens)):
             if len({one.name for one in listed}) < len(listed):
                 raise ConfigError(f"{kind}: two have the same name")
-        # Compared with when there is no such user, so that it takes as long as when there is.
-        self._nobody = hash_password(secrets.token_hex()) if config.users else None
+        # Compared with when there is no such user, so that it takes as long as with most that there are.
+        efforts = Counter(one[:3] for one in self._passwords.values())
+        usual = max(self._passwords.values(), key=lambda one: efforts[one[:3]], default=None)
+        self._nobody = None if usual is None else hash_of_nobody(usual)
         self._throttle = Throttle()
         self._remembered_key = secrets.token_bytes(32)
         self._remembered: OrderedDict[bytes, str] = OrderedDict()
 
     def renewed(self, config: SecurityConfig, host: str) -> Security:
-        """Return what another configuration means, for a broker that listens already; ConfigError if it cannot."""
+        """Return what another configuration means, for a broker that listens already; ConfigError if it cannot.
+
+        Failures are remembered, and so are passwords that were right, of users whose passwords stay the same.
+        """
         if (config.tls is None) != (self.contexts is None):
             raise ConfigError("tls cannot begin or end while the broker runs: restart it for that")
         new = Security(config, host)
@@ -196,6 +201,10 @@ class Security:
             self.contexts.take(config.tls, Path(config.folder))
             new.contexts = self.contexts
         new._throttle = self._throttle
+        new._remembered_key = self._remembered_key
+        for digest, user in self._remembered.items():
+            if new._passwords.get(user) == self._passwords[user]:
+                new._remembered[digest] = user
         return new
 
     def __repr__(self) -> str:
