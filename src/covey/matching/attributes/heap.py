@@ -16,7 +16,9 @@ from covey.matching.jit import part
 # Places in `meta`, the array of 64-bit counters.
 TOP = 0  # first word never given out
 CONSTRAINTS = 1  # interned constraints alive
-LARGEST_LIST = 2  # words of the largest block ever given to a list or directory: what one more operation may need
+LARGEST_LIST = (
+    2  # words of the largest block ever given to a list or directory: what one more operation may need
+)
 ALWAYS_SIMPLE = 3  # lists of rows that are tried for every event
 ALWAYS_VERIFY = 4
 STAMP = 5  # number of the current query
