@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.oracles.cores import Client, Machine
@@ -27,7 +28,7 @@ SMALL = parse("topic = 1").encode()
 EACH = cost_of(SMALL).bytes
 
 
-def machine_with(**settings: int) -> Machine:
+def machine_with(**settings: Any) -> Machine:
     """Return a broker with a disk and these settings, which it has taken while it ran."""
     machine = Line("a", 1).machines["a"]
     config = replace(machine.config, **settings)
