@@ -179,6 +179,7 @@ class DurableRequest(msgspec.Struct, frozen=True):
     link: Link
     request: SubscribeRequest | ReplaceRequest | UnsubscribeRequest
     filter: Filter | None = None
+    bytes: int = 0  # that the filter takes
 
 
 class Departed(msgspec.Struct, frozen=True, gc=False):

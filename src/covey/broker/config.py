@@ -375,6 +375,19 @@ class BrokerConfig:
     )
     max_subscriptions: int = setting(integer(0), "subscriptions of one client", default=100_000, reload=True)
     max_advertisements: int = setting(integer(0), "advertisements of one client", default=1_000, reload=True)
+    max_filter_cost: int = setting(
+        integer(1),
+        "work of one filter of a client, in units of about a microsecond of processor time: "
+        "to check it, put it into tables and take it out, and to match ten events with it",
+        default=20_000,
+        reload=True,
+    )
+    max_client_bytes: int = setting(
+        integer(1),
+        "bytes of memory of all filters of one client: subscriptions, durable ones included, and advertisements",
+        default=1 << 30,
+        reload=True,
+    )
     max_brokers: int = setting(integer(2), "brokers in the overlay", default=10_000, reload=True)
     client_bounds: Bounds = setting(  # noqa: RUF009 (it makes a field)
         table(Queue), "what may wait for a client", factory=Queue, reload=True

@@ -162,8 +162,7 @@ class BrokerCore:
         self.pressure = Pressure()
         self.sampler = _sampler(config)
         self.epochs = Epochs(router_maker(config), plans)
-        limits = Limits(config.max_subscriptions, config.max_advertisements)
-        self.sessions = Sessions(self.epochs, limits, self.counters)
+        self.sessions = Sessions(self.epochs, _limits(config), self.counters)
         overlay = Overlay(config.name, int(now.wall_s * 1e6), config.max_brokers)
         self.neighbours = Neighbours(self.epochs, overlay, config.forget_after_s, random)
         self.plans = Plans(config.name, self.epochs)
@@ -733,7 +732,7 @@ class BrokerCore:
         if frame[0] == Kind.REQUEST:
             request = decode_request(memoryview(frame)[1:])
             try:
-                self.perform(self.sessions.request(session, request))
+                self.perform(self.sessions.request(session, request, self.stored_bytes(session)))
             except ProtocolError:
                 raise
             except CoveyError as error:  # of whoever was to do what the client may ask for
@@ -742,6 +741,10 @@ class BrokerCore:
             self.perform(self.durable.acknowledge(session.link, frame[1:], self.now.monotonic_s))
         else:
             raise ProtocolError(f"a client does not send frames of the kind {frame[0]}")
+
+    def stored_bytes(self, session: Session) -> int:
+        """Return how many bytes the filters of a client's durable subscriptions take."""
+        return self.durable.filter_bytes(session.permissions.name, session.name)
 
     def _neighbour_says(self, link: Link, frame: bytes) -> None:
         body = memoryview(frame)[1:]
@@ -924,6 +927,10 @@ class BrokerCore:
     def _durable_request(self, action: actions.DurableRequest) -> None:
         session, request, durable = self.clients[action.link], action.request, self.durable
         who = Subscriber(session.link, session.permissions.name, session.name, request.request, request.sid)
+        if action.filter is not None:
+            name = request.durable if isinstance(request, SubscribeRequest) else None
+            more = action.bytes - durable.replaced_bytes(who, name)
+            self.sessions.check_room(session, self.stored_bytes(session), more)
         if isinstance(request, SubscribeRequest):
             assert action.filter is not None, "it was judged"
             self.perform(durable.subscribe(who, request.durable, action.filter))
@@ -1086,7 +1093,7 @@ class BrokerCore:
         self.admission.places = places_of(config, self._descriptors)
         self.logins.most_waiting = self.admission.places.strangers
         self.perform(self.logins.renewed(given.security, now_s))
-        self.sessions.limits = Limits(config.max_subscriptions, config.max_advertisements)
+        self.sessions.limits = _limits(config)
         self.scheduler.congested_at, self.scheduler.calm_at = config.congested_at, config.calm_at
         self.neighbours.overlay.max_brokers = config.max_brokers
         self.neighbours.forget_after(config.forget_after_s)
@@ -1195,6 +1202,12 @@ class BrokerCore:
     def counted(self) -> Counter[str]:
         """Return what the broker and the router in force have counted."""
         return self.counters + self.neighbours.counters + self.router.counters
+
+
+def _limits(config: BrokerConfig) -> Limits:
+    return Limits(
+        config.max_subscriptions, config.max_advertisements, config.max_filter_cost, config.max_client_bytes
+    )
 
 
 def _sampler(config: BrokerConfig) -> Sampler | None:

@@ -185,6 +185,8 @@ class Introspection:
             "connections": dict(self.core.admission.report()),
             "max_connections": config.max_connections,
             "max_subscriptions": config.max_subscriptions,
+            "max_filter_cost": config.max_filter_cost,
+            "max_client_bytes": config.max_client_bytes,
             "lease_s": config.lease_s,
         }
 
@@ -286,6 +288,7 @@ def storez(view: Introspection, page: Page) -> Row:
             "queue_events": events,
             "queue_bytes": size,
             "under_way": one.feed.under_way,
+            "filter_bytes": one.bytes,
             "dropped": one.dropped,
         }
 
@@ -322,6 +325,7 @@ def linkz(view: Introspection, page: Page) -> Row:
             "permissions": one.permissions.as_dict(),
             "subscriptions": len(one.keys),
             "advertisements": len(one.advertised),
+            "filter_bytes": one.bytes + view.core.stored_bytes(one),
             **{name: getattr(one, name) for name in CLIENT_COUNTS},
             **counts_of(peer.connection),
             **_connection(peer),

@@ -3,6 +3,10 @@
 Each request is answered once. What a client may not say is a ProtocolError, upon which its link ends. A wish that
 cannot be granted (limits, the client's permissions, no store) is answered with the reason and harms nobody.
 
+Cost. A filter is judged by its wire form before anything is made of it (`core.costs`): its work is bounded for each
+filter, its memory for all filters of a client together. What a subscription or advertisement takes is free again when
+it ends. Durable subscriptions count for the client whose name they have, whether it is connected or not.
+
 Departure. A client that leaves gets no event from that moment on. Its subscriptions and advertisements are withdrawn in
 slices (`work`), as there may be a hundred thousand, and its link goes down in the routers at the end. Between slices
 the routers are as if the client had withdrawn some of them itself.
@@ -43,6 +47,7 @@ from covey.broker.actions import (
 )
 from covey.broker.epochs import Epochs
 from covey.broker.permissions import EVERYTHING, Allowed, Permissions, allows
+from covey.core.costs import cost_of
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import AccessError, CoveyError, ProtocolError
@@ -84,6 +89,8 @@ class Limits:
 
     subscriptions: int = 100_000
     advertisements: int = 1_000
+    filter_cost: int = 20_000  # units of work of one filter
+    bytes: int = 1 << 30  # of memory of all filters together
 
 
 @dataclass
@@ -97,6 +104,8 @@ class Session:
     name: str = ""  # that it has given itself; durable subscriptions are found by it
     keys: dict[int, Key] = field(default_factory=dict)  # of its subscriptions
     advertised: dict[int, Key] = field(default_factory=dict)
+    costs: dict[Key, int] = field(default_factory=dict)  # bytes of what is in force, by key
+    bytes: int = 0  # of all of them
     last_sid: int = 0
     replaced: int = 0
     flushes: dict[str, int] = field(default_factory=dict)  # requests, by the probe that answers them
@@ -117,6 +126,16 @@ class Session:
         except ValueError:
             return None
         return sid if self.keys.get(sid) == key else None
+
+    def spend(self, key: Key, more: int) -> None:
+        """Note what a subscription or advertisement takes."""
+        self.costs[key] = more
+        self.bytes += more
+
+    def free(self, key: Key) -> Key:
+        """Note that a subscription or advertisement ends; return its key."""
+        self.bytes -= self.costs.pop(key)
+        return key
 
     def answer(self, request: int, error: str = "") -> None:
         """Answer a request; no error is success."""
@@ -175,11 +194,14 @@ class Sessions:
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    def request(self, session: Session, request: Request) -> Actions:
-        """Do what a client asks for, and answer; ProtocolError if it may not ask so."""
+    def request(self, session: Session, request: Request, stored_bytes: int = 0) -> Actions:
+        """Do what a client asks for, and answer; ProtocolError if it may not ask so.
+
+        `stored_bytes` is what its durable subscriptions take.
+        """
         self._counters[_COUNTERS[type(request)]] += 1
         try:
-            yield from _HANDLERS[type(request)](self, session, request)
+            yield from _HANDLERS[type(request)](self, session, request, stored_bytes)
         except ProtocolError:
             raise
         except CoveyError as error:
@@ -192,60 +214,87 @@ class Sessions:
         if request is not None:
             yield _reply(session, request)
 
-    def _subscribe(self, session: Session, request: SubscribeRequest) -> Actions:
+    def check_room(self, session: Session, stored_bytes: int, more: int) -> None:
+        """Raise CoveyError unless a client may have filters of so many bytes more."""
+        most, used = self.limits.bytes, session.bytes + stored_bytes
+        if more > 0 and used + more > most:
+            session.refused += 1
+            raise CoveyError(
+                f"the filter takes {more:,} bytes, and with it all filters of the client {used + more:,}: "
+                f"max_client_bytes is {most:,} here"
+            )
+
+    def _cost(self, session: Session, encoded: bytes) -> int:
+        """Return how many bytes a filter takes; CoveyError if its work is more than one filter may cost."""
+        cost, most = cost_of(encoded), self.limits.filter_cost
+        if cost.units > most:
+            session.refused += 1
+            raise CoveyError(f"the filter costs {cost.units:,.0f} units: max_filter_cost is {most:,} here")
+        return cost.bytes
+
+    def _subscribe(self, session: Session, request: SubscribeRequest, stored_bytes: int) -> Actions:
         if request.sid <= session.last_sid:
             raise ProtocolError(f"the subscription {request.sid} comes after {session.last_sid}")
         session.last_sid = request.sid
         if len(session.keys) >= self.limits.subscriptions:
             raise CoveyError(f"a client may have {self.limits.subscriptions:,} subscriptions here")
+        more = self._cost(session, request.filter)
+        if not request.durable:
+            self.check_room(session, stored_bytes, more)
         filter = _allowed(session, request.filter)
         if request.durable:
-            yield DurableRequest(session.link, request, filter)
+            yield DurableRequest(session.link, request, filter, more)
             return
-        yield _added(session, request.sid, filter)
+        yield _added(session, request.sid, filter, more)
         yield _reply(session, request.request)
 
-    def _replace(self, session: Session, request: ReplaceRequest) -> Actions:
+    def _replace(self, session: Session, request: ReplaceRequest, stored_bytes: int) -> Actions:
         old = session.keys.get(request.sid)
+        more = self._cost(session, request.filter)
+        if old is not None:
+            self.check_room(session, stored_bytes, more - session.costs[old])
         filter = _allowed(session, request.filter)
         if old is None:
-            yield DurableRequest(session.link, request, filter)
+            yield DurableRequest(session.link, request, filter, more)
             return
         session.replaced += 1
-        yield _added(session, request.sid, filter)
-        yield Tell(Unsubscribe(old), session.link)
+        yield _added(session, request.sid, filter, more)
+        yield Tell(Unsubscribe(session.free(old)), session.link)
         yield _reply(session, request.request)
 
-    def _unsubscribe(self, session: Session, request: UnsubscribeRequest) -> Actions:
+    def _unsubscribe(self, session: Session, request: UnsubscribeRequest, stored_bytes: int) -> Actions:
         key = session.keys.pop(request.sid, None)
         if key is None:
             yield DurableRequest(session.link, request)
             return
-        yield Tell(Unsubscribe(key), session.link)
+        yield Tell(Unsubscribe(session.free(key)), session.link)
         yield _reply(session, request.request)
 
-    def _advertise(self, session: Session, request: AdvertiseRequest) -> Actions:
+    def _advertise(self, session: Session, request: AdvertiseRequest, stored_bytes: int) -> Actions:
         if len(session.advertised) >= self.limits.advertisements:
             raise CoveyError(f"a client may have {self.limits.advertisements:,} advertisements here")
         if request.aid in session.advertised:
             raise ProtocolError(f"there is an advertisement {request.aid} already")
+        more = self._cost(session, request.filter)
+        self.check_room(session, stored_bytes, more)
         filter = decode_filter(request.filter)
         if not allows(session.permissions.publish, filter):
             session.refused += 1
             raise AccessError(f"{session.permissions.name} may not publish all that it advertises")
         key = session.advertised[request.aid] = f"{session.link}!{request.aid:x}"
+        session.spend(key, more)
         yield Tell(Advertise(key, filter), session.link)
         yield ClientAdvertised()
         yield _reply(session, request.request)
 
-    def _unadvertise(self, session: Session, request: UnadvertiseRequest) -> Actions:
+    def _unadvertise(self, session: Session, request: UnadvertiseRequest, stored_bytes: int) -> Actions:
         key = session.advertised.pop(request.aid, None)
         if key is None:
             raise ProtocolError(f"there is no advertisement {request.aid}")
-        yield Tell(Unadvertise(key), session.link)
+        yield Tell(Unadvertise(session.free(key)), session.link)
         yield _reply(session, request.request)
 
-    def _flush(self, session: Session, request: FlushRequest) -> Actions:
+    def _flush(self, session: Session, request: FlushRequest, stored_bytes: int) -> Actions:
         if request.near:
             yield _reply(session, request.request)
             return
@@ -275,9 +324,9 @@ class Sessions:
             return
         # At once, and not when the connection has ended: a client that does not read can delay that.
         for sid in subscriptions:
-            yield Tell(Unsubscribe(session.keys.pop(sid)), session.link)
+            yield Tell(Unsubscribe(session.free(session.keys.pop(sid))), session.link)
         for aid in advertisements:
-            yield Tell(Unadvertise(session.advertised.pop(aid)), session.link)
+            yield Tell(Unadvertise(session.free(session.advertised.pop(aid))), session.link)
         yield Say(logging.WARNING, "permissions cut", {"link": session.link, "user": name, "reason": reason})
         yield Close(session.link, reason, revoked=True)
 
@@ -307,8 +356,9 @@ def _reply(session: Session, request: int, error: str = "") -> Send:
     return Send(session.link, Kind.REPLY, encode(Reply(request, error)), barrier=True)
 
 
-def _added(session: Session, sid: int, filter: Filter) -> Tell:
+def _added(session: Session, sid: int, filter: Filter, bytes_: int) -> Tell:
     key = session.keys[sid] = session.key_of(sid)
+    session.spend(key, bytes_)
     return Tell(Subscribe(key, filter), session.link)
 
 

@@ -6,8 +6,8 @@
 
 A broker refuses a filter, or more filters of one client, beyond bounds of these (`broker.sessions`). All three are
 upper estimates, fitted to what `benchmarks/filter_costs.py` measures, and depend on the bytes alone: a filter costs the
-same wherever it goes. What comparing a filter with those that are there already takes is not in them; that is counted
-when it is done (`core.work`).
+same wherever it goes. Short filters, as most are, are judged by their length. What comparing a filter with those that
+are there already takes is not in them; that is counted when it is done (`core.work`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ LARGEST_SPLIT: Final = 16  # values of a set that is split into rows, and rows o
 NODE_BYTES, NODE_WORK, NODE_MATCHING = 300, 6.0, 0.1  # of an edge or a name of a path
 WORD_BYTES, WORD_WORK, WORD_MATCHING = 400, 4.0, 0.05  # of a keyword
 
+# Of a filter with at most SHORT bytes, beside BYTES and WORK, for each byte.
+SHORT: Final = 64
+SHORT_BYTES, SHORT_WORK, SHORT_MATCHING = 60, 3.0, 0.1
+
+EVENTS: Final = 10  # whose matching is in the one figure of what a filter costs
+
 _decode: Final = msgspec.msgpack.Decoder().decode
 
 
@@ -41,6 +47,11 @@ class Cost(NamedTuple):
     bytes: int
     work: float
     matching: float
+
+    @property
+    def units(self) -> float:
+        """All the work in one figure: to come and to go, and to be matched with some events."""
+        return self.work + EVENTS * self.matching
 
     def plus(self, other: Cost) -> Cost:
         """Return the cost of both."""
@@ -56,6 +67,9 @@ NOTHING: Final = Cost(0, 0.0, 0.0)
 
 def cost_of(data: bytes) -> Cost:
     """Return what the filter with this wire form costs; FilterError if the bytes are certainly none."""
+    if len(data) <= SHORT:
+        each = len(data)
+        return Cost(BYTES + SHORT_BYTES * each, WORK + SHORT_WORK * each, SHORT_MATCHING * each)
     try:
         said = _decode(data[1:])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

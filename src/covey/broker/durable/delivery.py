@@ -737,6 +737,14 @@ class Durable:
             yield self._incomplete(last, "a client", now_s)
         yield from self.subscriptions.acknowledge(link, said, now_s)
 
+    def filter_bytes(self, user: str, client: str) -> int:
+        """Return how many bytes the filters of a client's durable subscriptions take."""
+        return self.subscriptions.filter_bytes(user, client)
+
+    def replaced_bytes(self, who: Subscriber, name: str | None) -> int:
+        """Return what the filter takes that a request replaces: of the subscription with that name, or number."""
+        return self.subscriptions.replaced_bytes(who, name)
+
     def held(self) -> Sequence[DurableSubscription]:
         """Return all durable subscriptions."""
         return self.subscriptions.all()
@@ -960,6 +968,14 @@ class NoDurable:
     def deliver(self, keys: Sequence[Key], one: bytes, now_s: float) -> Actions:
         """Nobody has such subscriptions."""
         return iter(())
+
+    def filter_bytes(self, user: str, client: str) -> int:
+        """There are none."""
+        return 0
+
+    def replaced_bytes(self, who: Subscriber, name: str | None) -> int:
+        """There are none."""
+        return 0
 
     def held(self) -> Sequence[DurableSubscription]:
         """There is no durable subscription."""

@@ -32,7 +32,7 @@ A queue that is longer than its limits allow loses its oldest events; that is co
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from enum import Enum
 from hashlib import blake2b
@@ -61,6 +61,7 @@ from covey.broker.durable.log import (
     Row,
     Trim,
 )
+from covey.core.costs import cost_of
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import CoveyError, ProtocolError, StoreError
@@ -617,6 +618,11 @@ class DurableSubscription:
         return f"{LINK}/{self.owner.uid:x}-{self.owner.generation:x}"
 
     @property
+    def bytes(self) -> int:
+        """How many bytes its filter takes."""
+        return cost_of(self.owner.filter).bytes
+
+    @property
     def title(self) -> str:
         """Its name for people."""
         return title_of(self.owner)
@@ -666,6 +672,7 @@ class DurableSubscriptions:
         self._salt = salt
         self._by_name: dict[tuple[str, str, str], DurableSubscription] = {}
         self._by_key: dict[Key, DurableSubscription] = {}
+        self._bytes: Counter[tuple[str, str]] = Counter()  # of filters, by user and client
         self._attachments: dict[Link, dict[int, Attachment]] = {}
         self.grown: set[Key] = set()  # those whose queues may be too long
         self.dropped = 0  # events of all subscriptions, also of those that have ended
@@ -708,7 +715,21 @@ class DurableSubscriptions:
     def _add(self, one: DurableSubscription) -> Actions:
         self._by_name[one.owner[2:5]] = one
         self._by_key[one.key] = one
+        self._bytes[one.owner[2:4]] += one.bytes
         yield Tell(Subscribe(one.key, one.filter), LINK)
+
+    def filter_bytes(self, user: str, client: str) -> int:
+        """Return how many bytes the filters of a client's subscriptions take (`core.costs`)."""
+        return self._bytes[user, client] if client else 0
+
+    def replaced_bytes(self, who: Subscriber, name: str | None) -> int:
+        """Return what the filter takes that a request replaces: of the subscription with that name, or number."""
+        if name is not None:
+            one = self._by_name.get((who.user, who.client, name))
+        else:
+            attachment = self.attachment(who.link, who.sid)
+            one = None if attachment is None else attachment.subscription
+        return 0 if one is None else one.bytes
 
     # -- what clients ask for --------------------------------------------------------------------------------
 
@@ -800,8 +821,10 @@ class DurableSubscriptions:
 
     def _change(self, one: DurableSubscription, filter: Filter) -> Actions:
         old = one.key
+        self._bytes[one.owner[2:4]] -= one.bytes
         one.owner = one.owner._replace(generation=one.owner.generation + 1, filter=filter.encode())
         one.filter = filter
+        self._bytes[one.owner[2:4]] += one.bytes
         self._by_key[one.key] = one
         yield Tell(Subscribe(one.key, filter), LINK)
         yield Tell(Unsubscribe(old), LINK)
@@ -835,6 +858,9 @@ class DurableSubscriptions:
         one.feed.detach()
         yield Tell(Unsubscribe(one.key), LINK)
         del self._by_key[one.key], self._by_name[one.owner[2:5]]
+        self._bytes[one.owner[2:4]] -= one.bytes
+        if not self._bytes[one.owner[2:4]]:
+            del self._bytes[one.owner[2:4]]
         yield self._tickets.forget(one.owner.id, then)
 
     def acknowledge(self, link: Link, what: Acknowledgement, now_s: float) -> Actions:

@@ -16,7 +16,9 @@ from covey.matching.jit import part
 # Places in `meta`, the array of 64-bit counters.
 TOP = 0  # first word never given out
 CONSTRAINTS = 1  # interned constraints alive
-LARGEST_LIST = 2  # words of the largest block ever given to a list: what one more operation may need
+LARGEST_LIST = (
+    2  # words of the largest block ever given to a list or directory: what one more operation may need
+)
 ALWAYS_SIMPLE = 3  # lists of rows that are tried for every event
 ALWAYS_VERIFY = 4
 STAMP = 5  # number of the current query
@@ -26,9 +28,9 @@ FREE_WORDS = 8
 TABLE_MASK = 9  # length of the hash table, less one
 LINKED = 10  # whether rows have links
 EXTRA_ROWS = 11  # length of `extra`
-POSTED = 12  # whether postings are kept, or being made
 POSTED_HANDLES = 13  # rows of handles below this number have postings
 POSTED_EXTRA = 14  # as do rows of `extra` below this one
+WANTED = 15  # words for which a kernel has found no room
 FIRST_CHAIN = 16
 
 SMALL = 64

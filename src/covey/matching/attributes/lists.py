@@ -168,11 +168,17 @@ def _moved(m: Memory, record: int, capacity: int) -> int:
 
 
 @part
+def larger_capacity(length: int) -> int:
+    """Return for how many rows a list that is full gets room, at least."""
+    return length + 1 + length // 4
+
+
+@part
 def append(m: Memory, record: int, row: int) -> int:
     """Add a row's id at the end, for the caller to fill the other columns; return where the list is now."""
     length = m.i[2 * record + LENGTH]
     if length == m.i[2 * record + CAPACITY]:
-        record = _moved(m, record, length + 1 + length // 4)
+        record = _moved(m, record, larger_capacity(length))
     m.i[ids_at(m, record) + length] = row
     m.i[2 * record + LENGTH] = length + 1
     if m.i[2 * record + KIND] != POSTING:

@@ -12,8 +12,18 @@ those that were reached.
 
 from __future__ import annotations
 
-from covey.matching.attributes.heap import EXTRA_ROWS, POSTED_EXTRA, POSTED_HANDLES
+from covey.matching.attributes.heap import (
+    EXTRA_ROWS,
+    POSTED_EXTRA,
+    POSTED_HANDLES,
+    TOP,
+    WANTED,
+    class_words,
+    size_class,
+)
 from covey.matching.attributes.lists import (
+    CAPACITY,
+    CHUNK,
     LENGTH,
     NEXT,
     POSTING,
@@ -22,25 +32,31 @@ from covey.matching.attributes.lists import (
     home_of,
     ids_at,
     key_at,
+    larger_capacity,
+    list_words,
     position_of,
     remove_at,
 )
 from covey.matching.attributes.memory import Intervals, Memory, memory_at
 from covey.matching.attributes.ranges import (
     CHANNEL_COLUMNS,
+    COUNT,
     POSTINGS,
     bucket_of,
     buckets_at,
+    directory_words,
     drop_bucket,
     has_room,
+    larger_room,
     make_room,
     new_directory,
     put_in_order,
     rows_below,
 )
 from covey.matching.attributes.rows import read_row, relink
-from covey.matching.jit import Floats, Ints, Longs, floats_at, ints_at, kernel, part
+from covey.matching.jit import Floats, Ints, Longs, called, floats_at, ints_at, kernel, part
 
+NEW_WORDS = 64  # of a directory with its first list
 EVERY = 1 << 62  # as the number of rows that have postings: all of them, and whatever comes
 
 
@@ -92,6 +108,47 @@ def _unpost(m: Memory, channel: int, low: float, row: int) -> None:
 
 
 @part
+def _read(m: Memory, row: int, w: Intervals) -> int:
+    """Write the constraints of a row to `w`; return their number."""
+    record = home_of(m, row)
+    return read_row(m, record, position_of(m, record, row), w)
+
+
+@called
+def words_to_post(m: Memory, w: Intervals, start: int, end: int) -> int:
+    """Return how many words at most the postings of a row with these constraints can take from the heap."""
+    words = 0
+    for k in range(start, end):
+        directory = m.channels[CHANNEL_COLUMNS * w.names[k] + POSTINGS]
+        if directory == 0:
+            words += NEW_WORDS
+            continue
+        record = m.i[buckets_at(m, directory) + bucket_of(m, directory, w.lows[k])]
+        length = m.i[2 * record + LENGTH]
+        if length >= CHUNK or m.i[2 * record + NEXT] != 0:  # it is split, or gets a list before or behind it
+            words += 2 * class_words(size_class(list_words(POSTING, CHUNK)))
+            words += class_words(size_class(directory_words(larger_room(m.i[2 * directory + COUNT]))))
+        if length == m.i[2 * record + CAPACITY]:
+            words += class_words(size_class(list_words(POSTING, larger_capacity(length))))
+    return words
+
+
+@called
+def words_to_unpost(m: Memory, row: int, w: Intervals) -> int:
+    """Return how many words at most it can take from the heap to take the postings of a row away: lists may move.
+
+    The constraints of the row are written to `w`.
+    """
+    words = 0
+    for k in range(_read(m, row, w)):
+        directory = m.channels[CHANNEL_COLUMNS * w.names[k] + POSTINGS]
+        record = m.i[buckets_at(m, directory) + bucket_of(m, directory, w.lows[k])]
+        rows = CHUNK if m.i[2 * record + NEXT] != 0 else m.i[2 * record + CAPACITY]
+        words += class_words(size_class(list_words(POSTING, rows)))
+    return words
+
+
+@part
 def post_row(m: Memory, row: int, w: Intervals, start: int, end: int) -> None:
     """Add the postings of a row with these constraints."""
     for k in range(start, end):
@@ -105,23 +162,14 @@ def unpost_row(m: Memory, row: int, w: Intervals, count: int) -> None:
         _unpost(m, w.names[k], w.lows[k], row)
 
 
-@part
-def _read(m: Memory, row: int, w: Intervals) -> int:
-    """Write the constraints of a row to `w`; return their number."""
-    record = home_of(m, row)
-    return read_row(m, record, position_of(m, record, row), w)
-
-
 @kernel
 def post_some(
-    addresses: Longs, size: int, room: int, names: Ints, lows: Floats, highs: Floats, handles: int, most: int
+    addresses: Longs, size: int, names: Ints, lows: Floats, highs: Floats, handles: int, most: int
 ) -> bool:
     """Add the postings of up to `most` more rows, those of handles first; return whether there was room for them."""
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
     for _ in range(most):
-        if m.meta[0] + room > size:
-            return False
         if m.meta[POSTED_HANDLES] < handles:
             row, place = m.meta[POSTED_HANDLES], POSTED_HANDLES
         elif m.meta[POSTED_EXTRA] < m.meta[EXTRA_ROWS]:
@@ -131,7 +179,12 @@ def post_some(
             m.meta[POSTED_HANDLES] = m.meta[POSTED_EXTRA] = EVERY
             return True
         if home_of(m, row) != 0:
-            post_row(m, row, w, 0, _read(m, row, w))
+            count = _read(m, row, w)
+            words = words_to_post(m, w, 0, count)
+            if m.meta[TOP] + words > size:
+                m.meta[WANTED] = words
+                return False
+            post_row(m, row, w, 0, count)
         m.meta[place] += 1
     return True
 

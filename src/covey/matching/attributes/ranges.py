@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from covey.matching.attributes.heap import LINKED, allocate, class_words, free, size_class
+from covey.matching.attributes.heap import LARGEST_LIST, LINKED, allocate, class_words, free, size_class
 from covey.matching.attributes.lists import (
     CAPACITY,
     CHUNK,
@@ -115,14 +115,22 @@ def buckets_at(m: Memory, directory: int) -> int:
 
 
 @part
-def _directory_words(room: int) -> int:
+def directory_words(room: int) -> int:
+    """Return how many words a directory with room for so many buckets takes, at least."""
     return DIRECTORY_WORDS + (3 * room + 1) // 2
+
+
+@part
+def larger_room(count: int) -> int:
+    """Return for how many buckets a directory that is full gets room."""
+    return count + 1 + count // 2
 
 
 @called
 def _empty_directory(m: Memory, room: int) -> int:
-    words = class_words(size_class(_directory_words(room)))
+    words = class_words(size_class(directory_words(room)))
     directory = allocate(m, words)
+    m.meta[LARGEST_LIST] = max(m.meta[LARGEST_LIST], words)
     for k in range(2 * DIRECTORY_WORDS):
         m.i[2 * directory + k] = 0
     m.i[2 * directory + ROOM] = (2 * (words - DIRECTORY_WORDS)) // 3
@@ -185,7 +193,7 @@ def _insert_bucket(m: Memory, directory: int, bucket: int, key: float, record: i
     """Add a bucket with this number; the directory may move."""
     count = m.i[2 * directory + COUNT]
     if count == m.i[2 * directory + ROOM]:
-        larger = _empty_directory(m, count + 1 + count // 2)
+        larger = _empty_directory(m, larger_room(count))
         room = m.i[2 * larger + ROOM]
         for k in range(2 * DIRECTORY_WORDS):
             m.i[2 * larger + k] = m.i[2 * directory + k]
@@ -196,7 +204,7 @@ def _insert_bucket(m: Memory, directory: int, bucket: int, key: float, record: i
             m.i[lists + k] = m.i[old_lists + k]
             _own(m, m.i[lists + k], larger)
         _point_at(m, directory, larger)
-        free(m, directory, _directory_words(m.i[2 * directory + ROOM]))
+        free(m, directory, directory_words(m.i[2 * directory + ROOM]))
         directory = larger
     keys, lists = directory + DIRECTORY_WORDS, buckets_at(m, directory)
     for k in range(count, bucket, -1):
@@ -394,4 +402,4 @@ def drop_bucket(m: Memory, directory: int, bucket: int) -> None:
     m.f[keys] = -np.inf
     if count == 0:
         _point_at(m, directory, m.i[2 * directory + NEXT_DIRECTORY])
-        free(m, directory, _directory_words(m.i[2 * directory + ROOM]))
+        free(m, directory, directory_words(m.i[2 * directory + ROOM]))

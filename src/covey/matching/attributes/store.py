@@ -19,11 +19,11 @@ from covey.matching.attributes.heap import (
     LARGEST_LIST,
     LINKED,
     META_LENGTH,
-    POSTED,
     POSTED_EXTRA,
     ROWS,
     TABLE_MASK,
     TOP,
+    WANTED,
 )
 from covey.matching.attributes.lists import (
     EXTRA_COLUMNS,
@@ -44,6 +44,8 @@ from covey.matching.attributes.postings import (
     rows_inside,
     rows_meeting,
     unpost_row,
+    words_to_post,
+    words_to_unpost,
 )
 from covey.matching.attributes.query import query, query_batch
 from covey.matching.attributes.ranges import ABSENCE, CHANNEL_COLUMNS, SHORT
@@ -99,7 +101,7 @@ def note_rows(
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
     for row in range(first, len(starts) - 1):
-        if is_short(m, size, widest):
+        if is_short(m, size, widest, 0):
             return row
         _foresee_constraints(m, starts, row, w)
         for k in range(starts[row], starts[row + 1]):
@@ -123,11 +125,12 @@ def place_rows(
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
     for row in range(first, len(starts) - 1):
-        if is_short(m, size, widest):
+        posts = is_posted(m, ids[row])
+        if is_short(m, size, widest, words_to_post(m, w, starts[row], starts[row + 1]) if posts else 0):
             return row
         _foresee_constraints(m, starts, row, w)
         place_row(m, ids[row], w, starts[row], starts[row + 1])
-        if is_posted(m, ids[row]):
+        if posts:
             post_row(m, ids[row], w, starts[row], starts[row + 1])
     return len(starts) - 1
 
@@ -152,35 +155,39 @@ def take_rows(
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
     for number in range(first, len(ids)):
-        if is_short(m, size, widest) or m.meta[FREED] + 2 * widest > len(freed_channels):
+        posts = is_posted(m, ids[number])
+        if is_short(m, size, widest, words_to_unpost(m, ids[number], w) if posts else 0):
+            return number
+        if m.meta[FREED] + 2 * widest > len(freed_channels):
             return number
         _foresee_lists(m, ids, number)
         count = take_row(m, ids[number], w, freed_channels, freed_values)
-        if is_posted(m, ids[number]):
+        if posts:
             unpost_row(m, ids[number], w, count)
     return len(ids)
 
 
 @part
 def room_for_row(m: Memory, widest: int) -> int:
-    """Return how many words at most one operation on a row with up to `widest` constraints can take from the heap."""
-    lists = SHORT + 8 + (3 * widest if m.meta[POSTED] != 0 else 0)
-    return ROOM_WORDS + 5 * widest + lists * m.meta[LARGEST_LIST]
+    """Return how many words at most one operation on a row with up to `widest` constraints can take from the heap.
+
+    Postings are not counted. The rows of a full short list may all go to lists that are full, and a list that moves is
+    larger by a quarter, and that rounded up.
+    """
+    return ROOM_WORDS + 5 * widest + (2 * SHORT + 16) * m.meta[LARGEST_LIST]
 
 
 @part
-def is_short(m: Memory, size: int, widest: int) -> bool:
-    """Return whether the heap, of `size` words, or the table has too little room for one more row."""
-    if 2 * (m.meta[CONSTRAINTS] + widest) > m.meta[TABLE_MASK]:
+def is_short(m: Memory, size: int, widest: int, postings: int) -> bool:
+    """Return whether the heap, of `size` words, or the table has too little room for one more row and its postings.
+
+    How many words are wanted is noted then.
+    """
+    words = room_for_row(m, widest) + postings
+    if 2 * (m.meta[CONSTRAINTS] + widest) > m.meta[TABLE_MASK] or m.meta[TOP] + words > size:
+        m.meta[WANTED] = words
         return True
-    return m.meta[TOP] + room_for_row(m, widest) > size
-
-
-@kernel
-def room_words(addresses: Longs, widest: int) -> int:
-    """Return how long the heap must be for one more operation."""
-    m = memory_at(addresses)
-    return m.meta[TOP] + room_for_row(m, widest)
+    return False
 
 
 @kernel
@@ -333,7 +340,7 @@ class Store:
         old = self.table
         if 2 * (self.meta[CONSTRAINTS] + self.widest) > self.meta[TABLE_MASK]:
             self.table = np.zeros(2 * len(old), dtype=np.int32)
-        self.words = grown(self.words, room_words(self.addresses, self.widest) + BLOCK)
+        self.words = grown(self.words, int(self.meta[TOP] + self.meta[WANTED]) + BLOCK)
         self._note_addresses()
         if old is not self.table:
             rehash(self.addresses, old)
@@ -372,10 +379,8 @@ class Store:
 
     def make_postings(self, most: int) -> bool:
         """Make postings of so many more rows, and keep them from now on; return whether all rows have theirs."""
-        self.meta[POSTED] = 1
         work = (self.names, self.lows, self.highs)
-        room = room_words(self.addresses, self.widest) - int(self.meta[TOP])
-        if not post_some(self.addresses, self._room, room, *work, len(self.homes), most):
+        if not post_some(self.addresses, self._room, *work, len(self.homes), most):
             self._grow()
         return bool(self.meta[POSTED_EXTRA] == EVERY)
 
