@@ -271,7 +271,9 @@ class BrokerCore:
         before = connection.sent_bytes
         while buffers := connection.to_send(now_s):
             self._effects.append(effects.Write(peer.number, buffers))
-            if connection.sent_bytes - before >= MOST_WRITTEN and connection.outbox:
+            if not connection.outbox:
+                break  # as mostly
+            if connection.sent_bytes - before >= MOST_WRITTEN:
                 # The rest in the next step: by then the shell has said whether the stream takes more.
                 self._unsent.append(peer)
                 break
@@ -371,9 +373,10 @@ class BrokerCore:
         connection = peer.connection
         try:
             frames = connection.receive(given.data, self.now.monotonic_s)
-            if frames and peer.who is None:
+            if peer.who is None and frames:
                 frames = self._greet(peer, frames)
-            if frames and self.scheduler.put(peer.number, Frames.of(frames)):
+            some = Frames.of(frames)
+            if some.number and self.scheduler.put(peer.number, some):
                 connection.hold(FULL, self.now.monotonic_s)
         except CoveyError as error:
             connection.end(str(error), retry=not isinstance(error, ProtocolError))
@@ -646,11 +649,11 @@ class BrokerCore:
 
     def _handle(self, work: Sequence[Work]) -> None:
         """Handle frames of connections, each in its order."""
-        reads = []
-        for number, frames in work:
-            who = self.peers[number].who
+        reads, peers = [], self.peers
+        for number, some in work:
+            who = peers[number].who
             if who is not None:
-                reads.append(Read.of(who, frames))
+                reads.append(Read(who.link, who, some.data, some.address, some.at, some.end))
         if reads:
             self.fastpath.handle(reads, self, self.now.monotonic_s)
 

@@ -452,10 +452,10 @@ class _Turn:
             self._make_rows(2 * len(reads))
         self.reads = reads
         self.sources = [None] * len(reads)
-        for number, read in enumerate(reads):
-            _ROW.pack_into(
-                self.row_bytes, number * _ROW.size, read.address, read.at, read.end, read.limit, 0, 0
-            )
+        place, rows, pack_into = 0, self.row_bytes, _ROW.pack_into
+        for read in reads:
+            pack_into(rows, place, read.address, read.at, read.end, read.limit, 0, 0)
+            place += _ROW.size
         self.fields[kernel.TURN_READ] = 0
 
     def next(self) -> int:
@@ -465,6 +465,12 @@ class _Turn:
             number += 1
         self.fields[kernel.TURN_READ] = number
         return number
+
+    def handled(self) -> tuple[list[int], list[int]]:
+        """Return, by read, how far it is handled, and how many events of it the kernel has handled."""
+        last, step = len(self.reads) * kernel.READ_COLUMNS, kernel.READ_COLUMNS
+        places, counts = self.cells[kernel.READ_AT : last : step], self.cells[kernel.READ_COUNT : last : step]
+        return places.tolist(), counts.tolist()
 
     def at(self, number: int) -> int:
         """Return how far a read is handled."""
@@ -487,13 +493,6 @@ class _Turn:
         """Note whose a read is."""
         self.sources[number] = source
         self.cells[number * kernel.READ_COLUMNS + kernel.READ_SOURCE] = source.address
-
-    def take_count(self, number: int) -> int:
-        """Return how many events of a read the kernel has handled since this was asked."""
-        place = number * kernel.READ_COLUMNS + kernel.READ_COUNT
-        count = self.cells[place]
-        self.cells[place] = 0
-        return count
 
 
 class FastPath:
@@ -540,8 +539,7 @@ class FastPath:
             self._run(turn, desk)
         finally:
             self._depth -= 1
-            for number, read in enumerate(reads):
-                read.at = turn.at(number)
+            self._count(turn)
             turn.reads, turn.sources = (), []
 
     def _run(self, turn: _Turn, desk: Desk) -> None:
@@ -560,7 +558,6 @@ class FastPath:
                 self._rooms.note(turn.array)
             status = relay(turn.array)
             if turn.fields[kernel.TURN_EVENT_COUNT]:
-                self._count(turn, number)
                 self._send(turn, desk)
             number = turn.fields[kernel.TURN_READ]
             if status == Status.DONE:
@@ -579,14 +576,13 @@ class FastPath:
             elif status == Status.BROKEN:
                 self._break(turn, number, desk)
 
-    def _count(self, turn: _Turn, first: int) -> None:
-        """Count what was handled of the reads from `first` to the current one."""
-        last = min(turn.fields[kernel.TURN_READ] + 1, len(turn.reads))
-        for number in range(first, last):
-            count = turn.take_count(number)
+    def _count(self, turn: _Turn) -> None:
+        """Note how far reads are handled, and count the events of which the kernel has done that."""
+        for read, at, count in zip(turn.reads, *turn.handled(), strict=True):
+            read.at = at
+            peer = read.peer
             if not count:
                 continue
-            peer = turn.reads[number].peer
             if isinstance(peer, Session):
                 peer.published += count
             else:
@@ -638,21 +634,36 @@ class FastPath:
 
     def _place(self, turn: _Turn, first: int, last: int, desk: Desk) -> None:
         """Set the sources of the next reads; what has to wait, or is of nobody, is put aside."""
-        current, state, clients, is_holding = self._epochs.current, self._state, desk.clients, desk.is_holding
-        known = self._sources.setdefault(current, {})
+        current, state, clients = self._epochs.current, self._state, desk.clients
+        is_holding = state[0]  # `_follow` has just asked
+        known, reads, sources, cells = (
+            self._sources.setdefault(current, {}),
+            turn.reads,
+            turn.sources,
+            turn.cells,
+        )
         turn.fields[kernel.TURN_READ_COUNT] = last
         for number in range(first, last):
-            peer = turn.reads[number].peer
+            peer = reads[number].peer
+            link = peer.link
             if not isinstance(peer, Session):
-                epoch = self._epoch_of.get(peer.link, current)
-                turn.set_source(number, self._source(peer, epoch, desk))
-            elif is_holding or clients.get(peer.link) is not peer:
+                source = self._source(peer, self._epoch_of.get(link, current), desk)
+            elif is_holding or clients.get(link) is not peer:
                 self._is_put_aside(turn, number, desk)
+                continue
             else:
-                source = known.get(peer.link)
-                if source is None or not source.holds(peer, state):
-                    source = self._source(peer, current, desk)
-                turn.set_source(number, source)
+                found = known.get(link)
+                # `holds`, without a call: this is done for every read.
+                source = (
+                    found
+                    if found is not None
+                    and found.state is state
+                    and found.peer is peer
+                    and found.permissions is peer.permissions
+                    else self._source(peer, current, desk)
+                )
+            sources[number] = source
+            cells[number * kernel.READ_COLUMNS + kernel.READ_SOURCE] = source.address
 
     def _is_put_aside(self, turn: _Turn, number: int, desk: Desk) -> bool:
         """Drop a read if its client is gone, let it wait if clients have to; return whether that is so."""

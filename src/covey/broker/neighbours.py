@@ -743,9 +743,10 @@ class Neighbours:
     @property
     def has_work(self) -> bool:
         """Whether `work` has something to do."""
-        return any(router.busy for router in self._epochs.routers.values()) or any(
-            epoch not in self._epochs.adopting for _, epoch in self._waiting
-        )
+        for router in self._epochs.routers.values():  # no generator: this is asked several times a turn
+            if router.busy:
+                return True
+        return bool(self._waiting) and any(epoch not in self._epochs.adopting for _, epoch in self._waiting)
 
     def next_work(self) -> Place:
         """Return the link, and the epoch of the router, for which work is to be done next; there must be some."""

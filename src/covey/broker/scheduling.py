@@ -40,14 +40,19 @@ HELD_BYTES: Final = 32 << 20
 EPISODE_S: Final = 10.0  # of one slow connection, during which it is named once
 MAX_NAMED: Final = 1_000  # of whom is counted by name
 
+_EVENTS: Final = 1 << Kind.EVENT  # the kinds of frames that are all events
+
 Work = tuple[int, Frames]  # a connection, and frames of it
 
 
 def affordable(frames: Frames, credit: float) -> tuple[int, float]:
     """Return how many of these frames a credit pays for, at least one, and their work; the last may overdraw it."""
-    if frames.has_only(Kind.EVENT):
-        each = EVENT + frames.size / len(frames) / EVENT_BYTES
-        count = max(1, min(len(frames), ceil(credit / each)))
+    if frames.kinds == _EVENTS:
+        cost = EVENT * frames.number + frames.size / EVENT_BYTES
+        if cost <= credit or frames.number == 1:  # as mostly
+            return frames.number, cost
+        each = cost / frames.number
+        count = max(1, min(frames.number, ceil(credit / each)))
         return count, count * each
     # Only as far as the credit goes: there may be thousands behind that, which later turns count.
     count, cost = 0, 0.0
@@ -102,11 +107,13 @@ class Scheduler:
         if waiting is None:
             waiting = self._waiting[connection] = _Waiting()
         waiting.chunks.append(frames)
-        waiting.count += len(frames)
+        waiting.count += frames.number
         waiting.bytes += frames.size
-        self.count += len(frames)
-        self.longest = max(self.longest, self.count)
-        self._make_due(connection, waiting)
+        self.count += frames.number
+        if self.count > self.longest:
+            self.longest = self.count
+        if not waiting.is_due:
+            self._make_due(connection, waiting)
         if waiting.is_held or not waiting.is_over:
             return False
         waiting.is_held = True
@@ -149,9 +156,10 @@ class Scheduler:
             if waiting.is_held and waiting.is_under:
                 waiting.is_held = False
                 resumed.append(connection)
-            if not waiting.chunks:
+            if waiting.chunks:
+                self._make_due(connection, waiting)
+            else:
                 waiting.credit = 0.0
-            self._make_due(connection, waiting)
         return work, resumed
 
     def _forgive(self) -> None:
@@ -165,11 +173,11 @@ class Scheduler:
         """Take the frames of the next chunk that a connection's credit covers, at least one."""
         frames = waiting.chunks.popleft()
         count, cost = affordable(frames, waiting.credit)
-        if count < len(frames):
+        if count < frames.number:
             frames, rest = frames.split(count)
             waiting.chunks.appendleft(rest)
-        self.count -= len(frames)
-        waiting.count -= len(frames)
+        self.count -= count
+        waiting.count -= count
         waiting.bytes -= frames.size
         return frames, cost
 

@@ -35,6 +35,7 @@ from covey.broker.durable.log import Answer, Asked, Fetch, Find
 from covey.broker.durable.sqlite import SqliteLog
 from covey.broker.effects import Effect, Ending, Input, Instant
 from covey.broker.introspection import Introspection
+from covey.broker.joining import SMALL, Joining
 from covey.broker.listening import Listener, Pace, bound_sockets
 from covey.broker.logins import CHECKS, Shown
 from covey.broker.logs import say
@@ -49,7 +50,6 @@ from covey.protocol.control import BARE
 log = logging.getLogger("covey.broker")
 
 HIGH_WATER: Final = 1 << 20  # bytes that a transport may hold
-BUFFER: Final = 1 << 18  # bytes that are read at a time
 CONNECT_S: Final = 10.0  # within which a neighbour's machine answers
 ABORT_S: Final = 5.0  # that a closing transport has to send what it holds
 STOP_S: Final = 2.0
@@ -78,8 +78,12 @@ class _Arriving:
         raise AssertionError("nothing is read before it is there")
 
 
-class _Stream(asyncio.BufferedProtocol):
-    """One socket: what happens to it becomes an input."""
+class _Stream(asyncio.Protocol):
+    """One socket: what happens to it becomes an input.
+
+    uvloop reads into one buffer for all sockets and gives out bytes of their own, which last as long as they wait. A
+    BufferedProtocol would read into a buffer of ours, and cost another call and a view for each read.
+    """
 
     def __init__(self, shell: Broker, number: int, dialled: str = "") -> None:
         self.shell = shell
@@ -107,11 +111,10 @@ class _Stream(asyncio.BufferedProtocol):
             )
         )
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self.shell.buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.shell.step(effects.Received(self.number, bytes(self.shell.buffer[:nbytes])))
+    def data_received(self, data: bytes) -> None:
+        if len(data) <= SMALL:
+            self.shell.reads += 1
+        self.shell.step(effects.Received(self.number, data))
 
     def eof_received(self) -> bool:
         self.shell.step(effects.HeardEof(self.number))
@@ -229,13 +232,14 @@ class Broker:
             descriptors=_descriptors(),
         )
         self.streams: dict[int, Any] = {}  # _Arriving, then _Stream, or a visitor of the HTTP door; or Local
-        self.buffer = memoryview(bytearray(BUFFER))
         self._last_connection = 0
         self._inputs: deque[Input] = deque()
         self._is_stepping = False
         self._timer: asyncio.Handle | None = None
         self._timer_s = 0.0  # when it rings; uvloop's handle of a very short delay does not know
         self._is_ticking = False
+        self._joining = Joining()
+        self.reads = 0  # small ones of sockets, since the last turn
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: list[Asked] = []  # of the log, in this turn of the loop
         self._passwords = ThreadPoolExecutor(CHECKS, "covey-password", initializer=_give_way)
@@ -265,11 +269,12 @@ class Broker:
 
     def step(self, given: Input) -> None:
         """Give the core an input and carry out what it asks for; what happens meanwhile is given after that."""
-        self._inputs.append(given)
         if self._is_stepping:
+            self._inputs.append(given)
             return
         self._is_stepping = True
         try:
+            self._carry_out(self.core.step(given, _now()))
             while self._inputs:
                 self._carry_out(self.core.step(self._inputs.popleft(), _now()))
         finally:  # also after a mistake of ours: the broker's clock must go on
@@ -307,7 +312,19 @@ class Broker:
 
     def _tick(self) -> None:
         self._is_ticking = False
+        reads, self.reads = self.reads, 0
+        began_s = time.monotonic()
         self.step(effects.Tick())
+        if not self._is_ticking:
+            pause_s = self._joining.pause_s(reads, began_s, time.monotonic())
+            if pause_s > 0:
+                # What was written is sent before that, and afterwards all sockets that have something are read.
+                self._is_ticking = True
+                self._loop.call_soon(self._pause, pause_s)
+
+    def _pause(self, pause_s: float) -> None:
+        time.sleep(pause_s)
+        self._loop.call_soon(self._tick)
 
     # -- effects ---------------------------------------------------------------------------------------------
 

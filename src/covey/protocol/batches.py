@@ -18,6 +18,7 @@ MOST_SIDS: Final = 65_535  # in one DELIVERY: their count is a u16
 
 _OTHER: Final = 63  # the bit of kinds that are no less
 _ANY_LENGTH: Final = (1 << 32) - 1
+_HEARTBEATS: Final = 1 << Kind.PING | 1 << Kind.PONG
 
 _address_of_bytes: Final = ctypes.pythonapi.PyBytes_AsString
 _address_of_bytes.restype = ctypes.c_void_p
@@ -65,13 +66,15 @@ def scan_frames(address: int, at: int, end: int, limit: int) -> tuple[int, int, 
 class Frames(Sequence[bytes]):
     """Complete frames in one buffer, from `at` to `end`; see the module's text."""
 
-    __slots__ = ("_count", "_kinds", "address", "at", "data", "end")
+    # `number` and `size` are there beside `len` because calls cost as much as all else that is done with one frame.
+    __slots__ = ("address", "at", "data", "end", "kinds", "number", "size")
 
     def __init__(self, data: bytes, address: int, at: int, end: int, count: int, kinds: int) -> None:
         self.data = data
         self.address = address
         self.at, self.end = at, end
-        self._count, self._kinds = count, kinds
+        self.number, self.kinds = count, kinds  # of kinds, a bit for each that there is
+        self.size = end - at - LENGTH.size * count  # bytes that they have together, without their lengths
 
     @classmethod
     def of(cls, frames: Iterable[bytes]) -> Frames:
@@ -84,20 +87,11 @@ class Frames(Sequence[bytes]):
         return cls(data, address, 0, end, count, kinds)
 
     def __len__(self) -> int:
-        return self._count
-
-    @property
-    def size(self) -> int:
-        """How many bytes they have together, without their lengths."""
-        return self.end - self.at - LENGTH.size * self._count
-
-    def has(self, kind: int) -> bool:
-        """Return whether there is a frame of that kind."""
-        return bool(self._kinds >> kind & 1)
+        return self.number
 
     def has_only(self, kind: int) -> bool:
         """Return whether there are no frames but of that kind."""
-        return self._kinds == 1 << kind
+        return self.kinds == 1 << kind
 
     def outlines(self) -> Iterator[tuple[int, int]]:
         """Yield the kind and the length of each frame."""
@@ -112,8 +106,8 @@ class Frames(Sequence[bytes]):
         at = self.at
         for _ in range(count):
             at += LENGTH.size + LENGTH.unpack_from(self.data, at)[0]
-        first = Frames(self.data, self.address, self.at, at, count, self._kinds)
-        return first, Frames(self.data, self.address, at, self.end, self._count - count, self._kinds)
+        first = Frames(self.data, self.address, self.at, at, count, self.kinds)
+        return first, Frames(self.data, self.address, at, self.end, self.number - count, self.kinds)
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...
@@ -141,6 +135,13 @@ class FastSplitter(Splitter):
     def __init__(self, limit: int = MAX_GREETING) -> None:
         super().__init__(limit)
 
+    def take(self, data: bytes) -> tuple[Sequence[bytes], bool]:
+        """Return the frames that are complete with these bytes but for heartbeats, and whether there was a ping."""
+        frames = self.feed(data)
+        if type(frames) is Frames and not frames.kinds & _HEARTBEATS:  # as most are
+            return frames, False
+        return self.without_heartbeats(frames)
+
     def _cut(self, data: bytes) -> tuple[Sequence[bytes], int]:
         data = bytes(data)  # itself, unless it is another buffer
         address = address_of(data)
@@ -152,8 +153,7 @@ class FastSplitter(Splitter):
 
     def without_heartbeats(self, frames: Sequence[bytes]) -> tuple[Sequence[bytes], bool]:
         """Return the other frames, and whether there was a ping."""
-        assert isinstance(frames, Frames), "they were found here"
-        if not (frames.has(Kind.PING) or frames.has(Kind.PONG)):
+        if not isinstance(frames, Frames) or not frames.kinds & _HEARTBEATS:
             return frames, False
         others, is_pinged = super().without_heartbeats(list(frames))
         return Frames.of(others), is_pinged

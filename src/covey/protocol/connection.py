@@ -374,11 +374,9 @@ class Connection:
         self.received_bytes += len(data)
         if not self._move(Input.DATA):
             return ()
-        frames = self._splitter.feed(data)
-        if frames:
-            frames, is_pinged = self._splitter.without_heartbeats(frames)
-            if is_pinged and self.is_open:
-                self._put(_PONG)
+        frames, is_pinged = self._splitter.take(data)
+        if is_pinged and self.is_open:
+            self._put(_PONG)
         return frames
 
     def receive_eof(self) -> None:

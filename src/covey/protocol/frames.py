@@ -86,6 +86,10 @@ class Splitter:
                 self._need += LENGTH.unpack_from(data, at)[0]
         return frames
 
+    def take(self, data: bytes) -> tuple[Sequence[bytes], bool]:
+        """Return the frames that are complete with these bytes but for heartbeats, and whether there was a ping."""
+        return self.without_heartbeats(self.feed(data))
+
     def _cut(self, data: bytes) -> tuple[Sequence[bytes], int]:
         """Return the complete frames, and where the first one that is not begins."""
         frames: list[bytes] = []
@@ -103,6 +107,8 @@ class Splitter:
 
     def without_heartbeats(self, frames: Sequence[bytes]) -> tuple[Sequence[bytes], bool]:
         """Return the other frames, and whether there was a ping."""
+        if not frames:
+            return frames, False
         others = [one for one in frames if one[0] != Kind.PING and one[0] != Kind.PONG]
         return others, len(others) < len(frames) and any(one[0] == Kind.PING for one in frames)
 
