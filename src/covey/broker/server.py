@@ -269,12 +269,11 @@ class Broker:
 
     def step(self, given: Input) -> None:
         """Give the core an input and carry out what it asks for; what happens meanwhile is given after that."""
+        self._inputs.append(given)
         if self._is_stepping:
-            self._inputs.append(given)
             return
         self._is_stepping = True
         try:
-            self._carry_out(self.core.step(given, _now()))
             while self._inputs:
                 self._carry_out(self.core.step(self._inputs.popleft(), _now()))
         finally:  # also after a mistake of ours: the broker's clock must go on
