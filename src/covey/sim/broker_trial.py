@@ -855,7 +855,8 @@ class _Run:
         self._read_logs()
         self._check_clocks()
         self.promises.check_said()
-        self.promises.check_exact()
+        away = {wanted for place, wanted in self.durable.items() if not self._is_attached(*place)}
+        self.promises.check_exact(away)
         self.promises.check_answered()
         for (broker, name), wanted in self.durable.items():
             if not wanted.is_over and self._is_attached(broker, name):
@@ -973,7 +974,8 @@ class _Run:
         self._heal()
         for (broker, name), wanted in list(self.durable.items()):
             one = self.clients[name]
-            if not wanted.is_over and one.client.broker != broker:
+            is_here = one.client.broker == broker and any(each.durable for each in one.client.subscriptions)
+            if not wanted.is_over and not is_here:
                 client = self._connect(name, broker, another=True)
                 one.elsewhere.append(client)
                 client.subscribe(Subscription(wanted.filter, client, QUEUE))
