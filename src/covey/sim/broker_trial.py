@@ -237,10 +237,12 @@ class _Run:
         self.clients: dict[str, _Client] = {}
         self.calm = True  # nothing fails
         self.calm_since_s = 0.0
+        self.installer = ""  # the last broker that has installed something since the last rest
         self.delivered = self.disturbances = 0
         self.faults: Counter[str] = Counter()
         self.step = ""  # the name of the one that is done
-        self.unacknowledged: dict[tuple[Client, int], set[int]] = {}  # by connection: positions
+        self.unacknowledged: dict[tuple[Client, int], set[int]] = {}  # positions, by connection
+        self.acknowledged: dict[Wanted, set[int]] = {}  # on any connection
         self.filters: dict[
             tuple[str, str], list[Filter]
         ] = {}  # that durable subscriptions have had, by place
@@ -384,16 +386,22 @@ class _Run:
         if delivery.subscription.durable:
             last_s = self.last_s.get((client, delivery.connection), inf)
         if delivery.position is not None:
-            waiting = self.unacknowledged.setdefault((client, delivery.connection), set())
-            if client.acknowledges:
-                waiting.discard(delivery.position)
-            else:
-                waiting.add(delivery.position)
-                self.promises.check_window(wanted, len(waiting), self.script.window)
+            self._note_window(wanted, delivery, delivery.position)
         number = delivery.content.get("n", -1) if isinstance(delivery.content, dict) else -1
         self.promises.delivered(
             wanted, number, delivery.content, delivery.payload, delivery.name, self.net.now_s, last_s
         )
+
+    def _note_window(self, wanted: Wanted, delivery: Delivery, position: int) -> None:
+        """See how many deliveries a connection has not acknowledged, nor any other connection before it."""
+        client = delivery.subscription.client
+        if client.acknowledges:
+            self.acknowledged.setdefault(wanted, set()).add(position)
+        else:
+            waiting = self.unacknowledged.setdefault((client, delivery.connection), set())
+            waiting.add(position)
+            count = len(waiting - self.acknowledged.get(wanted, set()))
+            self.promises.check_window(wanted, count, self.script.window)
 
     def _sent(self, published: Published, broker: str) -> None:
         event = self.of_published[published]
@@ -417,7 +425,7 @@ class _Run:
             self.promises.flushed(one)
         for client in self.clients.values():
             client.is_ready = True
-        self.calm, self.calm_since_s = True, self.net.now_s
+        self.calm, self.calm_since_s, self.installer = True, self.net.now_s, ""
 
     # -- steps: what clients do ------------------------------------------------------------------------------
 
@@ -812,22 +820,26 @@ class _Run:
     def _do_install(self, broker: str, which: str) -> None:
         machine = self._machine(broker)
         if self.plans and machine is not None and machine.is_reading:
-            self._try(lambda: self.net.install(broker, self.plans[int(which) % len(self.plans)]))
+            self._try(broker, lambda: self.net.install(broker, self.plans[int(which) % len(self.plans)]))
 
     def _do_none(self, broker: str) -> None:
         machine = self._machine(broker)
         if machine is not None and machine.is_reading:
-            self._try(lambda: self.net.install(broker, b""))
+            self._try(broker, lambda: self.net.install(broker, b""))
 
     def _do_roll_back(self, broker: str) -> None:
         machine = self._machine(broker)
         if machine is not None and machine.is_reading:
-            self._try(lambda: self.net.roll_back(broker))
+            self._try(broker, lambda: self.net.roll_back(broker))
 
-    def _try(self, action: Callable[[], None]) -> None:
+    def _try(self, broker: str, action: Callable[[], None]) -> None:
         with suppress(CoveyError):  # it is refused while something else is under way
             action()
-            self.faults[self.step] += 1
+            if self.installer in ("", broker):
+                self.faults[self.step] += 1
+            else:
+                self._disturb()  # two install at a time: links may begin anew
+            self.installer = broker
 
     # -- rest ------------------------------------------------------------------------------------------------
 
@@ -843,7 +855,8 @@ class _Run:
         self._read_logs()
         self._check_clocks()
         self.promises.check_said()
-        self.promises.check_exact()
+        away = {wanted for place, wanted in self.durable.items() if not self._is_attached(*place)}
+        self.promises.check_exact(away)
         self.promises.check_answered()
         for (broker, name), wanted in self.durable.items():
             if not wanted.is_over and self._is_attached(broker, name):
@@ -961,7 +974,8 @@ class _Run:
         self._heal()
         for (broker, name), wanted in list(self.durable.items()):
             one = self.clients[name]
-            if not wanted.is_over and one.client.broker != broker:
+            is_here = one.client.broker == broker and any(each.durable for each in one.client.subscriptions)
+            if not wanted.is_over and not is_here:
                 client = self._connect(name, broker, another=True)
                 one.elsewhere.append(client)
                 client.subscribe(Subscription(wanted.filter, client, QUEUE))

@@ -21,7 +21,7 @@ published at its own broker once it was granted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final
@@ -264,14 +264,18 @@ class Promises:
 
     # -- what must be true at rest ---------------------------------------------------------------------------
 
-    def check_exact(self) -> None:
-        """All that was published has arrived: see whether nothing is missing where nothing has failed."""
+    def check_exact(self, away: Set[Wanted] = frozenset()) -> None:
+        """All that was published has arrived: see whether nothing is missing where nothing has failed.
+
+        What those get that are away is seen when they are back.
+        """
         for event, wanted in self._due:
             if event.refused:
                 continue
             is_spared = event.number in self._destroyed or event.number in self._excused
             for one in wanted:
-                if not one.is_over and not one.got.get(event.number) and not (one.is_durable and is_spared):
+                is_due = not one.is_over and one not in away and not (one.is_durable and is_spared)
+                if is_due and not one.got.get(event.number):
                     self._find(f"exact: {one.title} missed {event.content!r} of {event.publisher}")
         self._due.clear()
 
