@@ -389,7 +389,14 @@ class _Run:
             self._note_window(wanted, delivery, delivery.position)
         number = delivery.content.get("n", -1) if isinstance(delivery.content, dict) else -1
         self.promises.delivered(
-            wanted, number, delivery.content, delivery.payload, delivery.name, self.net.now_s, last_s
+            wanted,
+            number,
+            delivery.content,
+            delivery.payload,
+            delivery.name,
+            self.net.now_s,
+            last_s,
+            delivery.position,
         )
 
     def _note_window(self, wanted: Wanted, delivery: Delivery, position: int) -> None:
