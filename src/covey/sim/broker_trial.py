@@ -353,8 +353,11 @@ class _Run:
 
     def _answered(self, subscription: Subscription) -> None:
         wanted = self._wanted(subscription)
-        if wanted is None or subscription.refused or subscription not in subscription.client.subscriptions:
+        client = subscription.client
+        if wanted is None or subscription.refused or subscription not in client.subscriptions:
             return
+        if client.is_over and not subscription.durable:
+            return  # it has left, and asks again when it comes
         if wanted.is_over:  # it was forbidden, and is allowed again
             if subscription.durable:
                 wanted = self._wants_durable(subscription.client, subscription.filter)
@@ -862,7 +865,8 @@ class _Run:
         self._read_logs()
         self._check_clocks()
         self.promises.check_said()
-        self.promises.check_exact()
+        unread = [wanted for place, wanted in self.durable.items() if not self._is_attached(*place)]
+        self.promises.check_exact(unread)
         self.promises.check_answered()
         for (broker, name), wanted in self.durable.items():
             if not wanted.is_over and self._is_attached(broker, name):
