@@ -353,8 +353,11 @@ class _Run:
 
     def _answered(self, subscription: Subscription) -> None:
         wanted = self._wanted(subscription)
-        if wanted is None or subscription.refused or subscription not in subscription.client.subscriptions:
+        client = subscription.client
+        if wanted is None or subscription.refused or subscription not in client.subscriptions:
             return
+        if client.is_over and not subscription.durable:
+            return  # it has left, and asks again when it comes
         if wanted.is_over:  # it was forbidden, and is allowed again
             if subscription.durable:
                 wanted = self._wants_durable(subscription.client, subscription.filter)
@@ -389,7 +392,14 @@ class _Run:
             self._note_window(wanted, delivery, delivery.position)
         number = delivery.content.get("n", -1) if isinstance(delivery.content, dict) else -1
         self.promises.delivered(
-            wanted, number, delivery.content, delivery.payload, delivery.name, self.net.now_s, last_s
+            wanted,
+            number,
+            delivery.content,
+            delivery.payload,
+            delivery.name,
+            self.net.now_s,
+            last_s,
+            delivery.position,
         )
 
     def _note_window(self, wanted: Wanted, delivery: Delivery, position: int) -> None:
