@@ -54,6 +54,7 @@ from zlib import crc32
 
 from covey.broker.durable.log import (
     WINDOW,
+    Answer,
     Asked,
     Batch,
     Change,
@@ -67,6 +68,7 @@ from covey.broker.durable.log import (
     Found,
     Keep,
     Mend,
+    Notice,
     Operation,
     Owner,
     Read,
@@ -618,6 +620,7 @@ _NEXT: Final = (
     "CASE WHEN queue.frame IS NULL THEN event.frame END FROM queue "
     "LEFT JOIN event ON event.id = position WHERE owner = ? AND position > ? ORDER BY position LIMIT ?"
 )
+_NEXT_SOUND: Final = _NEXT.replace("position > ?", "position > ? AND typeof(position) = 'integer'")
 _MEND: Final = "UPDATE queue SET frame = ?, checksum = ? WHERE owner = ? AND position = ?"
 
 
@@ -661,17 +664,29 @@ def _clock(connection: sqlite3.Connection, mark: Mark | None) -> Clock | None:
 
 
 def _read(connection: sqlite3.Connection, fetch: Fetch) -> Read:
+    try:
+        read = _read_by(_NEXT, connection, fetch)
+        if read is None:
+            read = _read_by(_NEXT_SOUND, connection, fetch)
+            assert read is not None, "all of these positions are numbers"
+            read = read._replace(is_unsound=True)
+    except Exception as error:  # noqa: BLE001 (nothing that is on a disk may end the thread)
+        return Read(fetch.ticket, fetch.owner, error=StoreError(f"the store cannot be read: {error}"))
+    return read
+
+
+def _read_by(question: str, connection: sqlite3.Connection, fetch: Fetch) -> Read | None:
+    """Return what is found; None if an entry's position is not even a number."""
     rows: list[Row | Damaged] = []
     left = fetch.size
-    try:
-        with contextlib.closing(connection.execute(_NEXT, fetch[1:4])) as cursor:
-            for row in cursor:
-                rows.append(one := _checked(connection, fetch.owner, row))
-                left -= 0 if isinstance(one, Damaged) else len(one.frame)
-                if left <= 0:
-                    break
-    except sqlite3.Error as error:
-        return Read(fetch.ticket, fetch.owner, error=StoreError(f"the store cannot be read: {error}"))
+    with contextlib.closing(connection.execute(question, fetch[1:4])) as cursor:
+        for row in cursor:
+            if not isinstance(row[0], int):
+                return None
+            rows.append(one := _checked(connection, fetch.owner, row))
+            left -= 0 if isinstance(one, Damaged) else len(one.frame)
+            if left <= 0:
+                break
     return Read(fetch.ticket, fetch.owner, tuple(rows), left > 0 and len(rows) < fetch.limit)
 
 
@@ -712,7 +727,7 @@ def _find(connection: sqlite3.Connection, find: Find) -> Found:
                     frame = _good_copy(connection, position, owners)
                     if frame is not None:
                         copies[known] = frame
-    except sqlite3.Error as error:
+    except Exception as error:  # noqa: BLE001 (nothing that is on a disk may end the thread)
         return Found(find.ticket, error=StoreError(f"the store cannot be read: {error}"))
     return Found(find.ticket, copies)
 
@@ -772,7 +787,7 @@ class StoreWriter:
         self._gone: dict[int, tuple[int, ...]] = {}
 
     def commit(self, batches: Sequence[Batch]) -> Committed:
-        """Carry out batches in one transaction; sqlite3.Error if that cannot be, and then none of them is."""
+        """Carry out batches in one transaction; an error if that cannot be, and then none of them is."""
         operations = [operation for batch in batches for operation in batch.operations]
         need = sum(map(room_of, operations))
         if not self._has_room(need):
@@ -793,7 +808,7 @@ class StoreWriter:
                     "UPDATE meta SET value = ? WHERE name = 'commits'", (self.commits + 1,)
                 )
             self.connection.execute("COMMIT")
-        except sqlite3.Error:
+        except BaseException:
             if self.connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     self.connection.execute("ROLLBACK")
@@ -867,6 +882,8 @@ class StoreWriter:
                 self.connection.execute(f"INSERT OR REPLACE INTO owner VALUES ({marks})", row)
             case Forget(owner):
                 self._release(owner, self._positions(_FIRST, owner, -1))
+                # Also entries whose positions are damaged.
+                self.connection.execute("DELETE FROM queue WHERE owner = ?", (owner,))
                 self.connection.execute("DELETE FROM owner WHERE id = ?", (owner,))
 
     def _release_each(self, released: dict[int, list[int]]) -> None:
@@ -875,7 +892,8 @@ class StoreWriter:
         released.clear()
 
     def _positions(self, question: str, owner: int, number: int) -> list[int]:
-        return [position for (position,) in self.connection.execute(question, (owner, number)).fetchall()]
+        found = self.connection.execute(question, (owner, number)).fetchall()
+        return [position for (position,) in found if isinstance(position, int)]
 
     def _too_old(self, expire: Expire) -> list[int]:
         def is_old(row: tuple[int, object]) -> bool:
@@ -973,6 +991,7 @@ def _signed(number: int) -> int:
 # -- the thread --------------------------------------------------------------------------------------------------
 
 GROUP: Final = 4_096  # batches in one transaction
+SAY_EVERY_S: Final = 10.0  # at most: of errors that the store does not know
 
 
 class SqliteLog:
@@ -989,6 +1008,10 @@ class SqliteLog:
         self._waiting: queue.SimpleQueue[Sequence[Asked] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._failing = False
+        self._silent_until_s = (
+            0.0  # so that an error that comes again and again does not fill the broker's log
+        )
+        self._unanswered: dict[int, Asked] = {}  # by ticket: what the thread has taken and not answered
 
     def open(self) -> Recovered:
         """Open the file, made, mended or migrated where needed; ConfigError if it is another's or cannot be used."""
@@ -1038,36 +1061,76 @@ class SqliteLog:
     # -- in the thread ---------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        going = True
-        while going:
-            group: list[Batch] = []
-            fetches: list[Fetch] = []
-            finds: list[Find] = []
-            item = self._next()
-            while item is not None:
-                for one in item:
-                    if isinstance(one, Batch):
-                        group.append(one)
-                    elif isinstance(one, Fetch):
-                        fetches.append(one)
-                    else:
-                        finds.append(one)
-                if len(group) >= GROUP:
-                    break
+        """Carry out what is asked, up to None. Errors are answers; the thread goes on in any case."""
+        try:
+            is_going = True
+            while is_going:
+                is_going, asked = self._gather()
                 try:
-                    item = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-            going = item is not None
-            if fetches:  # they need not wait for the disk
-                self._report([_read(self._writer.connection, fetch) for fetch in fetches])
-            if finds:
-                self._report([_find(self._writer.connection, find) for find in finds])
-            if group:
-                self._report(self._commit(group))
-                self._marker.note(self._writer.commits, self._writer.last, self._writer.clock_s)
-            if self._marker.due_in_s() == 0.0:
-                self._marker.write()
+                    self._carry_out_all(asked)
+                except Exception as error:  # noqa: BLE001 (everybody else's events depend on this thread)
+                    self._fail(f"the store has met an error that it does not know: {error!r}")
+        except BaseException as error:  # noqa: BLE001 (who waits for an answer must not wait for ever)
+            self._fail(
+                f"the store keeps nothing any longer (hint: restart the broker): {error!r}", is_end=True
+            )
+            while (item := self._waiting.get()) is not None:
+                self._unanswered |= {one.ticket: one for one in item}
+                self._fail("")
+
+    def _gather(self) -> tuple[bool, Sequence[Asked]]:
+        """Return what is asked next, as much of it as there is, and whether more may come."""
+        asked: list[Asked] = []
+        item = self._next()
+        while item is not None:
+            asked += item
+            self._unanswered |= {one.ticket: one for one in item}
+            if len(asked) >= GROUP:
+                break
+            try:
+                item = self._waiting.get_nowait()
+            except queue.Empty:
+                break
+        return item is not None, asked
+
+    def _carry_out_all(self, asked: Sequence[Asked]) -> None:
+        connection = self._writer.connection
+        fetches = [one for one in asked if isinstance(one, Fetch)]
+        if fetches:  # they need not wait for the disk
+            self._answer([_read(connection, fetch) for fetch in fetches])
+        finds = [one for one in asked if isinstance(one, Find)]
+        if finds:
+            self._answer([_find(connection, find) for find in finds])
+        group = [one for one in asked if isinstance(one, Batch)]
+        if group:
+            self._answer(self._commit(group))
+            self._marker.note(self._writer.commits, self._writer.last, self._writer.clock_s)
+        if self._marker.due_in_s() == 0.0:
+            self._marker.write()
+
+    def _answer(self, answers: Sequence[Committed | Read | Found]) -> None:
+        for answer in answers:
+            for ticket in answer.tickets if isinstance(answer, Committed) else (answer.ticket,):
+                del self._unanswered[ticket]
+        self._report(answers)
+
+    def _fail(self, text: str, *, is_end: bool = False) -> None:
+        """Answer what is not answered with an error, and say what has happened."""
+        error = StoreError(text or "the store keeps nothing any longer")
+        answers: list[Answer] = []
+        if text and (is_end or time.monotonic() >= self._silent_until_s):
+            self._silent_until_s = time.monotonic() + SAY_EVERY_S
+            answers.append(Notice(text, is_end=is_end))
+        for ticket, one in self._unanswered.items():
+            if isinstance(one, Fetch):
+                answers.append(Read(ticket, one.owner, error=error))
+            elif isinstance(one, Find):
+                answers.append(Found(ticket, error=error))
+            else:
+                answers.append(Committed((ticket,), error))
+                self._failing |= one.keeps
+        self._unanswered.clear()
+        self._report(answers)
 
     def _next(self) -> Sequence[Asked] | None:
         """Return what is asked next; while nothing is, the mark is brought up to date."""
@@ -1092,7 +1155,7 @@ class SqliteLog:
             yield from self._refuse(group)
             return
         answer = self._attempt(group)
-        if isinstance(answer, sqlite3.Error):
+        if isinstance(answer, Exception):
             self._writer.empty_journal()  # it may be what fills the disk: without it the same may well succeed
             if len(group) > 1:
                 middle = len(group) // 2
@@ -1100,7 +1163,7 @@ class SqliteLog:
                 yield from self._carry_out(group[middle:])
                 return
             answer = self._attempt(group)
-        if isinstance(answer, sqlite3.Error):
+        if isinstance(answer, Exception):
             self._failing |= group[0].keeps
             yield Committed((group[0].ticket,), StoreError(f"the store cannot keep this: {answer}"))
         else:
@@ -1119,10 +1182,10 @@ class SqliteLog:
             self._failing = False
             yield from self._carry_out(group[end:])
 
-    def _attempt(self, group: Sequence[Batch]) -> Committed | sqlite3.Error:
+    def _attempt(self, group: Sequence[Batch]) -> Committed | Exception:
         try:
             answer = self._writer.commit(group)
-        except sqlite3.Error as error:
+        except Exception as error:  # noqa: BLE001 (as OverflowError: what cannot be written must not end the thread)
             return error
         if any(batch.resumes for batch in group):
             self._failing = False
