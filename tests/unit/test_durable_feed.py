@@ -10,7 +10,18 @@ import pytest
 from tests.oracles.logs import Store
 
 from covey.broker.actions import Action, Actions, Commit, Say, SendEvent
-from covey.broker.durable.log import Batch, Committed, Entry, Fetch, Keep, Operation, Owner, Read, Release
+from covey.broker.durable.log import (
+    Batch,
+    Committed,
+    Entry,
+    Fetch,
+    Found,
+    Keep,
+    Operation,
+    Owner,
+    Read,
+    Release,
+)
 from covey.broker.durable.queues import UNREPAIRED, Feed, Repair, Tickets
 from covey.protocol.events import Name
 from covey.sim.disk import Disk, DiskLog
@@ -103,6 +114,7 @@ class Simulated:
                 if isinstance(answer, Committed):
                     self.perform(self.tickets.answered(answer, now_s))
                 else:
+                    assert isinstance(answer, Read | Found)
                     self.perform(self.tickets.read(answer, now_s))
 
 

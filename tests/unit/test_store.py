@@ -460,7 +460,7 @@ def test_a_store_of_another_broker_version_or_program_is_left_alone(tmp_path: Pa
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version=99")
     connection.close()
-    with pytest.raises(ConfigError, match="has format 99, and this version of Covey reads formats up to 2"):
+    with pytest.raises(ConfigError, match="has format 99, and this version of Covey reads formats up to 3"):
         Store(path, "A")
     other = tmp_path / "other.db"
     connection = sqlite3.connect(other)
@@ -622,3 +622,60 @@ def test_a_damaged_event_is_told_apart_when_it_is_read(tmp_path: Path, table: st
         await store.close()
 
     run(main())
+
+
+# -- names that were seen, and meta --------------------------------------------------------------------------------
+
+
+def change(path: Path, statement: str) -> None:
+    """Change what is on disk, as a bit that flips does."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute(statement).rowcount == 1
+
+
+@pytest.mark.parametrize(
+    "damage", ["number = 77", "publisher = 77", "position = 4611686018427387904", "number = 'zz'"]
+)
+def test_a_damaged_name_is_nobodys(tmp_path: Path, damage: str) -> None:
+    """Otherwise an event that has this name would be said to be taken, and be lost."""
+    path = tmp_path / "store.db"
+    fill(path, 5)
+    change(path, f"UPDATE seen SET {damage} WHERE number = 3")
+    store = Store(path, "A")
+    assert "1 damaged rows among the names" in store.warning
+    assert store.recovered.names == tuple((7, number) for number in (0, 1, 2, 4))
+    assert store.recovered.last < 1 << 62
+    assert list(store.recovered.owners) == [OUTBOX], "nothing else is touched"
+    assert list(tmp_path.glob("*damaged*")) == []
+    run(store.close())
+    again = Store(path, "A")
+    assert again.warning == "", "it is said once"
+    run(again.close())
+
+
+@pytest.mark.parametrize("name", ["last", "commits", "broker"])
+def test_damaged_meta_is_mended_by_the_mark(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "store.db"
+
+    async def write() -> None:
+        store = Store(path, "A")
+        store.start()
+        await done(store, OUTBOX)
+        for number in range(9):
+            await done(store, keep(store, number)._replace(seen=False))
+        await done(store, ReleaseUpTo(1, 9))
+        await store.close()
+
+    run(write())
+    value = "'B'" if name == "broker" else "1"
+    change(path, f"UPDATE meta SET value = {value} WHERE name = '{name}'")
+    store = Store(path, "A")
+    assert f"has no {name} with a right checksum" in store.warning
+    assert "missing" not in store.warning
+    assert store.recovered.missing == 0
+    assert store.tickets.next_position() > 9
+    assert list(store.recovered.owners) == [OUTBOX]
+    run(store.close())
+    again = Store(path, "A")
+    assert again.warning == ""
+    run(again.close())

@@ -21,7 +21,9 @@ from covey.broker.durable.log import (
     Find,
     Keep,
     Notice,
+    Operation,
     Owner,
+    Read,
     Release,
 )
 from covey.broker.durable.sqlite import SqliteLog, StoreWriter
@@ -38,7 +40,8 @@ def keep(number: int) -> Keep:
 async def opened(path: Path, events: int = 5) -> Store:
     store = Store(path, "A")
     store.start()
-    for operation in (OUTBOX, *map(keep, range(1, events + 1))):
+    operations: list[Operation] = [OUTBOX, *map(keep, range(1, events + 1))]
+    for operation in operations:
         assert await store.done(operation) is None
     return store
 
@@ -186,7 +189,7 @@ def test_what_is_answered_is_not_answered_again(tmp_path: Path, monkeypatch: pyt
     log._waiting.put(None)
     assert log._thread is not None
     log._thread.join()
-    assert [one.ticket for one in answers if isinstance(one, sqlite.Read)] == [2]
+    assert [one.ticket for one in answers if isinstance(one, Read)] == [2]
     assert [one.tickets for one in answers if isinstance(one, Committed)] == [(1,)]
     assert [one.is_end for one in answers if isinstance(one, Notice)] == [False]
     log._close()

@@ -11,8 +11,10 @@ The tables:
 Damage. A new file is made under another name and renamed when it is complete, so an empty file is damage, and so is
 one that ends within a page. A damaged file is moved aside, never overwritten, and what can still be read is copied to
 a new one. Every row has a checksum over all that it means: an event with its position, name and time, an entry of a
-queue with its owner and position, an owner with its filter. So a bit that flips makes an event neither another one nor
-another's. One process has a store at a time.
+queue with its owner and position, an owner with its filter, a name that was seen with its position, and what meta says
+with what it is. So a bit that flips makes an event neither another one nor another's, nor one that was taken already.
+Only `refs` is in no checksum: it counts entries, and is counted again when the store is mended. One process has a store
+at a time.
 
 A missing end. A journal (`-wal`) whose end is missing, and a file that was replaced by an older copy, look whole. The
 mark beside the file (`mark`) knows better. After a store was not closed in order, positions go on with a gap: those
@@ -90,18 +92,18 @@ from covey.broker.private_files import (
 )
 from covey.errors import ConfigError, StoreError
 
-FORMAT: Final = 2  # of the tables below; a change of them is another format, with a migration from this one
+FORMAT: Final = 3  # of the tables below; a change of them is another format, with a migration from this one
 APPLICATION: Final = 0x434F5645  # "COVE": says in the file's head whose it is
 PAGE: Final = 4096
 
 _TABLES: Final = {
-    "meta": "name TEXT PRIMARY KEY, value",
+    "meta": "name TEXT PRIMARY KEY, value, checksum INTEGER",
     "event": "id INTEGER PRIMARY KEY, publisher INTEGER, number INTEGER, stored_s REAL, refs INTEGER, "
     "checksum INTEGER, frame BLOB",
     "owner": "id INTEGER PRIMARY KEY, kind TEXT, user TEXT, client TEXT, name TEXT, uid INTEGER, "
     "generation INTEGER, filter BLOB, checksum INTEGER, UNIQUE (kind, user, client, name)",
     "queue": "owner INTEGER, position INTEGER, checksum INTEGER, frame BLOB, PRIMARY KEY (owner, position)",
-    "seen": "position INTEGER PRIMARY KEY, publisher INTEGER, number INTEGER",
+    "seen": "position INTEGER PRIMARY KEY, publisher INTEGER, number INTEGER, checksum INTEGER",
 }
 _SUFFIXES: Final = ("", "-wal", "-shm")
 
@@ -110,6 +112,7 @@ _SUFFIXES: Final = ("", "-wal", "-shm")
 
 _EVENT_HEAD: Final = Struct("<qqqd")
 _ENTRY_HEAD: Final = Struct("<qq")
+_NAME: Final = Struct("<qqq")
 
 
 def event_sum(position: int, publisher: int, number: int, stored_s: float, frame: bytes) -> int:
@@ -125,6 +128,26 @@ def entry_sum(owner: int, position: int, frame: bytes | None) -> int:
 def owner_sum(owner: Owner) -> int:
     """Return the checksum of an owner's row."""
     return crc32(repr(tuple(owner)).encode("utf-8", "surrogatepass"))
+
+
+def name_sum(position: int, publisher: int, number: int) -> int:
+    """Return the checksum of a name that was seen; numbers are as SQLite has them."""
+    return crc32(_NAME.pack(position, publisher, number))
+
+
+def meta_sum(name: str, value: object) -> int:
+    """Return the checksum of a row of meta."""
+    return crc32(repr((name, value)).encode("utf-8", "surrogatepass"))
+
+
+def is_name(row: tuple[Any, ...]) -> bool:
+    """Return whether position, publisher, number and checksum of a name that was seen are as they were stored."""
+    position, publisher, number, checksum = row
+    return (
+        isinstance(publisher, int)
+        and isinstance(number, int)
+        and name_sum(position, publisher, number) == checksum
+    )
 
 
 def is_event(row: tuple[Any, ...]) -> bool:
@@ -169,12 +192,31 @@ def _bind_checksums(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO meta VALUES ('commits', 0)")
 
 
+def _bind_names(connection: sqlite3.Connection) -> None:
+    """Make format 3 of format 2, which has no checksums in `seen` and `meta`: what is there now is taken for right."""
+
+    def bound(*row: Any) -> int | None:
+        return name_sum(*row) if all(isinstance(one, int) for one in row) else None
+
+    connection.create_function("bound_name", 3, bound, deterministic=True)
+    connection.create_function("bound_meta", 2, meta_sum, deterministic=True)
+    for table, sums in (
+        ("seen", "bound_name(position, publisher, number)"),
+        ("meta", "bound_meta(name, value)"),
+    ):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
+        connection.execute(f"UPDATE {table} SET checksum = {sums}")
+
+
 def _owner_row(owner: Owner) -> tuple[Any, ...]:
     return (*owner, owner_sum(owner))
 
 
 # By format: what makes the tables of the next one, within a transaction that is the caller's.
-MIGRATIONS: Final[Mapping[int, Callable[[sqlite3.Connection], None]]] = {1: _bind_checksums}
+MIGRATIONS: Final[Mapping[int, Callable[[sqlite3.Connection], None]]] = {
+    1: _bind_checksums,
+    2: _bind_names,
+}
 
 
 # -- opening -----------------------------------------------------------------------------------------------------
@@ -219,11 +261,16 @@ def open_store(path: Path, broker: str, max_bytes: int) -> Opened:
             _make(path, broker)
         problem = _problem(path, broker)
         if problem:
-            warnings.append(_mend(path, broker, problem))
+            warnings.append(_mend(path, broker, problem, mark))
         notices.append(_migrate(path))
         close_to_others(Path(f"{path}{suffix}") for suffix in (*_SUFFIXES, ".lock"))
         connection = connect(path, max_bytes)
         try:
+            if bad := _forget_bad_names(connection):
+                warnings.append(
+                    f"the store {path} had {bad:,} damaged rows among the names of events that it has confirmed: "
+                    "one of those events, if it is sent again, is taken for a new one"
+                )
             return _compared(Opened(connection, lock, mark=mark), path, is_new, warnings, notices)
         except sqlite3.Error:
             connection.close()
@@ -289,11 +336,37 @@ def _compared(opened: Opened, path: Path, is_new: bool, warnings: list[str], not
 
 def how_far(connection: sqlite3.Connection) -> tuple[int, int]:
     """Return how many transactions a store had, and the last position of which it knows."""
-    meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
-    ((event,), (seen,)) = connection.execute(
-        "SELECT coalesce(max(id), 0) FROM event UNION ALL SELECT coalesce(max(position), 0) FROM seen"
-    ).fetchall()
-    return int(meta.get("commits", 0)), max(int(meta["last"]), event, seen)
+    meta = _meta(connection)
+    events = connection.execute(f"SELECT id, {_COLUMNS}, frame FROM event ORDER BY id DESC")
+    names = connection.execute("SELECT * FROM seen ORDER BY position DESC")
+    # Damaged rows may have any position: the last good ones are asked.
+    event = next((row[0] for row in events if is_event(row)), 0)
+    seen = next((row[0] for row in names if is_name(row)), 0)
+    events.close()
+    names.close()
+    return meta.get("commits", 0), max(meta.get("last", 0), event, seen)
+
+
+def _meta(connection: sqlite3.Connection) -> dict[str, Any]:
+    """Return what meta says, without rows whose checksums are wrong."""
+    rows = connection.execute("SELECT name, value, checksum FROM meta").fetchall()
+    return {name: value for name, value, checksum in rows if meta_sum(name, value) == checksum}
+
+
+def _put_meta(connection: sqlite3.Connection, name: str, value: int) -> None:
+    connection.execute(
+        "UPDATE meta SET value = ?, checksum = ? WHERE name = ?", (value, meta_sum(name, value), name)
+    )
+
+
+def _forget_bad_names(connection: sqlite3.Connection) -> int:
+    """Remove names that were seen and are damaged, if the disk takes that; return how many there are."""
+    rows = connection.execute("SELECT * FROM seen")
+    bad = [(row[0],) for row in rows if not is_name(row)]
+    if bad:
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.executemany("DELETE FROM seen WHERE position = ?", bad)
+    return len(bad)
 
 
 def _settle(connection: sqlite3.Connection, commits: int, last: int) -> bool:
@@ -301,7 +374,7 @@ def _settle(connection: sqlite3.Connection, commits: int, last: int) -> bool:
     try:
         connection.execute("BEGIN IMMEDIATE")
         for name, value in (("commits", commits), ("last", last)):
-            connection.execute("UPDATE meta SET value = ? WHERE name = ?", (value, name))
+            _put_meta(connection, name, value)
         connection.execute("COMMIT")
     except sqlite3.Error:
         if connection.in_transaction:
@@ -364,7 +437,8 @@ def _make(path: Path, broker: str) -> None:
         for table, columns in _TABLES.items():
             ending = " WITHOUT ROWID" if table == "queue" else ""
             connection.execute(f"CREATE TABLE {table} ({columns}){ending}")
-        connection.execute("INSERT INTO meta VALUES ('broker', ?), ('last', 0), ('commits', 0)", (broker,))
+        for name, value in (("broker", broker), ("last", 0), ("commits", 0)):
+            connection.execute("INSERT INTO meta VALUES (?, ?, ?)", (name, value, meta_sum(name, value)))
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute("COMMIT")
@@ -400,10 +474,10 @@ def _problem(path: Path, broker: str) -> str:
         if verdict != "ok":
             return _mendable(path, found, str(verdict).replace("\n", " ")[:120])
         (owner,) = connection.execute("SELECT value FROM meta WHERE name = 'broker'").fetchone()
-        if owner != broker:
-            raise ConfigError(f"the store {path} is that of the broker {owner}, not of {broker}")
         if found == FORMAT and (damaged := damaged_records(connection)):
             return damaged
+        if owner != broker:
+            raise ConfigError(f"the store {path} is that of the broker {owner}, not of {broker}")
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "unable to open" in str(error):
             raise
@@ -420,15 +494,13 @@ def damaged_records(connection: sqlite3.Connection) -> str:
     for *row, checksum in connection.execute("SELECT * FROM owner").fetchall():
         if owner_sum(Owner(*row)) != checksum:
             return f"the record of the {row[1]} {row[3]}/{row[4]} has a wrong checksum"
-    wrong = "typeof({}) != 'integer'"
-    for table, columns in (("seen", ("position", "publisher", "number")), ("queue", ("owner", "position"))):
-        condition = " OR ".join(wrong.format(column) for column in columns)
-        if connection.execute(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1").fetchone():
-            return f"the table {table} has rows that cannot be"
-    for name in ("last", "commits"):
-        row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        if row is None or not isinstance(row[0], int):
-            return f"the table meta has no {name}"
+    wrong = "typeof(owner) != 'integer' OR typeof(position) != 'integer'"
+    if connection.execute(f"SELECT 1 FROM queue WHERE {wrong} LIMIT 1").fetchone():
+        return "the table queue has rows that cannot be"
+    meta = _meta(connection)
+    for name in ("broker", "last", "commits"):
+        if name not in meta:
+            return f"the table meta has no {name} with a right checksum"
     return ""
 
 
@@ -497,7 +569,7 @@ def pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(value)
 
 
-def _mend(path: Path, broker: str, problem: str) -> str:
+def _mend(path: Path, broker: str, problem: str, mark: Mark | None) -> str:
     """Move the damaged store aside and copy what is readable to a new one; return what people must know."""
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
@@ -506,14 +578,14 @@ def _mend(path: Path, broker: str, problem: str) -> str:
         if (part := Path(f"{path}{suffix}")).exists():
             os.replace(part, f"{aside}{suffix}")
     _make(path, broker)
-    counts = _salvage(aside, path)
+    counts = _salvage(aside, path, mark)
     return (
         f"the store {path} was damaged ({problem}); it is kept as {aside.name}, and {counts['owner']:,} queues with "
         f"{counts['queue']:,} entries and {counts['event']:,} events could be read and go on: others are lost"
     )
 
 
-def _salvage(damaged: Path, path: Path) -> dict[str, int]:
+def _salvage(damaged: Path, path: Path, mark: Mark | None) -> dict[str, int]:
     counts = dict.fromkeys(_TABLES, 0)
     target = connect(path)
     try:
@@ -527,7 +599,7 @@ def _salvage(damaged: Path, path: Path) -> dict[str, int]:
                     counts[table] += 1
         finally:
             source.close()
-        _put_right(target)
+        _put_right(target, mark)
         counts["event"] = _count(target, "event")
         counts["queue"] = _count(target, "queue")
         target.execute("COMMIT")
@@ -562,15 +634,18 @@ def _is_usable(table: str, row: tuple[Any, ...]) -> bool:
             if not (isinstance(owner, int) and isinstance(position, int)):
                 return False
             return isinstance(frame, bytes) or entry_sum(owner, position, None) == checksum
-        case "event" | "seen":
+        case "event":
             return all(isinstance(one, int) for one in row[:3])
-    return True
+        case "seen":
+            return is_name(row)
+    return bool(meta_sum(*row[:2]) == row[2])
 
 
-def _put_right(target: sqlite3.Connection) -> None:
+def _put_right(target: sqlite3.Connection, mark: Mark | None) -> None:
     """Make what was salvaged consistent: no event that nobody waits for, no entry of an owner that is not known.
 
     An entry whose event is gone stays: it is found damaged when it is read, and the event is asked for by its name.
+    What meta does not say any longer, the mark knows, which is never ahead of what was on disk.
     """
     target.execute("DELETE FROM queue WHERE owner NOT IN (SELECT id FROM owner)")
     target.execute("DELETE FROM event WHERE id NOT IN (SELECT position FROM queue)")
@@ -579,9 +654,11 @@ def _put_right(target: sqlite3.Connection) -> None:
     )
     target.execute("CREATE UNIQUE INDEX temp.by_position ON refs (position)")
     target.execute("UPDATE event SET refs = (SELECT count FROM refs WHERE position = event.id)")
-    for name in ("last", "commits"):
-        target.execute("INSERT OR IGNORE INTO meta VALUES (?, 0)", (name,))
-        target.execute("UPDATE meta SET value = 0 WHERE name = ? AND typeof(value) != 'integer'", (name,))
+    if mark is not None:
+        meta = _meta(target)
+        for name, value in (("last", mark.last), ("commits", mark.commits)):
+            if not meta[name]:
+                _put_meta(target, name, value)
 
 
 def _count(connection: sqlite3.Connection, table: str) -> int:
@@ -629,7 +706,7 @@ _MEND: Final = "UPDATE queue SET frame = ?, checksum = ? WHERE owner = ? AND pos
 
 def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: Opened) -> Recovered:
     owners = connection.execute("SELECT * FROM owner ORDER BY id").fetchall()
-    names = connection.execute("SELECT publisher, number FROM seen ORDER BY position").fetchall()
+    names = connection.execute("SELECT * FROM seen ORDER BY position").fetchall()
     sizes = connection.execute(
         "SELECT owner, count(*), sum(coalesce(length(queue.frame), length(event.frame), 0)) "
         "FROM queue LEFT JOIN event ON event.id = position GROUP BY owner"
@@ -637,7 +714,7 @@ def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: 
     return Recovered(
         room,
         tuple(Owner(*row[:-1]) for row in owners),
-        tuple((publisher & _ALL, number & _ALL) for publisher, number in names),
+        tuple((row[1] & _ALL, row[2] & _ALL) for row in names if is_name(row)),
         {owner: (count, size) for owner, count, size in sizes},
         opened.last,
         window,
@@ -804,9 +881,7 @@ class StoreWriter:
             before = self.connection.total_changes
             self._apply(batches, keeps)
             if self.connection.total_changes > before:
-                self.connection.execute(
-                    "UPDATE meta SET value = ? WHERE name = 'commits'", (self.commits + 1,)
-                )
+                _put_meta(self.connection, "commits", self.commits + 1)
             self.connection.execute("COMMIT")
         except BaseException:
             if self.connection.in_transaction:
@@ -934,7 +1009,7 @@ class StoreWriter:
         )
         self._insert(
             "seen",
-            [(one.position, _signed(one.publisher), _signed(one.number)) for one in keeps if one.seen],
+            [_seen_row(one) for one in keeps if one.seen],
         )
         self._changes.extend(
             Change(entry.owner, 1, len(one.frame if entry.frame is None else entry.frame))
@@ -942,7 +1017,7 @@ class StoreWriter:
             for entry in one.entries
         )
         last = keeps[-1].position
-        self.connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'last'", (last,))
+        _put_meta(self.connection, "last", max(self.last, last))
         if last - self._trimmed >= _TRIM_EVERY:
             self._trimmed = last
             self.connection.execute(
@@ -981,6 +1056,11 @@ def _event_row(keep: Keep) -> tuple[Any, ...]:
     name = (_signed(publisher), _signed(number))
     checksum = event_sum(position, *name, float(stored_s), frame)
     return (position, *name, float(stored_s), len(entries), checksum, frame)
+
+
+def _seen_row(keep: Keep) -> tuple[int, int, int, int]:
+    row = (keep.position, _signed(keep.publisher), _signed(keep.number))
+    return (*row, name_sum(*row))
 
 
 def _signed(number: int) -> int:
