@@ -19,6 +19,7 @@ from covey.broker.durable.log import (
     Damaged,
     Entry,
     Expire,
+    Find,
     Forget,
     Keep,
     Operation,
@@ -31,6 +32,7 @@ from covey.broker.durable.log import (
 )
 from covey.broker.server import Broker
 from covey.errors import ConfigError, CoveyError, StoreError
+from covey.protocol.events import encode_event
 
 T = TypeVar("T")
 
@@ -679,3 +681,67 @@ def test_damaged_meta_is_mended_by_the_mark(tmp_path: Path, name: str) -> None:
     again = Store(path, "A")
     assert again.warning == ""
     run(again.close())
+
+
+# -- names of damaged events -----------------------------------------------------------------------------------------
+
+
+def published(number: int, position: int, *entries: Entry) -> Keep:
+    """Return an event that nobody confirms: its name is not remembered."""
+    frame = encode_event(b"content", b"payload %d" % number, family=0, publisher=7, number=number)
+    return Keep(position, 7, number, frame, 0.0, entries or (Entry(1),), seen=False)
+
+
+@pytest.mark.parametrize(
+    ("damage", "is_certain"),
+    [
+        ("number = 3", False),
+        ("publisher = 8", False),
+        ("number = 'zz'", False),
+        ("frame = x'00'", False),
+        ("frame = cast(substr(frame, 1, length(frame) - 1) || 'x' AS BLOB)", True),
+        ("stored_s = 9.0", True),
+        ("checksum = 1", True),
+    ],
+)
+def test_a_damaged_event_has_a_name_only_if_its_row_and_its_frame_agree(
+    tmp_path: Path, damage: str, is_certain: bool
+) -> None:
+    """Otherwise another event would be taken for its copy."""
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        store = Store(path, "A")
+        store.start()
+        await done(store, OUTBOX)
+        for number in range(1, 7):
+            await done(store, published(number, number))
+        change(path, f"UPDATE event SET {damage} WHERE id = 4")
+        rows = (await store.fetch(1, 0, 10)).rows
+        assert [row.position for row in rows if isinstance(row, Row)] == [1, 2, 3, 5, 6]
+        assert rows[3] == Damaged(4, (7, 4) if is_certain else None)
+        await store.close()
+
+    run(main())
+
+
+def test_a_damaged_row_gives_no_event_another_name(tmp_path: Path) -> None:
+    """It says that event 4 is event 3; one who waits has the event in other bytes, which are good."""
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        store = Store(path, "A")
+        store.start()
+        await done(store, OUTBOX)
+        other = encode_event(b"content", b"other", family=0, publisher=7, number=4)
+        await done(store, published(4, 4, Entry(1, other), Entry(2)))
+        connection = store.log._writer.connection
+        assert store_writing._find(connection, Find(1, ((7, 4),))).copies == {(7, 4): published(4, 4).frame}
+        change(path, "UPDATE event SET number = 3 WHERE id = 4")
+        assert store_writing._find(connection, Find(1, ((7, 3), (7, 4)))).copies == {}
+        assert (await store.fetch(2, 0, 10)).rows == (Damaged(4, None),)
+        change(path, "UPDATE event SET number = 4, frame = x'00' WHERE id = 4")
+        assert store_writing._find(connection, Find(1, ((7, 3), (7, 4)))).copies == {(7, 4): other}
+        await store.close()
+
+    run(main())

@@ -208,7 +208,10 @@ class Row(NamedTuple):
 
 
 class Damaged(NamedTuple):
-    """An event whose checksum is wrong: it must not be delivered. `name` is None if it is not known for certain."""
+    """An event whose checksum is wrong: it must not be delivered. `name` is None if it is not known for certain.
+
+    It is certain if something says it that has a checksum of its own, or if two parts of what is damaged agree on it.
+    """
 
     position: int
     name: tuple[int, int] | None = None

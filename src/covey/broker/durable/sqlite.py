@@ -90,7 +90,8 @@ from covey.broker.private_files import (
     opener,
     sync_directory,
 )
-from covey.errors import ConfigError, StoreError
+from covey.errors import ConfigError, ProtocolError, StoreError
+from covey.protocol.events import Name, envelope_of
 
 FORMAT: Final = 3  # of the tables below; a change of them is another format, with a migration from this one
 APPLICATION: Final = 0x434F5645  # "COVE": says in the file's head whose it is
@@ -777,18 +778,32 @@ def _checked(connection: sqlite3.Connection, owner: int, row: tuple[Any, ...]) -
             return Row(position, frame)
     elif not is_own:
         return Damaged(position)  # nothing says that this owner waits for this event
-    return Damaged(position, _name(connection, position))
+    return Damaged(position, _name(connection, position, own))
 
 
-def _name(connection: sqlite3.Connection, position: int) -> tuple[int, int] | None:
-    """Return the name of an event whose row may be damaged or missing, as far as one is known."""
-    for table, column in (("seen", "position"), ("event", "id")):
-        row = connection.execute(
-            f"SELECT publisher, number FROM {table} WHERE {column} = ?", (position,)
-        ).fetchone()
-        if row is not None and isinstance(row[0], int) and isinstance(row[1], int):
-            return row[0] & _ALL, row[1] & _ALL
-    return None
+def _name(connection: sqlite3.Connection, position: int, own: object) -> Name | None:
+    """Return the name of an event whose row may be damaged or missing; None if it is not known for certain.
+
+    A row whose checksum is right is believed, and a damaged one only if a frame says the same: another event would be
+    put in the place of this one otherwise. `own` is the frame of one who waits for it, if it has another one.
+    """
+    seen = connection.execute("SELECT * FROM seen WHERE position = ?", (position,)).fetchone()
+    if seen is not None and is_name(seen):
+        return seen[1] & _ALL, seen[2] & _ALL
+    event = connection.execute(_EVENT, (position,)).fetchone()
+    if event is None or not (isinstance(event[1], int) and isinstance(event[2], int)):
+        return None
+    name = event[1] & _ALL, event[2] & _ALL
+    return name if is_event(event) or name in (name_in(event[-1]), name_in(own)) else None
+
+
+def name_in(frame: object) -> Name | None:
+    """Return the name of an event by its frame, which may be damaged; None if it is no frame."""
+    try:
+        envelope = envelope_of(frame) if isinstance(frame, bytes) else None
+    except ProtocolError:
+        return None
+    return None if envelope is None else (envelope.publisher, envelope.number)
 
 
 def _find(connection: sqlite3.Connection, find: Find) -> Found:
@@ -801,7 +816,7 @@ def _find(connection: sqlite3.Connection, find: Find) -> Found:
             for position, *name in connection.execute(f"SELECT {column}, publisher, number FROM {table}"):
                 known = wanted.get((name[0], name[1]))
                 if known is not None and known not in copies:
-                    frame = _good_copy(connection, position, owners)
+                    frame = _good_copy(connection, position, known, owners)
                     if frame is not None:
                         copies[known] = frame
     except Exception as error:  # noqa: BLE001 (nothing that is on a disk may end the thread)
@@ -809,18 +824,23 @@ def _find(connection: sqlite3.Connection, find: Find) -> Found:
     return Found(find.ticket, copies)
 
 
-def _good_copy(connection: sqlite3.Connection, position: int, owners: Sequence[int]) -> bytes | None:
-    """Return an undamaged frame of an event: its own, or one that an owner has instead."""
+def _good_copy(
+    connection: sqlite3.Connection, position: int, name: Name, owners: Sequence[int]
+) -> bytes | None:
+    """Return an undamaged frame of an event of this name: its own, or one that an owner has instead.
+
+    What has led to this position may be damaged, so the name must be that of the row, if it is good, or in the frame.
+    """
     row = connection.execute(_EVENT, (position,)).fetchone()
     if row is not None and is_event(row):
-        return bytes(row[-1])
+        return bytes(row[-1]) if (row[1] & _ALL, row[2] & _ALL) == name else None
     for owner in owners:
         entry = connection.execute(
             "SELECT checksum, frame FROM queue WHERE owner = ? AND position = ?", (owner, position)
         ).fetchone()
         if entry is None or not isinstance(entry[1], bytes):
             continue
-        if entry_sum(owner, position, entry[1]) == entry[0]:
+        if entry_sum(owner, position, entry[1]) == entry[0] and name_in(entry[1]) == name:
             return entry[1]
     return None
 
