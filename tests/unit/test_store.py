@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.oracles.dying import die_at
 from tests.oracles.logs import Store
 
 from covey.broker.config import BrokerConfig
@@ -435,6 +436,75 @@ def test_most_of_a_store_with_one_bad_page_is_saved(tmp_path: Path) -> None:
         await store.close()
 
     run(main())
+
+
+def test_a_broker_that_is_killed_while_it_mends_its_store_mends_it_at_its_next_start(tmp_path: Path) -> None:
+    """It is killed before each line in turn of what mends; nothing is lost by that."""
+    mending = {"_mend", "_salvage", "_put_in_place", "_end_mending"}
+    assert all(hasattr(store_writing, name) for name in mending)
+    whole = tmp_path / "whole" / "store.db"
+    fill(whole)
+    data = bytearray(whole.read_bytes())
+    page = len(data) // 4096 // 2
+    data[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
+    line = deaths = 0
+    is_killed = True
+    while is_killed:
+        path = tmp_path / str(line) / "store.db"
+        path.parent.mkdir(mode=0o700)
+        path.write_bytes(data)
+        pid = os.fork()
+        if pid == 0:
+            die_at(line, mending)
+            store_writing.open_store(path, "A", 1 << 30)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        is_killed = os.WIFSIGNALED(status)
+        assert is_killed or os.waitstatus_to_exitcode(status) == 0
+        is_in_place = (path.parent / "store.db.damaged-1").exists() and path.exists()
+        opened = store_writing.open_store(path, "A", 1 << 30)
+        count = opened.connection.execute("SELECT count(*) FROM queue WHERE owner = 1").fetchone()
+        opened.connection.close()
+        opened.lock.close()
+        assert count == (300,)
+        assert ("was damaged" in " ".join(opened.warnings)) != is_in_place
+        assert (path.parent / "store.db.damaged-1").read_bytes() == data
+        left = {one.name for one in path.parent.iterdir()}
+        assert not left & {"store.db.new", "store.db.mended", "store.db.damaged-2"}
+        line += 1
+        deaths += is_killed
+    assert deaths > 20
+
+
+def test_a_damaged_store_of_another_broker_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    fill(path)
+    change(path, "UPDATE owner SET name = 'C'")
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match="is that of the broker A, not of B"):
+        Store(path, "B")
+    assert path.read_bytes() == before
+    assert "store.db.new" not in {one.name for one in tmp_path.iterdir()}
+
+
+def test_a_journal_without_its_store_is_not_taken_for_that_of_a_new_one(tmp_path: Path) -> None:
+    async def write() -> bytes:
+        store = Store(tmp_path / "old" / "store.db", "A")
+        store.start()
+        await done(store, OUTBOX)
+        data = (tmp_path / "old" / "store.db-wal").read_bytes()
+        await store.close()
+        return data
+
+    journal = run(write())
+    path = tmp_path / "new" / "store.db"
+    path.parent.mkdir(mode=0o700)
+    Path(f"{path}-wal").write_bytes(journal)
+    store = Store(path, "A")
+    assert "was gone, but not its journal" in store.warning
+    assert store.recovered.owners == ()
+    run(store.close())
+    assert (tmp_path / "new" / "store.db.damaged-1-wal").read_bytes() == journal
 
 
 def test_garbage_is_no_store(tmp_path: Path) -> None:

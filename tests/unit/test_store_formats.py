@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sqlite3
 import stat
-import sys
 from pathlib import Path
-from types import FrameType
 from typing import Any
 from zlib import crc32
 
 import pytest
+from tests.oracles.dying import die_at
 from tests.oracles.logs import Store
 
 from covey.broker import plans
@@ -265,7 +263,7 @@ def test_a_broker_that_is_killed_within_a_migration_migrates_at_its_next_start(t
         write(path, OLDEST, leaves_journal=last % 2 == 1)
         pid = os.fork()
         if pid == 0:
-            _die_at(last, names)
+            die_at(last, names)
             sqlite.open_store(path, "A", 1 << 30)
             os._exit(0)
         _, status = os.waitpid(pid, 0)
@@ -278,23 +276,6 @@ def test_a_broker_that_is_killed_within_a_migration_migrates_at_its_next_start(t
         last += 1
         deaths += is_killed
     assert deaths > 30
-
-
-def _die_at(line: int, names: set[str]) -> None:
-    """End this process by SIGKILL before so many lines of some functions have run."""
-    seen = 0
-
-    def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal seen
-        if frame.f_code.co_name not in names:
-            return None
-        if event == "line":
-            if seen == line:
-                os.kill(os.getpid(), signal.SIGKILL)
-            seen += 1
-        return trace
-
-    sys.settrace(trace)
 
 
 @pytest.mark.usefixtures("migrating")

@@ -9,12 +9,14 @@ The tables:
     meta       the last position that was given away, how many transactions there were, and the name of the broker
 
 Damage. A new file is made under another name and renamed when it is complete, so an empty file is damage, and so is
-one that ends within a page. A damaged file is moved aside, never overwritten, and what can still be read is copied to
-a new one. Every row has a checksum over all that it means: an event with its position, name and time, an entry of a
-queue with its owner and position, an owner with its filter, a name that was seen with its position, and what meta says
-with what it is. So a bit that flips makes an event neither another one nor another's, nor one that was taken already.
-Only `refs` is in no checksum: it counts entries, and is counted again when the store is mended. One process has a store
-at a time.
+one that ends within a page. What can still be read of a damaged file is copied to a new one (`store.db.mended`). When
+that is complete, the damaged file is moved aside, never overwritten, and the new one takes its place. A broker that is
+killed meanwhile begins again, or ends what is left to do, at its next start. One process has a store at a time.
+
+Every row has a checksum over all that it means: an event with its position, name and time, an entry of a queue with its
+owner and position, an owner with its filter, a name that was seen with its position, and what meta says with what it
+is. So a bit that flips makes an event neither another one nor another's, nor one that was taken already. Only `refs` is
+in no checksum: it counts entries, and is counted again when the store is mended.
 
 A missing end. A journal (`-wal`) whose end is missing, and a file that was replaced by an older copy, look whole. The
 mark beside the file (`mark`) knows better. After a store was not closed in order, positions go on with a gap: those
@@ -257,9 +259,17 @@ def open_store(path: Path, broker: str, max_bytes: int) -> Opened:
         notices = [close_directory(path.parent, path.name)]
         lock = _lock(path)
         mark, warnings = _mark(path)
+        if _mended(path).exists():
+            warnings.append(_end_mending(path, "it was being mended when the broker ended"))
         is_new = not path.exists()
         if is_new:
-            _make(path, broker)
+            fresh = path.with_name(f"{path.name}.new")
+            _make(fresh, broker)
+            aside = _put_in_place(fresh, path)
+            if aside is not None:
+                warnings.append(
+                    f"the store {path} was gone, but not its journal, which is kept as {aside.name}-wal"
+                )
         problem = _problem(path, broker)
         if problem:
             warnings.append(_mend(path, broker, problem, mark))
@@ -424,8 +434,8 @@ def connect(path: Path, max_bytes: int = 0) -> sqlite3.Connection:
     return connection
 
 
-def _make(path: Path, broker: str) -> None:
-    fresh = path.with_name(path.name + ".new")
+def _make(fresh: Path, broker: str) -> None:
+    """Make an empty store, in the place of what was begun there before."""
     for suffix in _SUFFIXES:
         Path(f"{fresh}{suffix}").unlink(missing_ok=True)
     open(fresh, "xb", opener=opener).close()  # SQLite gives its other files the permissions of this one
@@ -445,8 +455,22 @@ def _make(path: Path, broker: str) -> None:
         connection.execute("COMMIT")
     finally:
         connection.close()
+
+
+def _put_in_place(fresh: Path, path: Path) -> Path | None:
+    """Have a store that is complete take the place of what is there, which is moved aside; return to where.
+
+    The journal goes first: as long as the file itself is not there, nothing has that name.
+    """
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    parts = [suffix for suffix in reversed(_SUFFIXES) if Path(f"{path}{suffix}").exists()]
+    for suffix in parts:
+        os.replace(f"{path}{suffix}", f"{aside}{suffix}")
     os.replace(fresh, path)
     sync_directory(path.parent)
+    return aside if parts else None
 
 
 def _problem(path: Path, broker: str) -> str:
@@ -571,42 +595,65 @@ def pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _mend(path: Path, broker: str, problem: str, mark: Mark | None) -> str:
-    """Move the damaged store aside and copy what is readable to a new one; return what people must know."""
-    number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    for suffix in _SUFFIXES:
-        if (part := Path(f"{path}{suffix}")).exists():
-            os.replace(part, f"{aside}{suffix}")
-    _make(path, broker)
-    counts = _salvage(aside, path, mark)
+    """Copy what is readable to a new store, which takes the place of the damaged one; return what people must know.
+
+    The name of the new one says that it is complete. Whenever the process is killed, the next start finds the damaged
+    store, and mends it from the beginning, or the new one, and puts it in its place. ConfigError if it is another's.
+    """
+    fresh = path.with_name(f"{path.name}.new")
+    _make(fresh, broker)
+    _salvage(path, fresh, mark)
+    owner = _owner_of(fresh)
+    if owner != broker:
+        fresh.unlink()
+        raise ConfigError(f"the store {path} is that of the broker {owner}, not of {broker}")
+    with fresh.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(fresh, _mended(path))
+    sync_directory(path.parent)
+    return _end_mending(path, problem)
+
+
+def _mended(path: Path) -> Path:
+    """Return where a store is that is mended and complete, before it takes its place."""
+    return path.with_name(f"{path.name}.mended")
+
+
+def _end_mending(path: Path, problem: str) -> str:
+    """Put a mended store in its place; return what people must know."""
+    aside = _put_in_place(_mended(path), path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        owners, entries, events = (_count(connection, table) for table in ("owner", "queue", "event"))
+    kept = "" if aside is None else f"it is kept as {aside.name}, and "
     return (
-        f"the store {path} was damaged ({problem}); it is kept as {aside.name}, and {counts['owner']:,} queues with "
-        f"{counts['queue']:,} entries and {counts['event']:,} events could be read and go on: others are lost"
+        f"the store {path} was damaged ({problem}); {kept}{owners:,} queues with {entries:,} entries and {events:,} "
+        "events could be read and go on: others are lost"
     )
 
 
-def _salvage(damaged: Path, path: Path, mark: Mark | None) -> dict[str, int]:
-    counts = dict.fromkeys(_TABLES, 0)
-    target = connect(path)
+def _owner_of(path: Path) -> object:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return _meta(connection)["broker"]
+
+
+def _salvage(damaged: Path, fresh: Path, mark: Mark | None) -> None:
+    """Copy what is readable to an empty store."""
+    target = connect(fresh)
     try:
         target.execute("BEGIN")
-        source = sqlite3.connect(damaged, isolation_level=None)
-        try:
-            for table in _TABLES:
-                for row in _readable(source, table):
-                    marks = ", ".join("?" * len(row))
-                    target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", row)
-                    counts[table] += 1
-        finally:
-            source.close()
+        with contextlib.closing(sqlite3.connect(damaged, isolation_level=None)) as source:
+            _copy_readable(source, target)
         _put_right(target, mark)
-        counts["event"] = _count(target, "event")
-        counts["queue"] = _count(target, "queue")
         target.execute("COMMIT")
     finally:
         target.close()
-    return counts
+
+
+def _copy_readable(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    for table in _TABLES:
+        for row in _readable(source, table):
+            marks = ", ".join("?" * len(row))
+            target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", row)
 
 
 def _readable(source: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
