@@ -11,6 +11,7 @@ from tests.oracles.logs import Store
 
 from covey.broker.actions import Action, Actions, Commit, Say, SendEvent
 from covey.broker.durable.log import (
+    Answer,
     Batch,
     Committed,
     Entry,
@@ -22,7 +23,7 @@ from covey.broker.durable.log import (
     Read,
     Release,
 )
-from covey.broker.durable.queues import UNREPAIRED, Feed, Repair, Tickets
+from covey.broker.durable.queues import AT_ONCE, UNREPAIRED, Feed, Repair, Tickets
 from covey.protocol.events import Name
 from covey.sim.disk import Disk, DiskLog
 
@@ -302,3 +303,36 @@ def test_a_copy_is_sent_again_where_the_damaged_event_is_under_way() -> None:
     assert one.sent == [1, 2, 3, 1, 3]
     one.perform(one.copies[7, 2][0](b"a copy", 1.0))
     assert one.sent == [1, 2, 3, 1, 3, 2]
+
+
+@pytest.mark.parametrize("size", [10, 60_000])
+def test_the_log_reads_on_while_what_it_has_read_is_sent_and_no_more_than_that(size: int) -> None:
+    """At most two reads are in memory, whatever the size of the events, and everything comes once, in order."""
+    events = 3 * AT_ONCE if size == 10 else 100
+    one = Simulated(events, window=8, size=size)
+    reads: list[int] = []
+    positions: list[int] = []
+
+    def note(position: int, frame: bytes) -> Action:
+        positions.append(position)
+        return transmit(position, frame)
+
+    one.perform(one.feed.attach(note))
+    waited = 0  # turns in which the consumer could take more and nothing was read
+    before: list[Answer] = []
+    while len(positions) < events:
+        before, answers = list(one.log.answers()), before  # the log takes a turn for its answers
+        for answer in answers:
+            if isinstance(answer, Read):
+                reads.append(len(answer.rows))
+                one.perform(one.tickets.read(answer, 0.0))
+            else:
+                assert isinstance(answer, Committed)
+                one.perform(one.tickets.answered(answer, 0.0))
+        held = sum(reads) - len(positions)
+        assert held <= sum(reads[-2:]), "two reads at most"
+        waited += held == 0 and 0 < len(positions) < events
+        one.perform(one.feed.confirm(positions[-8:], 0.0))
+    assert positions == list(range(1, events + 1))
+    assert len(reads) > 2
+    assert waited == 0

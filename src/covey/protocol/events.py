@@ -187,8 +187,13 @@ def forwarded(frame: bytes, envelope: Envelope, publish: Publish, epoch: int = 0
     return b"".join((head, frame[ENVELOPE.size : last], notes, frame[last + envelope.notes_length :]))
 
 
+_OF_DURABLE: Final = Struct(f"{DELIVERED.format}IQ")  # a delivery to one durable subscription
+
+
 def encode_delivery(frame: bytes, sids: Sequence[int], position: int | None = None) -> bytes:
     """Return a DELIVERY frame without its length; with a position it is for one durable subscription."""
+    if position is not None and len(sids) == 1:  # a long backlog is nothing else
+        return _OF_DURABLE.pack(Kind.DELIVERY, DURABLE, 1, sids[0], position) + frame
     flags = 0 if position is None else DURABLE
     head = DELIVERED.pack(Kind.DELIVERY, flags, len(sids)) + Struct(f"<{len(sids)}I").pack(*sids)
     return b"".join((head, b"" if position is None else _POSITION.pack(position), frame))

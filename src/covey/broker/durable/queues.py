@@ -7,9 +7,9 @@ A `Feed` sends one consumer what it has not confirmed, in order, with a window o
 neighbour broker (what is in its outbox) or a durable subscription (its queue). While the consumer is away, the feed
 only knows that something waits. When the consumer is back, everything that is not confirmed is sent again from the
 first. New events go out as they come while the consumer keeps up, without being read from the disk again. Once more
-waits than the window takes, the feed is *behind*: it reads some at a time, and sends on as confirmations make room.
-A damaged event is never sent. While a copy of it is looked for (`repair`), the events behind it wait; if there is none,
-it is lost, and people are told which event it was and for whom.
+waits than the window takes, the feed is *behind*: it reads some at a time, and reads on while it sends those, as
+confirmations make room. A damaged event is never sent. While a copy of it is looked for (`repair`), the events behind
+it wait; if there is none, it is lost, and people are told which event it was and for whom.
 
 A durable subscription outlives its client's connection. It is known by its client's name and its own (and by the user,
 where clients must authenticate). It is an entry of the router as long as it exists, on a link of the broker's own that
@@ -36,7 +36,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from enum import Enum
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from covey.broker.actions import Action, Actions, Commit, Say, Send, SendEvent, Tell
 from covey.broker.config import QueueLimits
@@ -218,7 +218,9 @@ UNREPAIRED: Final = Repair("", lambda name, then, now_s: then(None, now_s), lamb
 
 
 class Feed:
-    """One consumer's events; see the module's text."""
+    """One consumer's events; see the module's text. `reads_ahead` is off only to measure what it is good for."""
+
+    reads_ahead: ClassVar[bool] = True
 
     def __init__(
         self, tickets: Tickets, owner: int, window: int, window_bytes: int, repair: Repair = UNREPAIRED
@@ -235,6 +237,7 @@ class Feed:
         self._cursor = 0  # all up to here was sent to this consumer since it came
         self._is_behind = False  # there is more on disk than was read
         self._ahead: deque[Row | Damaged] = deque()  # what was read and not sent
+        self._read_from = 0  # the first position of what was read last
         self._read_to = 0  # the last position of what was read, or sent
         self._fetching = self._fetching_again = 0  # tickets of what is being read for this consumer
         # What is confirmed and on disk still: positions, and what was confirmed up to a position.
@@ -269,7 +272,7 @@ class Feed:
         """The consumer is gone."""
         self._transmit = None
         self._is_behind = False
-        self._cursor = self._read_to = self._fetching = self._fetching_again = 0
+        self._cursor = self._read_from = self._read_to = self._fetching = self._fetching_again = 0
         self._ahead.clear()
         self._under_way.clear()
         self._under_way_bytes = 0
@@ -306,8 +309,9 @@ class Feed:
         yield from self._read_on()
 
     def _read_on(self) -> Actions:
-        # Only when all that was read is sent: no more than one read is in memory, and a window of it is under way.
-        if self._transmit is not None and self._is_behind and not self._ahead and not self._fetching:
+        # While what was read last is sent, the log reads what comes behind it: two reads are in memory at most.
+        is_due = not self._ahead or (self.reads_ahead and self._ahead[0].position >= self._read_from)
+        if self._transmit is not None and self._is_behind and is_due and not self._fetching:
             fetch = self._tickets.fetch(self.owner, self._read_to, AT_ONCE, self._take)
             self._fetching = fetch.ticket
             yield fetch
@@ -325,6 +329,7 @@ class Feed:
             yield self._tickets.incidents.say(logging.ERROR, text, {"of": self._repair.title}, now_s)
         self._ahead.extend(read.rows)
         if read.rows:
+            self._read_from = read.rows[0].position
             self._read_to = max(self._read_to, read.rows[-1].position)
         self._is_behind = not read.is_end
         for row in read.rows:
@@ -418,7 +423,7 @@ class Feed:
             self._ahead = deque(row for row in self._ahead if row.position not in gone)
 
     def _is_confirmed(self, position: int) -> bool:
-        return position in self._confirmed or any(position <= last for last in self._confirmed_up_to)
+        return position in self._confirmed or position <= max(self._confirmed_up_to, default=-1)
 
     def _release(self, operation: Release | ReleaseUpTo) -> Commit:
         def then(outcome: Outcome, now_s: float) -> Actions:
