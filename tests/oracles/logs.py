@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from covey.broker.actions import Action, Commit
-from covey.broker.durable.log import Answer, Asked, Committed, Damaged, Fetch, Operation, Read, Release
+from covey.broker.durable.log import (
+    Answer,
+    Asked,
+    Committed,
+    Damaged,
+    Fetch,
+    Notice,
+    Operation,
+    Read,
+    Release,
+)
 from covey.broker.durable.queues import Outcome, Tickets
 from covey.broker.durable.sqlite import SqliteLog
 from covey.errors import CoveyError
@@ -23,6 +33,7 @@ class Store:
         self.warning = " ".join(self.recovered.warnings)
         self.tickets = Tickets(self.recovered)
         self.performed: list[Action] = []
+        self.notices: list[Notice] = []  # that the log has said
         self._asked: list[Asked] = []
         self._loop: asyncio.AbstractEventLoop
 
@@ -63,6 +74,8 @@ class Store:
         for answer in answers:
             if isinstance(answer, Committed):
                 self.perform(self.tickets.answered(answer, 0.0))
+            elif isinstance(answer, Notice):
+                self.notices.append(answer)
             else:
                 self.perform(self.tickets.read(answer, 0.0))
 

@@ -71,6 +71,7 @@ def said(answers: Sequence[Answer]) -> object:
         if isinstance(answer, Read | Found):
             reads.append(answer)
             continue
+        assert isinstance(answer, Committed)
         assert answer.error is None
         tickets += answer.tickets
         gone |= answer.gone

@@ -16,6 +16,7 @@ from covey.broker.durable.log import (
     Committed,
     Entry,
     Fetch,
+    Found,
     Keep,
     Operation,
     Owner,
@@ -114,6 +115,7 @@ class Simulated:
                 if isinstance(answer, Committed):
                     self.perform(self.tickets.answered(answer, now_s))
                 else:
+                    assert isinstance(answer, Read | Found)
                     self.perform(self.tickets.read(answer, now_s))
 
 

@@ -207,3 +207,14 @@ def test_an_answer_that_is_lost_with_its_link_is_given_again() -> None:
     net.connect("a", "b")
     net.run()
     assert a.got == [event(NAME)]
+
+
+def test_a_store_that_gives_another_event_is_not_believed() -> None:
+    net = Net({("a", "b")}, {"a": set(), "b": {NAME}}, Random(1))
+    a = net.brokers["a"]
+    a.want(NAME)
+    find = net.ways["a", "a"].popleft()
+    assert callable(find)
+    a.perform(a.tickets.read(Found(1, {NAME: event((7, 2))}), 0.0))
+    net.run()
+    assert a.got == [event(NAME)], "the neighbour has it"

@@ -12,7 +12,7 @@ from tests.oracles.faults import Line
 from covey.broker import effects
 from covey.broker.durable import queues
 from covey.broker.durable.delivery import Durable, NoDurable
-from covey.broker.durable.log import Batch, Committed
+from covey.broker.durable.log import Batch, Committed, Notice
 from covey.broker.durable.queues import (
     TABLE,
     Attachment,
@@ -237,3 +237,29 @@ def test_a_null_object_has_all_that_is_asked_of_durable_delivery() -> None:
     real = interface(Durable)
     del real["load"]  # there is nothing to load
     assert interface(NoDurable) == real
+
+
+def test_a_position_that_cannot_be_ends_the_link_of_the_client_that_names_it_and_nothing_else() -> None:
+    scene = Scene(State.ATTACHED)
+    scene.reader.acknowledge((1 << 63) - 1)
+    assert scene.reader.goodbye == ""
+    scene.reader.acknowledge(1 << 63)
+    assert "no position" in scene.reader.goodbye
+    assert scene.machine.log is not None
+    scene.machine.commit()
+    assert scene.machine.durable.pending == 0
+
+
+def test_a_log_that_has_ended_is_said_and_nothing_is_confirmed_any_longer() -> None:
+    machine = Line("a", 1).machines["a"]
+    client = Client(machine)
+    machine.net.now_s += 60.0
+    assert machine.core.is_ready(machine.net.now_s)
+    machine.give(effects.Answered((Notice("the store keeps nothing any longer", is_end=True),)))
+    assert not machine.core.is_ready(machine.net.now_s), "a load balancer should send clients elsewhere"
+    assert [one.event for one in machine.durable.incidents()] == ["the store keeps nothing any longer"]
+    client.publish({"topic": 1}, confirmed=True)
+    frames = Splitter(1 << 20).feed(client.heard)
+    replies = [decode_reply(memoryview(one)[1:]) for one in frames if one[0] == Kind.REPLY]
+    assert ["must be restarted" in reply.error for reply in replies] == [True]
+    assert machine.durable.pending == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.oracles.dying import die_at
 from tests.oracles.logs import Store
 
 from covey.broker.config import BrokerConfig
@@ -19,6 +20,7 @@ from covey.broker.durable.log import (
     Damaged,
     Entry,
     Expire,
+    Find,
     Forget,
     Keep,
     Operation,
@@ -31,6 +33,7 @@ from covey.broker.durable.log import (
 )
 from covey.broker.server import Broker
 from covey.errors import ConfigError, CoveyError, StoreError
+from covey.protocol.events import encode_event
 
 T = TypeVar("T")
 
@@ -435,6 +438,75 @@ def test_most_of_a_store_with_one_bad_page_is_saved(tmp_path: Path) -> None:
     run(main())
 
 
+def test_a_broker_that_is_killed_while_it_mends_its_store_mends_it_at_its_next_start(tmp_path: Path) -> None:
+    """It is killed before each line in turn of what mends; nothing is lost by that."""
+    mending = {"_mend", "_salvage", "_put_in_place", "_end_mending"}
+    assert all(hasattr(store_writing, name) for name in mending)
+    whole = tmp_path / "whole" / "store.db"
+    fill(whole)
+    data = bytearray(whole.read_bytes())
+    page = len(data) // 4096 // 2
+    data[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
+    line = deaths = 0
+    is_killed = True
+    while is_killed:
+        path = tmp_path / str(line) / "store.db"
+        path.parent.mkdir(mode=0o700)
+        path.write_bytes(data)
+        pid = os.fork()
+        if pid == 0:
+            die_at(line, mending)
+            store_writing.open_store(path, "A", 1 << 30)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        is_killed = os.WIFSIGNALED(status)
+        assert is_killed or os.waitstatus_to_exitcode(status) == 0
+        is_in_place = (path.parent / "store.db.damaged-1").exists() and path.exists()
+        opened = store_writing.open_store(path, "A", 1 << 30)
+        count = opened.connection.execute("SELECT count(*) FROM queue WHERE owner = 1").fetchone()
+        opened.connection.close()
+        opened.lock.close()
+        assert count == (300,)
+        assert ("was damaged" in " ".join(opened.warnings)) != is_in_place
+        assert (path.parent / "store.db.damaged-1").read_bytes() == data
+        left = {one.name for one in path.parent.iterdir()}
+        assert not left & {"store.db.new", "store.db.mended", "store.db.damaged-2"}
+        line += 1
+        deaths += is_killed
+    assert deaths > 20
+
+
+def test_a_damaged_store_of_another_broker_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    fill(path)
+    change(path, "UPDATE owner SET name = 'C'")
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match="is that of the broker A, not of B"):
+        Store(path, "B")
+    assert path.read_bytes() == before
+    assert "store.db.new" not in {one.name for one in tmp_path.iterdir()}
+
+
+def test_a_journal_without_its_store_is_not_taken_for_that_of_a_new_one(tmp_path: Path) -> None:
+    async def write() -> bytes:
+        store = Store(tmp_path / "old" / "store.db", "A")
+        store.start()
+        await done(store, OUTBOX)
+        data = (tmp_path / "old" / "store.db-wal").read_bytes()
+        await store.close()
+        return data
+
+    journal = run(write())
+    path = tmp_path / "new" / "store.db"
+    path.parent.mkdir(mode=0o700)
+    Path(f"{path}-wal").write_bytes(journal)
+    store = Store(path, "A")
+    assert "was gone, but not its journal" in store.warning
+    assert store.recovered.owners == ()
+    run(store.close())
+    assert (tmp_path / "new" / "store.db.damaged-1-wal").read_bytes() == journal
+
+
 def test_garbage_is_no_store(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(b"not a database at all" * 1_000)
@@ -460,7 +532,7 @@ def test_a_store_of_another_broker_version_or_program_is_left_alone(tmp_path: Pa
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version=99")
     connection.close()
-    with pytest.raises(ConfigError, match="has format 99, and this version of Covey reads formats up to 2"):
+    with pytest.raises(ConfigError, match="has format 99, and this version of Covey reads formats up to 3"):
         Store(path, "A")
     other = tmp_path / "other.db"
     connection = sqlite3.connect(other)
@@ -619,6 +691,127 @@ def test_a_damaged_event_is_told_apart_when_it_is_read(tmp_path: Path, table: st
         read = await store.fetch(1, 0, 10)
         assert [type(row) for row in read.rows] == [Row, Damaged, Row]
         assert read.rows[1] == Damaged(2, (7, 2))
+        await store.close()
+
+    run(main())
+
+
+# -- names that were seen, and meta --------------------------------------------------------------------------------
+
+
+def change(path: Path, statement: str) -> None:
+    """Change what is on disk, as a bit that flips does."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute(statement).rowcount == 1
+
+
+@pytest.mark.parametrize(
+    "damage", ["number = 77", "publisher = 77", "position = 4611686018427387904", "number = 'zz'"]
+)
+def test_a_damaged_name_is_nobodys(tmp_path: Path, damage: str) -> None:
+    """Otherwise an event that has this name would be said to be taken, and be lost."""
+    path = tmp_path / "store.db"
+    fill(path, 5)
+    change(path, f"UPDATE seen SET {damage} WHERE number = 3")
+    store = Store(path, "A")
+    assert "1 damaged rows among the names" in store.warning
+    assert store.recovered.names == tuple((7, number) for number in (0, 1, 2, 4))
+    assert store.recovered.last < 1 << 62
+    assert list(store.recovered.owners) == [OUTBOX], "nothing else is touched"
+    assert list(tmp_path.glob("*damaged*")) == []
+    run(store.close())
+    again = Store(path, "A")
+    assert again.warning == "", "it is said once"
+    run(again.close())
+
+
+@pytest.mark.parametrize("name", ["last", "commits", "broker"])
+def test_damaged_meta_is_mended_by_the_mark(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "store.db"
+
+    async def write() -> None:
+        store = Store(path, "A")
+        store.start()
+        await done(store, OUTBOX)
+        for number in range(9):
+            await done(store, keep(store, number)._replace(seen=False))
+        await done(store, ReleaseUpTo(1, 9))
+        await store.close()
+
+    run(write())
+    value = "'B'" if name == "broker" else "1"
+    change(path, f"UPDATE meta SET value = {value} WHERE name = '{name}'")
+    store = Store(path, "A")
+    assert f"has no {name} with a right checksum" in store.warning
+    assert "missing" not in store.warning
+    assert store.recovered.missing == 0
+    assert store.tickets.next_position() > 9
+    assert list(store.recovered.owners) == [OUTBOX]
+    run(store.close())
+    again = Store(path, "A")
+    assert again.warning == ""
+    run(again.close())
+
+
+# -- names of damaged events -----------------------------------------------------------------------------------------
+
+
+def published(number: int, position: int, *entries: Entry) -> Keep:
+    """Return an event that nobody confirms: its name is not remembered."""
+    frame = encode_event(b"content", b"payload %d" % number, family=0, publisher=7, number=number)
+    return Keep(position, 7, number, frame, 0.0, entries or (Entry(1),), seen=False)
+
+
+@pytest.mark.parametrize(
+    ("damage", "is_certain"),
+    [
+        ("number = 3", False),
+        ("publisher = 8", False),
+        ("number = 'zz'", False),
+        ("frame = x'00'", False),
+        ("frame = cast(substr(frame, 1, length(frame) - 1) || 'x' AS BLOB)", True),
+        ("stored_s = 9.0", True),
+        ("checksum = 1", True),
+    ],
+)
+def test_a_damaged_event_has_a_name_only_if_its_row_and_its_frame_agree(
+    tmp_path: Path, damage: str, is_certain: bool
+) -> None:
+    """Otherwise another event would be taken for its copy."""
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        store = Store(path, "A")
+        store.start()
+        await done(store, OUTBOX)
+        for number in range(1, 7):
+            await done(store, published(number, number))
+        change(path, f"UPDATE event SET {damage} WHERE id = 4")
+        rows = (await store.fetch(1, 0, 10)).rows
+        assert [row.position for row in rows if isinstance(row, Row)] == [1, 2, 3, 5, 6]
+        assert rows[3] == Damaged(4, (7, 4) if is_certain else None)
+        await store.close()
+
+    run(main())
+
+
+def test_a_damaged_row_gives_no_event_another_name(tmp_path: Path) -> None:
+    """It says that event 4 is event 3; one who waits has the event in other bytes, which are good."""
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        store = Store(path, "A")
+        store.start()
+        await done(store, OUTBOX)
+        other = encode_event(b"content", b"other", family=0, publisher=7, number=4)
+        await done(store, published(4, 4, Entry(1, other), Entry(2)))
+        connection = store.log._writer.connection
+        assert store_writing._find(connection, Find(1, ((7, 4),))).copies == {(7, 4): published(4, 4).frame}
+        change(path, "UPDATE event SET number = 3 WHERE id = 4")
+        assert store_writing._find(connection, Find(1, ((7, 3), (7, 4)))).copies == {}
+        assert (await store.fetch(2, 0, 10)).rows == (Damaged(4, None),)
+        change(path, "UPDATE event SET number = 4, frame = x'00' WHERE id = 4")
+        assert store_writing._find(connection, Find(1, ((7, 3), (7, 4)))).copies == {(7, 4): other}
         await store.close()
 
     run(main())

@@ -1,23 +1,21 @@
 """The store over versions of Covey: what the one before wrote is read, older formats are migrated, newer ones refused.
 
-Format 1, of the version before, has checksums of frames alone. That migrations follow each other is shown with a
-made-up format 0, whose events have no checksums.
+Format 1, of the version before, has checksums of frames alone; format 2 has none of names that were seen and of meta.
+That migrations follow each other is shown with a made-up format 0, whose events have no checksums.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sqlite3
 import stat
-import sys
 from pathlib import Path
-from types import FrameType
 from typing import Any
 from zlib import crc32
 
 import pytest
+from tests.oracles.dying import die_at
 from tests.oracles.logs import Store
 
 from covey.broker import plans
@@ -38,7 +36,13 @@ CREATE TABLE seen (position INTEGER PRIMARY KEY, publisher INTEGER, number INTEG
 INSERT INTO meta VALUES ('broker', 'A'), ('last', 2);
 PRAGMA application_id=1129272901; PRAGMA user_version=1; COMMIT;
 """  # noqa: E501 (as it was)
-# Format 0: as that, without checksums.
+# Format 2: checksums over whole rows, also of owners, and how many transactions there were.
+SECOND = (
+    BEFORE.replace("filter BLOB, UNIQUE", "filter BLOB, checksum INTEGER, UNIQUE")
+    .replace("('last', 2)", "('last', 2), ('commits', 0)")
+    .replace("user_version=1", "user_version=2")
+)
+# Format 0: as format 1, without checksums.
 OLDEST = BEFORE.replace(" checksum INTEGER,", "").replace("user_version=1", "user_version=0")
 
 FRAMES = {1: b"first event", 2: b"second event"}
@@ -73,22 +77,28 @@ def write(path: Path, tables: str, *, leaves_journal: bool = False) -> None:
     path.touch()
     connection = sqlite3.connect(path, isolation_level=None)
     connection.executescript(tables)
-    has_sums = "checksum" in tables
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
 
-    def row(frame: bytes | None) -> tuple[Any, ...]:
-        return (None if frame is None else crc32(frame), frame) if has_sums else (frame,)
+    def insert(table: str, *row: Any) -> None:
+        connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
 
-    marks = "?, ?" if has_sums else "?"
+    def add(table: str, *row: Any, frame: bytes | None, bound: int) -> None:
+        first = None if frame is None else crc32(frame)
+        sums = {0: (), 1: (first,), 2: (bound,)}[version]
+        insert(table, *row, *sums, frame)
+
+    def entry(owner: int, position: int, frame: bytes | None = None) -> None:
+        add("queue", owner, position, frame=frame, bound=sqlite.entry_sum(owner, position, frame))
+
     for owner in OWNERS:
-        connection.execute("INSERT INTO owner VALUES (?, ?, ?, ?, ?, ?, ?, ?)", owner)
+        insert("owner", *owner, *((sqlite.owner_sum(owner),) if version == 2 else ()))
     for position, frame in FRAMES.items():
         refs = position
-        connection.execute(
-            f"INSERT INTO event VALUES (?, 9, ?, 1e9, ?, {marks})", (position, position, refs, *row(frame))
-        )
-        connection.execute(f"INSERT INTO queue VALUES (1, ?, {marks})", (position, *row(None)))
-        connection.execute("INSERT INTO seen VALUES (?, 9, ?)", (position, position))
-    connection.execute(f"INSERT INTO queue VALUES (2, 2, {marks})", row(b"other bytes"))
+        bound = sqlite.event_sum(position, 9, position, 1e9, frame)
+        add("event", position, 9, position, 1e9, refs, frame=frame, bound=bound)
+        entry(1, position)
+        insert("seen", position, 9, position)
+    entry(2, 2, b"other bytes")
     if leaves_journal:  # as a broker that was killed does
         for suffix in ("", "-wal"):
             Path(f"{path}{suffix}.aside").write_bytes(Path(f"{path}{suffix}").read_bytes())
@@ -126,14 +136,15 @@ def copies(path: Path) -> list[str]:
     return sorted(one.name for one in path.parent.glob(f"{path.name}.format-*"))
 
 
+@pytest.mark.parametrize("format", [1, 2])
 @pytest.mark.parametrize("leaves_journal", [False, True])
-def test_what_the_version_before_wrote_is_migrated(tmp_path: Path, leaves_journal: bool) -> None:
+def test_what_a_version_before_wrote_is_migrated(tmp_path: Path, leaves_journal: bool, format: int) -> None:
     path = tmp_path / "store.db"
-    write(path, BEFORE, leaves_journal=leaves_journal)
+    write(path, BEFORE if format == 1 else SECOND, leaves_journal=leaves_journal)
     store = check(path)
     assert store.warning == ""
     assert len(store.recovered.notices) == 1
-    assert copies(path) == ["store.db.format-1"]
+    assert copies(path) == [f"store.db.format-{format}"]
     assert store.recovered.clock == (1e9, 1e9), "it stored the time of day"
     assert check(path).recovered.notices == ()
 
@@ -163,18 +174,32 @@ def test_the_tables_of_a_format_are_those_that_it_began_with(tmp_path: Path) -> 
     connection = sqlite3.connect(path)
     made = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
     connection.close()
-    assert int(sqlite.FORMAT) == 2
-    expected = BEFORE.replace("filter BLOB, UNIQUE", "filter BLOB, checksum INTEGER, UNIQUE")
+    assert int(sqlite.FORMAT) == 3
+    expected = SECOND.replace("PRIMARY KEY, value)", "PRIMARY KEY, value, checksum INTEGER)")
+    expected = expected.replace("number INTEGER);", "number INTEGER, checksum INTEGER);")
     assert made == {line.rstrip(";") for line in expected.splitlines() if line.startswith("CREATE")}
-    migrated = tmp_path / "old" / "store.db"
-    migrated.parent.mkdir()
-    write(migrated, BEFORE)
-    check(migrated)
-    connection = sqlite3.connect(migrated)
-    assert made == {
-        sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-    }
+    for number, tables in enumerate((BEFORE, SECOND)):
+        migrated = tmp_path / str(number) / "store.db"
+        migrated.parent.mkdir()
+        write(migrated, tables)
+        check(migrated)
+        connection = sqlite3.connect(migrated)
+        assert made == {
+            sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        }
+        connection.close()
+
+
+def test_names_have_checksums_after_a_migration(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    write(path, SECOND)
+    check(path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE seen SET number = 3 WHERE number = 2")
     connection.close()
+    store = Store(path, "A")
+    assert store.recovered.names == ((9, 1),)
+    asyncio.run(store.close())
 
 
 @pytest.mark.parametrize("leaves_journal", [False, True])
@@ -184,7 +209,7 @@ def test_an_older_format_is_migrated_and_a_copy_kept(tmp_path: Path, leaves_jour
     write(path, OLDEST, leaves_journal=leaves_journal)
     notice = check(path).recovered.notices
     assert notice == (
-        f"the store {path} was migrated from format 0 to 2; what it was before is kept as store.db.format-0",
+        f"the store {path} was migrated from format 0 to 3; what it was before is kept as store.db.format-0",
     )
     assert copies(path) == ["store.db.format-0"]
     copy = tmp_path / "store.db.format-0"
@@ -227,6 +252,7 @@ def test_a_broker_that_is_killed_within_a_migration_migrates_at_its_next_start(t
             sync_directory,
             without_checksums,
             sqlite._bind_checksums,
+            sqlite._bind_names,
         )
     }
     last, deaths = 0, 0
@@ -237,7 +263,7 @@ def test_a_broker_that_is_killed_within_a_migration_migrates_at_its_next_start(t
         write(path, OLDEST, leaves_journal=last % 2 == 1)
         pid = os.fork()
         if pid == 0:
-            _die_at(last, names)
+            die_at(last, names)
             sqlite.open_store(path, "A", 1 << 30)
             os._exit(0)
         _, status = os.waitpid(pid, 0)
@@ -250,23 +276,6 @@ def test_a_broker_that_is_killed_within_a_migration_migrates_at_its_next_start(t
         last += 1
         deaths += is_killed
     assert deaths > 30
-
-
-def _die_at(line: int, names: set[str]) -> None:
-    """End this process by SIGKILL before so many lines of some functions have run."""
-    seen = 0
-
-    def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal seen
-        if frame.f_code.co_name not in names:
-            return None
-        if event == "line":
-            if seen == line:
-                os.kill(os.getpid(), signal.SIGKILL)
-            seen += 1
-        return trace
-
-    sys.settrace(trace)
 
 
 @pytest.mark.usefixtures("migrating")
@@ -320,9 +329,12 @@ def test_a_format_without_a_migration_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    write(path, BEFORE.replace("user_version=1", "user_version=3"))
+    write(path, BEFORE)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version=4")
+    connection.close()
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match="has format 3, and this version of Covey reads formats up to 2"):
+    with pytest.raises(ConfigError, match="has format 4, and this version of Covey reads formats up to 3"):
         Store(path, "A")
     assert path.read_bytes() == before
     assert copies(path) == []

@@ -31,7 +31,7 @@ from covey.broker import effects
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import BrokerCore
 from covey.broker.durable.delivery import Durable
-from covey.broker.durable.log import Answer, Committed, Fetch, Find
+from covey.broker.durable.log import Answer, Committed, Fetch, Find, Notice
 from covey.broker.durable.sqlite import SqliteLog
 from covey.broker.effects import Effect, Input, Instant
 from covey.broker.security import Security
@@ -100,6 +100,13 @@ class Numbers(Random):
 
     def getrandbits(self, k: int, /) -> int:
         return self._numbers.popleft()
+
+
+def _answers_of(answer: Answer) -> int:
+    """Return how many questions an answer answers."""
+    if isinstance(answer, Committed):
+        return len(answer.tickets)
+    return 0 if isinstance(answer, Notice) else 1
 
 
 class Playing:
@@ -235,7 +242,7 @@ class Playing:
         self._do(self.core.step(given, self._now()))
         while self._asked:
             answers = tuple(self._answers.get(timeout=30.0))
-            self._asked -= sum(len(one.tickets) if isinstance(one, Committed) else 1 for one in answers)
+            self._asked -= sum(_answers_of(one) for one in answers)
             self._do(self.core.step(effects.Answered(answers), self._now()))
 
     def _do(self, some: Sequence[Effect]) -> None:

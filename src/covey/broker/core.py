@@ -35,7 +35,7 @@ from covey.broker.actions import Action
 from covey.broker.admission import Admission, Place, places_of
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, changed
 from covey.broker.durable.delivery import SURE, Durable, NoDurable, confirm_unkept
-from covey.broker.durable.log import Committed, Fetch, Find, Recovered
+from covey.broker.durable.log import Committed, Fetch, Find, Notice, Recovered
 from covey.broker.durable.queues import LINK, Subscriber
 from covey.broker.effects import Effect, Ending, Input, Instant
 from covey.broker.epochs import Epochs, Outputs, router_maker
@@ -239,8 +239,8 @@ class BrokerCore:
         return due_s
 
     def is_ready(self, now_s: float) -> bool:
-        """Return whether tables were compared with all neighbours, or a lease was waited for that."""
-        if self.phase is not Phase.SERVING:
+        """Return whether the log works and tables were compared with all neighbours, or a lease was waited for that."""
+        if self.phase is not Phase.SERVING or self.durable.has_ended:
             return False
         return now_s - self._started_s > self.config.lease_s or all(
             map(self.neighbours.is_open, self.neighbours.records)
@@ -1052,6 +1052,8 @@ class BrokerCore:
         for answer in given.answers:
             if isinstance(answer, Committed):
                 self.perform(self.durable.committed(answer, self.now.monotonic_s))
+            elif isinstance(answer, Notice):
+                self.perform(self.durable.noticed(answer, self.now.monotonic_s))
             else:
                 self.perform(self.durable.read(answer, self.now.monotonic_s))
 

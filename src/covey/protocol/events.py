@@ -224,6 +224,7 @@ def delivery_of(frame: bytes) -> Delivery:
 
 
 MOST_CONFIRMED: Final = 4_096  # names or positions in a frame
+LAST_POSITION: Final = (1 << 63) - 1  # that can be: stores have signed numbers of 64 bits
 
 _COUNT: Final = Struct("<I")
 _NAME: Final = Struct("<QQ")
@@ -266,7 +267,8 @@ def decode_acknowledge(body: bytes) -> Acknowledgement:
     if len(body) >= _ACKNOWLEDGED.size:
         sid, cumulative, count = _ACKNOWLEDGED.unpack_from(body)
         if len(body) == _ACKNOWLEDGED.size + 8 * count:
-            return Acknowledgement(
-                sid, bool(cumulative), Struct(f"<{count}Q").unpack_from(body, _ACKNOWLEDGED.size)
-            )
+            positions = Struct(f"<{count}Q").unpack_from(body, _ACKNOWLEDGED.size)
+            if max(positions, default=0) > LAST_POSITION:
+                raise ProtocolError(f"an acknowledgement names {max(positions)}, which is no position")
+            return Acknowledgement(sid, bool(cumulative), positions)
     raise ProtocolError("an acknowledgement cannot be read")

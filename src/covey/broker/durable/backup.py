@@ -36,6 +36,7 @@ from covey.broker.durable.sqlite import (
     entry_sum,
     how_far,
     is_event,
+    is_name,
     pragma,
 )
 from covey.broker.private_files import opener, sync_directory, without_sum
@@ -249,6 +250,7 @@ def _checked(copy: Path, original: Mark | None, tell: Tell) -> Backup:
         (queues,) = connection.execute("SELECT count(*) FROM owner").fetchone()
         events, bad_events = _judged(_events(connection), "events", tell)
         entries, bad_entries = _judged(_entries(connection), "entries", tell)
+        _, bad_names = _judged(map(is_name, connection.execute("SELECT * FROM seen")), "names", tell)
         commits, known = how_far(connection)
     # What the original has lost already is not forgotten by copying it.
     commits = max(commits, 0 if original is None else original.commits)
@@ -256,7 +258,8 @@ def _checked(copy: Path, original: Mark | None, tell: Tell) -> Backup:
     log_s = None if original is None else original.log_s
     write_mark(copy, Mark(commits, known, time.time(), State.COPY, log_s))
     size = copy.stat().st_size
-    return Backup(str(broker), copy.parent, size, queues, events, entries, bad_events + bad_entries, False)
+    bad = bad_events + bad_entries + bad_names
+    return Backup(str(broker), copy.parent, size, queues, events, entries, bad, False)
 
 
 def _judged(verdicts: Iterable[bool], what: str, tell: Tell) -> tuple[int, int]:

@@ -42,7 +42,7 @@ from covey.broker.config import QueueLimits
 from covey.broker.durable.clock import LogClock
 from covey.broker.durable.completeness import Completeness, Said, Whole
 from covey.broker.durable.incidents import Incident
-from covey.broker.durable.log import Committed, Entry, Found, Keep, Owner, Read, Recovered, Resume
+from covey.broker.durable.log import Committed, Entry, Found, Keep, Notice, Owner, Read, Recovered, Resume
 from covey.broker.durable.queues import (
     LINK,
     UNREPAIRED,
@@ -75,6 +75,9 @@ from covey.routing.messages import SUBSCRIPTIONS, Key, Link, LinkUp, Message, Pr
 from covey.routing.outputs import Deliver, Output
 
 SURE: Final = "~sure"  # the link on which the broker itself asks whether its tables are complete
+ENDED: Final = (
+    "the store keeps nothing any longer (hint: the broker's log says why, and it must be restarted)"
+)
 NO_STORE: Final = "this broker keeps nothing (hint: it needs a data_dir)"
 
 
@@ -454,6 +457,7 @@ class Durable:
         self._in_flight = 0  # neighbours' events on the way to the disk
         self._pending: dict[Link, int] = {}  # clients' events on the way to the disk
         self._is_failing = False  # the log has refused events
+        self.has_ended = False  # the log keeps nothing any longer
         # The last position that earlier lives are known to have given away, and how many of them the log does not know.
         self._given = recovered.known + recovered.missing
         self.missing = recovered.missing
@@ -501,7 +505,9 @@ class Durable:
         if name in self._names:
             yield from self._again(name, source)
         elif source in self._clients:
-            if self._pending.get(source, 0) >= MAX_PENDING:
+            if self.has_ended:
+                yield self._senders.refuse(source, name, ENDED)
+            elif self._pending.get(source, 0) >= MAX_PENDING:
                 yield self._senders.refuse(
                     source, name, f"{MAX_PENDING:,} events of this client wait to be confirmed already"
                 )
@@ -694,6 +700,12 @@ class Durable:
         yield from self._tickets.answered(answer, now_s)
         yield from self.subscriptions.trim_grown()
         yield from self.flush()
+
+    def noticed(self, notice: Notice, now_s: float) -> Actions:
+        """The log says something of itself that people must know."""
+        self.has_ended |= notice.is_end
+        level = logging.WARNING if notice.is_right else logging.ERROR
+        yield self._tickets.incidents.say(level, notice.text, {}, now_s)
 
     def read(self, answer: Read | Found, now_s: float) -> Actions:
         """The log has answered a `Fetch` or a `Find`."""
@@ -927,6 +939,7 @@ class NoDurable:
 
     keeps: Final = False
     pending: Final = 0
+    has_ended: Final = False
 
     def __init__(self) -> None:
         self._clients: set[Link] = set()
@@ -1051,6 +1064,10 @@ class NoDurable:
         return iter(())
 
     def committed(self, answer: Committed, now_s: float) -> Actions:
+        """There is no log."""
+        return iter(())
+
+    def noticed(self, notice: Notice, now_s: float) -> Actions:
         """There is no log."""
         return iter(())
 

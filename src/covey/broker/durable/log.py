@@ -22,6 +22,8 @@ The log's duties:
  6. `Trim` and `Expire` find their events themselves, and `Committed.gone` says which ones they were.
  7. What was committed and is not there when the log is opened is said: `Recovered.missing` and `Recovered.warnings`.
     Positions that may have been given away are not given again: `Recovered.last` is beyond them.
+ 8. Everything that is asked is answered once, whatever happens. What people must know of the log as a whole is a
+    `Notice`, which answers nothing. After one that says `is_end`, every answer is an error.
 
 Times in the log (`Keep.stored_s`, `Expire.before_s`, `Clock.log_s`) are seconds of the log's own clock. That clock is
 not the one on the wall, which may jump: it goes on only while the broker runs, as fast as the monotonic clock, and from
@@ -206,20 +208,27 @@ class Row(NamedTuple):
 
 
 class Damaged(NamedTuple):
-    """An event whose checksum is wrong: it must not be delivered. `name` is None if it is not known for certain."""
+    """An event whose checksum is wrong: it must not be delivered. `name` is None if it is not known for certain.
+
+    It is certain if something says it that has a checksum of its own, or if two parts of what is damaged agree on it.
+    """
 
     position: int
     name: tuple[int, int] | None = None
 
 
 class Read(NamedTuple):
-    """An owner's next events, in order: at least one if there is any. `is_end`: there are no more."""
+    """An owner's next events, in order: at least one if there is any. `is_end`: there are no more.
+
+    `is_unsound`: some entries have no position any longer, and are left out until the log is opened again.
+    """
 
     ticket: int
     owner: int
     rows: tuple[Row | Damaged, ...] = ()
     is_end: bool = False
     error: StoreError | None = None
+    is_unsound: bool = False
 
 
 class Found(NamedTuple):
@@ -230,7 +239,15 @@ class Found(NamedTuple):
     error: StoreError | None = None
 
 
-Answer = Committed | Read | Found
+class Notice(NamedTuple):
+    """What people must know of the log: something goes wrong, or is right again. `is_end`: it keeps nothing more."""
+
+    text: str
+    is_right: bool = False
+    is_end: bool = False
+
+
+Answer = Committed | Read | Found | Notice
 Report = Callable[[Sequence[Answer]], None]
 
 

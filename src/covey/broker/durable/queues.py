@@ -244,6 +244,7 @@ class Feed:
         self._confirmed: set[int] = set()
         self._confirmed_up_to: list[int] = []
         self._failed: list[Release | ReleaseUpTo] = []  # to be tried again
+        self._is_unsound = False  # the log has said that some entries have no position any longer
 
     @property
     def is_attached(self) -> bool:
@@ -322,6 +323,10 @@ class Feed:
         if read.error is not None:  # it is tried again with the next confirmation or tick
             yield Say(logging.ERROR, str(read.error), {})
             return
+        if read.is_unsound and not self._is_unsound:
+            self._is_unsound = True
+            text = "entries of a queue are damaged (hint: restart the broker, which mends its store)"
+            yield self._tickets.incidents.say(logging.ERROR, text, {"of": self._repair.title}, now_s)
         self._ahead.extend(read.rows)
         if read.rows:
             self._read_from = read.rows[0].position

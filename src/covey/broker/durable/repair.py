@@ -29,7 +29,7 @@ from covey.broker.actions import Actions, Send, SendEvent
 from covey.broker.durable.log import Found
 from covey.broker.durable.queues import Tickets
 from covey.protocol.control import Lacking, Wanted, encode_stored
-from covey.protocol.events import Name
+from covey.protocol.events import Name, envelope_of
 from covey.protocol.frames import Kind
 from covey.routing.messages import Link
 
@@ -118,8 +118,9 @@ class Repairs:
             if search is None:
                 continue
             search.is_searched = True
-            if key[1] in found.copies:
-                yield from self._end(key, found.copies[key[1]], now_s)
+            copy = found.copies.get(key[1])
+            if copy is not None and _is_of(copy, key[1]):
+                yield from self._end(key, copy, now_s)
                 continue
             for link in sorted(self.able - {search.asker}):
                 search.asked.add(link)
@@ -202,6 +203,12 @@ class Repairs:
         for key in [key for key, search in self._searches.items() if now_s >= search.until_s]:
             yield from self._end(key, None, now_s)
         self._ended = {key: one for key, one in self._ended.items() if now_s < one[1]}
+
+
+def _is_of(copy: bytes, name: Name) -> bool:
+    """Return whether a copy is that of this event: no other may take its place."""
+    envelope = envelope_of(copy)
+    return (envelope.publisher, envelope.number) == name
 
 
 def say_lacking(link: Link, keys: Sequence[_Key]) -> Actions:

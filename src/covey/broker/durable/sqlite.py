@@ -9,10 +9,14 @@ The tables:
     meta       the last position that was given away, how many transactions there were, and the name of the broker
 
 Damage. A new file is made under another name and renamed when it is complete, so an empty file is damage, and so is
-one that ends within a page. A damaged file is moved aside, never overwritten, and what can still be read is copied to
-a new one. Every row has a checksum over all that it means: an event with its position, name and time, an entry of a
-queue with its owner and position, an owner with its filter. So a bit that flips makes an event neither another one nor
-another's. One process has a store at a time.
+one that ends within a page. What can still be read of a damaged file is copied to a new one (`store.db.mended`). When
+that is complete, the damaged file is moved aside, never overwritten, and the new one takes its place. A broker that is
+killed meanwhile begins again, or ends what is left to do, at its next start. One process has a store at a time.
+
+Every row has a checksum over all that it means: an event with its position, name and time, an entry of a queue with its
+owner and position, an owner with its filter, a name that was seen with its position, and what meta says with what it
+is. So a bit that flips makes an event neither another one nor another's, nor one that was taken already. Only `refs` is
+in no checksum: it counts entries, and is counted again when the store is mended.
 
 A missing end. A journal (`-wal`) whose end is missing, and a file that was replaced by an older copy, look whole. The
 mark beside the file (`mark`) knows better. After a store was not closed in order, positions go on with a gap: those
@@ -54,6 +58,7 @@ from zlib import crc32
 
 from covey.broker.durable.log import (
     WINDOW,
+    Answer,
     Asked,
     Batch,
     Change,
@@ -67,6 +72,7 @@ from covey.broker.durable.log import (
     Found,
     Keep,
     Mend,
+    Notice,
     Operation,
     Owner,
     Read,
@@ -86,20 +92,21 @@ from covey.broker.private_files import (
     opener,
     sync_directory,
 )
-from covey.errors import ConfigError, StoreError
+from covey.errors import ConfigError, ProtocolError, StoreError
+from covey.protocol.events import Name, envelope_of
 
-FORMAT: Final = 2  # of the tables below; a change of them is another format, with a migration from this one
+FORMAT: Final = 3  # of the tables below; a change of them is another format, with a migration from this one
 APPLICATION: Final = 0x434F5645  # "COVE": says in the file's head whose it is
 PAGE: Final = 4096
 
 _TABLES: Final = {
-    "meta": "name TEXT PRIMARY KEY, value",
+    "meta": "name TEXT PRIMARY KEY, value, checksum INTEGER",
     "event": "id INTEGER PRIMARY KEY, publisher INTEGER, number INTEGER, stored_s REAL, refs INTEGER, "
     "checksum INTEGER, frame BLOB",
     "owner": "id INTEGER PRIMARY KEY, kind TEXT, user TEXT, client TEXT, name TEXT, uid INTEGER, "
     "generation INTEGER, filter BLOB, checksum INTEGER, UNIQUE (kind, user, client, name)",
     "queue": "owner INTEGER, position INTEGER, checksum INTEGER, frame BLOB, PRIMARY KEY (owner, position)",
-    "seen": "position INTEGER PRIMARY KEY, publisher INTEGER, number INTEGER",
+    "seen": "position INTEGER PRIMARY KEY, publisher INTEGER, number INTEGER, checksum INTEGER",
 }
 _SUFFIXES: Final = ("", "-wal", "-shm")
 
@@ -108,6 +115,7 @@ _SUFFIXES: Final = ("", "-wal", "-shm")
 
 _EVENT_HEAD: Final = Struct("<qqqd")
 _ENTRY_HEAD: Final = Struct("<qq")
+_NAME: Final = Struct("<qqq")
 
 
 def event_sum(position: int, publisher: int, number: int, stored_s: float, frame: bytes) -> int:
@@ -123,6 +131,26 @@ def entry_sum(owner: int, position: int, frame: bytes | None) -> int:
 def owner_sum(owner: Owner) -> int:
     """Return the checksum of an owner's row."""
     return crc32(repr(tuple(owner)).encode("utf-8", "surrogatepass"))
+
+
+def name_sum(position: int, publisher: int, number: int) -> int:
+    """Return the checksum of a name that was seen; numbers are as SQLite has them."""
+    return crc32(_NAME.pack(position, publisher, number))
+
+
+def meta_sum(name: str, value: object) -> int:
+    """Return the checksum of a row of meta."""
+    return crc32(repr((name, value)).encode("utf-8", "surrogatepass"))
+
+
+def is_name(row: tuple[Any, ...]) -> bool:
+    """Return whether position, publisher, number and checksum of a name that was seen are as they were stored."""
+    position, publisher, number, checksum = row
+    return (
+        isinstance(publisher, int)
+        and isinstance(number, int)
+        and name_sum(position, publisher, number) == checksum
+    )
 
 
 def is_event(row: tuple[Any, ...]) -> bool:
@@ -167,12 +195,31 @@ def _bind_checksums(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO meta VALUES ('commits', 0)")
 
 
+def _bind_names(connection: sqlite3.Connection) -> None:
+    """Make format 3 of format 2, which has no checksums in `seen` and `meta`: what is there now is taken for right."""
+
+    def bound(*row: Any) -> int | None:
+        return name_sum(*row) if all(isinstance(one, int) for one in row) else None
+
+    connection.create_function("bound_name", 3, bound, deterministic=True)
+    connection.create_function("bound_meta", 2, meta_sum, deterministic=True)
+    for table, sums in (
+        ("seen", "bound_name(position, publisher, number)"),
+        ("meta", "bound_meta(name, value)"),
+    ):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
+        connection.execute(f"UPDATE {table} SET checksum = {sums}")
+
+
 def _owner_row(owner: Owner) -> tuple[Any, ...]:
     return (*owner, owner_sum(owner))
 
 
 # By format: what makes the tables of the next one, within a transaction that is the caller's.
-MIGRATIONS: Final[Mapping[int, Callable[[sqlite3.Connection], None]]] = {1: _bind_checksums}
+MIGRATIONS: Final[Mapping[int, Callable[[sqlite3.Connection], None]]] = {
+    1: _bind_checksums,
+    2: _bind_names,
+}
 
 
 # -- opening -----------------------------------------------------------------------------------------------------
@@ -212,16 +259,29 @@ def open_store(path: Path, broker: str, max_bytes: int) -> Opened:
         notices = [close_directory(path.parent, path.name)]
         lock = _lock(path)
         mark, warnings = _mark(path)
+        if _mended(path).exists():
+            warnings.append(_end_mending(path, "it was being mended when the broker ended"))
         is_new = not path.exists()
         if is_new:
-            _make(path, broker)
+            fresh = path.with_name(f"{path.name}.new")
+            _make(fresh, broker)
+            aside = _put_in_place(fresh, path)
+            if aside is not None:
+                warnings.append(
+                    f"the store {path} was gone, but not its journal, which is kept as {aside.name}-wal"
+                )
         problem = _problem(path, broker)
         if problem:
-            warnings.append(_mend(path, broker, problem))
+            warnings.append(_mend(path, broker, problem, mark))
         notices.append(_migrate(path))
         close_to_others(Path(f"{path}{suffix}") for suffix in (*_SUFFIXES, ".lock"))
         connection = connect(path, max_bytes)
         try:
+            if bad := _forget_bad_names(connection):
+                warnings.append(
+                    f"the store {path} had {bad:,} damaged rows among the names of events that it has confirmed: "
+                    "one of those events, if it is sent again, is taken for a new one"
+                )
             return _compared(Opened(connection, lock, mark=mark), path, is_new, warnings, notices)
         except sqlite3.Error:
             connection.close()
@@ -287,11 +347,37 @@ def _compared(opened: Opened, path: Path, is_new: bool, warnings: list[str], not
 
 def how_far(connection: sqlite3.Connection) -> tuple[int, int]:
     """Return how many transactions a store had, and the last position of which it knows."""
-    meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
-    ((event,), (seen,)) = connection.execute(
-        "SELECT coalesce(max(id), 0) FROM event UNION ALL SELECT coalesce(max(position), 0) FROM seen"
-    ).fetchall()
-    return int(meta.get("commits", 0)), max(int(meta["last"]), event, seen)
+    meta = _meta(connection)
+    events = connection.execute(f"SELECT id, {_COLUMNS}, frame FROM event ORDER BY id DESC")
+    names = connection.execute("SELECT * FROM seen ORDER BY position DESC")
+    # Damaged rows may have any position: the last good ones are asked.
+    event = next((row[0] for row in events if is_event(row)), 0)
+    seen = next((row[0] for row in names if is_name(row)), 0)
+    events.close()
+    names.close()
+    return meta.get("commits", 0), max(meta.get("last", 0), event, seen)
+
+
+def _meta(connection: sqlite3.Connection) -> dict[str, Any]:
+    """Return what meta says, without rows whose checksums are wrong."""
+    rows = connection.execute("SELECT name, value, checksum FROM meta").fetchall()
+    return {name: value for name, value, checksum in rows if meta_sum(name, value) == checksum}
+
+
+def _put_meta(connection: sqlite3.Connection, name: str, value: int) -> None:
+    connection.execute(
+        "UPDATE meta SET value = ?, checksum = ? WHERE name = ?", (value, meta_sum(name, value), name)
+    )
+
+
+def _forget_bad_names(connection: sqlite3.Connection) -> int:
+    """Remove names that were seen and are damaged, if the disk takes that; return how many there are."""
+    rows = connection.execute("SELECT * FROM seen")
+    bad = [(row[0],) for row in rows if not is_name(row)]
+    if bad:
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.executemany("DELETE FROM seen WHERE position = ?", bad)
+    return len(bad)
 
 
 def _settle(connection: sqlite3.Connection, commits: int, last: int) -> bool:
@@ -299,7 +385,7 @@ def _settle(connection: sqlite3.Connection, commits: int, last: int) -> bool:
     try:
         connection.execute("BEGIN IMMEDIATE")
         for name, value in (("commits", commits), ("last", last)):
-            connection.execute("UPDATE meta SET value = ? WHERE name = ?", (value, name))
+            _put_meta(connection, name, value)
         connection.execute("COMMIT")
     except sqlite3.Error:
         if connection.in_transaction:
@@ -348,8 +434,8 @@ def connect(path: Path, max_bytes: int = 0) -> sqlite3.Connection:
     return connection
 
 
-def _make(path: Path, broker: str) -> None:
-    fresh = path.with_name(path.name + ".new")
+def _make(fresh: Path, broker: str) -> None:
+    """Make an empty store, in the place of what was begun there before."""
     for suffix in _SUFFIXES:
         Path(f"{fresh}{suffix}").unlink(missing_ok=True)
     open(fresh, "xb", opener=opener).close()  # SQLite gives its other files the permissions of this one
@@ -362,14 +448,29 @@ def _make(path: Path, broker: str) -> None:
         for table, columns in _TABLES.items():
             ending = " WITHOUT ROWID" if table == "queue" else ""
             connection.execute(f"CREATE TABLE {table} ({columns}){ending}")
-        connection.execute("INSERT INTO meta VALUES ('broker', ?), ('last', 0), ('commits', 0)", (broker,))
+        for name, value in (("broker", broker), ("last", 0), ("commits", 0)):
+            connection.execute("INSERT INTO meta VALUES (?, ?, ?)", (name, value, meta_sum(name, value)))
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute(f"PRAGMA user_version={FORMAT}")
         connection.execute("COMMIT")
     finally:
         connection.close()
+
+
+def _put_in_place(fresh: Path, path: Path) -> Path | None:
+    """Have a store that is complete take the place of what is there, which is moved aside; return to where.
+
+    The journal goes first: as long as the file itself is not there, nothing has that name.
+    """
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    parts = [suffix for suffix in reversed(_SUFFIXES) if Path(f"{path}{suffix}").exists()]
+    for suffix in parts:
+        os.replace(f"{path}{suffix}", f"{aside}{suffix}")
     os.replace(fresh, path)
     sync_directory(path.parent)
+    return aside if parts else None
 
 
 def _problem(path: Path, broker: str) -> str:
@@ -398,10 +499,10 @@ def _problem(path: Path, broker: str) -> str:
         if verdict != "ok":
             return _mendable(path, found, str(verdict).replace("\n", " ")[:120])
         (owner,) = connection.execute("SELECT value FROM meta WHERE name = 'broker'").fetchone()
-        if owner != broker:
-            raise ConfigError(f"the store {path} is that of the broker {owner}, not of {broker}")
         if found == FORMAT and (damaged := damaged_records(connection)):
             return damaged
+        if owner != broker:
+            raise ConfigError(f"the store {path} is that of the broker {owner}, not of {broker}")
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "unable to open" in str(error):
             raise
@@ -418,15 +519,13 @@ def damaged_records(connection: sqlite3.Connection) -> str:
     for *row, checksum in connection.execute("SELECT * FROM owner").fetchall():
         if owner_sum(Owner(*row)) != checksum:
             return f"the record of the {row[1]} {row[3]}/{row[4]} has a wrong checksum"
-    wrong = "typeof({}) != 'integer'"
-    for table, columns in (("seen", ("position", "publisher", "number")), ("queue", ("owner", "position"))):
-        condition = " OR ".join(wrong.format(column) for column in columns)
-        if connection.execute(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1").fetchone():
-            return f"the table {table} has rows that cannot be"
-    for name in ("last", "commits"):
-        row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        if row is None or not isinstance(row[0], int):
-            return f"the table meta has no {name}"
+    wrong = "typeof(owner) != 'integer' OR typeof(position) != 'integer'"
+    if connection.execute(f"SELECT 1 FROM queue WHERE {wrong} LIMIT 1").fetchone():
+        return "the table queue has rows that cannot be"
+    meta = _meta(connection)
+    for name in ("broker", "last", "commits"):
+        if name not in meta:
+            return f"the table meta has no {name} with a right checksum"
     return ""
 
 
@@ -495,43 +594,66 @@ def pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(value)
 
 
-def _mend(path: Path, broker: str, problem: str) -> str:
-    """Move the damaged store aside and copy what is readable to a new one; return what people must know."""
-    number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    for suffix in _SUFFIXES:
-        if (part := Path(f"{path}{suffix}")).exists():
-            os.replace(part, f"{aside}{suffix}")
-    _make(path, broker)
-    counts = _salvage(aside, path)
+def _mend(path: Path, broker: str, problem: str, mark: Mark | None) -> str:
+    """Copy what is readable to a new store, which takes the place of the damaged one; return what people must know.
+
+    The name of the new one says that it is complete. Whenever the process is killed, the next start finds the damaged
+    store, and mends it from the beginning, or the new one, and puts it in its place. ConfigError if it is another's.
+    """
+    fresh = path.with_name(f"{path.name}.new")
+    _make(fresh, broker)
+    _salvage(path, fresh, mark)
+    owner = _owner_of(fresh)
+    if owner != broker:
+        fresh.unlink()
+        raise ConfigError(f"the store {path} is that of the broker {owner}, not of {broker}")
+    with fresh.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(fresh, _mended(path))
+    sync_directory(path.parent)
+    return _end_mending(path, problem)
+
+
+def _mended(path: Path) -> Path:
+    """Return where a store is that is mended and complete, before it takes its place."""
+    return path.with_name(f"{path.name}.mended")
+
+
+def _end_mending(path: Path, problem: str) -> str:
+    """Put a mended store in its place; return what people must know."""
+    aside = _put_in_place(_mended(path), path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        owners, entries, events = (_count(connection, table) for table in ("owner", "queue", "event"))
+    kept = "" if aside is None else f"it is kept as {aside.name}, and "
     return (
-        f"the store {path} was damaged ({problem}); it is kept as {aside.name}, and {counts['owner']:,} queues with "
-        f"{counts['queue']:,} entries and {counts['event']:,} events could be read and go on: others are lost"
+        f"the store {path} was damaged ({problem}); {kept}{owners:,} queues with {entries:,} entries and {events:,} "
+        "events could be read and go on: others are lost"
     )
 
 
-def _salvage(damaged: Path, path: Path) -> dict[str, int]:
-    counts = dict.fromkeys(_TABLES, 0)
-    target = connect(path)
+def _owner_of(path: Path) -> object:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return _meta(connection)["broker"]
+
+
+def _salvage(damaged: Path, fresh: Path, mark: Mark | None) -> None:
+    """Copy what is readable to an empty store."""
+    target = connect(fresh)
     try:
         target.execute("BEGIN")
-        source = sqlite3.connect(damaged, isolation_level=None)
-        try:
-            for table in _TABLES:
-                for row in _readable(source, table):
-                    marks = ", ".join("?" * len(row))
-                    target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", row)
-                    counts[table] += 1
-        finally:
-            source.close()
-        _put_right(target)
-        counts["event"] = _count(target, "event")
-        counts["queue"] = _count(target, "queue")
+        with contextlib.closing(sqlite3.connect(damaged, isolation_level=None)) as source:
+            _copy_readable(source, target)
+        _put_right(target, mark)
         target.execute("COMMIT")
     finally:
         target.close()
-    return counts
+
+
+def _copy_readable(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    for table in _TABLES:
+        for row in _readable(source, table):
+            marks = ", ".join("?" * len(row))
+            target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", row)
 
 
 def _readable(source: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
@@ -560,15 +682,18 @@ def _is_usable(table: str, row: tuple[Any, ...]) -> bool:
             if not (isinstance(owner, int) and isinstance(position, int)):
                 return False
             return isinstance(frame, bytes) or entry_sum(owner, position, None) == checksum
-        case "event" | "seen":
+        case "event":
             return all(isinstance(one, int) for one in row[:3])
-    return True
+        case "seen":
+            return is_name(row)
+    return bool(meta_sum(*row[:2]) == row[2])
 
 
-def _put_right(target: sqlite3.Connection) -> None:
+def _put_right(target: sqlite3.Connection, mark: Mark | None) -> None:
     """Make what was salvaged consistent: no event that nobody waits for, no entry of an owner that is not known.
 
     An entry whose event is gone stays: it is found damaged when it is read, and the event is asked for by its name.
+    What meta does not say any longer, the mark knows, which is never ahead of what was on disk.
     """
     target.execute("DELETE FROM queue WHERE owner NOT IN (SELECT id FROM owner)")
     target.execute("DELETE FROM event WHERE id NOT IN (SELECT position FROM queue)")
@@ -577,9 +702,11 @@ def _put_right(target: sqlite3.Connection) -> None:
     )
     target.execute("CREATE UNIQUE INDEX temp.by_position ON refs (position)")
     target.execute("UPDATE event SET refs = (SELECT count FROM refs WHERE position = event.id)")
-    for name in ("last", "commits"):
-        target.execute("INSERT OR IGNORE INTO meta VALUES (?, 0)", (name,))
-        target.execute("UPDATE meta SET value = 0 WHERE name = ? AND typeof(value) != 'integer'", (name,))
+    if mark is not None:
+        meta = _meta(target)
+        for name, value in (("last", mark.last), ("commits", mark.commits)):
+            if not meta[name]:
+                _put_meta(target, name, value)
 
 
 def _count(connection: sqlite3.Connection, table: str) -> int:
@@ -618,6 +745,7 @@ _NEXT: Final = (
     "CASE WHEN queue.frame IS NULL THEN event.frame END FROM queue "
     "LEFT JOIN event ON event.id = position WHERE owner = ? AND position > ? ORDER BY position LIMIT ?"
 )
+_NEXT_SOUND: Final = _NEXT.replace("position > ?", "position > ? AND typeof(position) = 'integer'")
 _MEND: Final = "UPDATE queue SET frame = ?, checksum = ? WHERE owner = ? AND position = ?"
 
 
@@ -626,7 +754,7 @@ _MEND: Final = "UPDATE queue SET frame = ?, checksum = ? WHERE owner = ? AND pos
 
 def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: Opened) -> Recovered:
     owners = connection.execute("SELECT * FROM owner ORDER BY id").fetchall()
-    names = connection.execute("SELECT publisher, number FROM seen ORDER BY position").fetchall()
+    names = connection.execute("SELECT * FROM seen ORDER BY position").fetchall()
     sizes = connection.execute(
         "SELECT owner, count(*), sum(coalesce(length(queue.frame), length(event.frame), 0)) "
         "FROM queue LEFT JOIN event ON event.id = position GROUP BY owner"
@@ -634,7 +762,7 @@ def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: 
     return Recovered(
         room,
         tuple(Owner(*row[:-1]) for row in owners),
-        tuple((publisher & _ALL, number & _ALL) for publisher, number in names),
+        tuple((row[1] & _ALL, row[2] & _ALL) for row in names if is_name(row)),
         {owner: (count, size) for owner, count, size in sizes},
         opened.last,
         window,
@@ -661,18 +789,30 @@ def _clock(connection: sqlite3.Connection, mark: Mark | None) -> Clock | None:
 
 
 def _read(connection: sqlite3.Connection, fetch: Fetch) -> Read:
+    try:
+        read = _read_by(_NEXT, connection, fetch)
+        if read is None:
+            read = _read_by(_NEXT_SOUND, connection, fetch)
+            assert read is not None, "all of these positions are numbers"
+            read = read._replace(is_unsound=True)
+    except Exception as error:  # noqa: BLE001 (nothing that is on a disk may end the thread)
+        return Read(fetch.ticket, fetch.owner, error=StoreError(f"the store cannot be read: {error}"))
+    return read
+
+
+def _read_by(question: str, connection: sqlite3.Connection, fetch: Fetch) -> Read | None:
+    """Return what is found; None if an entry's position is not even a number."""
     rows: list[Row | Damaged] = []
     left = fetch.size
-    try:
-        with contextlib.closing(connection.execute(_NEXT, fetch[1:4])) as cursor:
-            for row in cursor:
-                one = _plain(fetch.owner, *row) or _checked(connection, fetch.owner, row)
-                rows.append(one)
-                left -= 0 if isinstance(one, Damaged) else len(one.frame)
-                if left <= 0:
-                    break
-    except sqlite3.Error as error:
-        return Read(fetch.ticket, fetch.owner, error=StoreError(f"the store cannot be read: {error}"))
+    with contextlib.closing(connection.execute(question, fetch[1:4])) as cursor:
+        for row in cursor:
+            if type(row[0]) is not int:
+                return None
+            one = _plain(fetch.owner, *row) or _checked(connection, fetch.owner, row)
+            rows.append(one)
+            left -= 0 if isinstance(one, Damaged) else len(one.frame)
+            if left <= 0:
+                break
     return Read(fetch.ticket, fetch.owner, tuple(rows), left > 0 and len(rows) < fetch.limit)
 
 
@@ -711,18 +851,32 @@ def _checked(connection: sqlite3.Connection, owner: int, row: tuple[Any, ...]) -
             return Row(position, frame)
     elif not is_own:
         return Damaged(position)  # nothing says that this owner waits for this event
-    return Damaged(position, _name(connection, position))
+    return Damaged(position, _name(connection, position, own))
 
 
-def _name(connection: sqlite3.Connection, position: int) -> tuple[int, int] | None:
-    """Return the name of an event whose row may be damaged or missing, as far as one is known."""
-    for table, column in (("seen", "position"), ("event", "id")):
-        row = connection.execute(
-            f"SELECT publisher, number FROM {table} WHERE {column} = ?", (position,)
-        ).fetchone()
-        if row is not None and isinstance(row[0], int) and isinstance(row[1], int):
-            return row[0] & _ALL, row[1] & _ALL
-    return None
+def _name(connection: sqlite3.Connection, position: int, own: object) -> Name | None:
+    """Return the name of an event whose row may be damaged or missing; None if it is not known for certain.
+
+    A row whose checksum is right is believed, and a damaged one only if a frame says the same: another event would be
+    put in the place of this one otherwise. `own` is the frame of one who waits for it, if it has another one.
+    """
+    seen = connection.execute("SELECT * FROM seen WHERE position = ?", (position,)).fetchone()
+    if seen is not None and is_name(seen):
+        return seen[1] & _ALL, seen[2] & _ALL
+    event = connection.execute(_EVENT, (position,)).fetchone()
+    if event is None or not (isinstance(event[1], int) and isinstance(event[2], int)):
+        return None
+    name = event[1] & _ALL, event[2] & _ALL
+    return name if is_event(event) or name in (name_in(event[-1]), name_in(own)) else None
+
+
+def name_in(frame: object) -> Name | None:
+    """Return the name of an event by its frame, which may be damaged; None if it is no frame."""
+    try:
+        envelope = envelope_of(frame) if isinstance(frame, bytes) else None
+    except ProtocolError:
+        return None
+    return None if envelope is None else (envelope.publisher, envelope.number)
 
 
 def _find(connection: sqlite3.Connection, find: Find) -> Found:
@@ -735,26 +889,31 @@ def _find(connection: sqlite3.Connection, find: Find) -> Found:
             for position, *name in connection.execute(f"SELECT {column}, publisher, number FROM {table}"):
                 known = wanted.get((name[0], name[1]))
                 if known is not None and known not in copies:
-                    frame = _good_copy(connection, position, owners)
+                    frame = _good_copy(connection, position, known, owners)
                     if frame is not None:
                         copies[known] = frame
-    except sqlite3.Error as error:
+    except Exception as error:  # noqa: BLE001 (nothing that is on a disk may end the thread)
         return Found(find.ticket, error=StoreError(f"the store cannot be read: {error}"))
     return Found(find.ticket, copies)
 
 
-def _good_copy(connection: sqlite3.Connection, position: int, owners: Sequence[int]) -> bytes | None:
-    """Return an undamaged frame of an event: its own, or one that an owner has instead."""
+def _good_copy(
+    connection: sqlite3.Connection, position: int, name: Name, owners: Sequence[int]
+) -> bytes | None:
+    """Return an undamaged frame of an event of this name: its own, or one that an owner has instead.
+
+    What has led to this position may be damaged, so the name must be that of the row, if it is good, or in the frame.
+    """
     row = connection.execute(_EVENT, (position,)).fetchone()
     if row is not None and is_event(row):
-        return bytes(row[-1])
+        return bytes(row[-1]) if (row[1] & _ALL, row[2] & _ALL) == name else None
     for owner in owners:
         entry = connection.execute(
             "SELECT checksum, frame FROM queue WHERE owner = ? AND position = ?", (owner, position)
         ).fetchone()
         if entry is None or not isinstance(entry[1], bytes):
             continue
-        if entry_sum(owner, position, entry[1]) == entry[0]:
+        if entry_sum(owner, position, entry[1]) == entry[0] and name_in(entry[1]) == name:
             return entry[1]
     return None
 
@@ -798,7 +957,7 @@ class StoreWriter:
         self._gone: dict[int, tuple[int, ...]] = {}
 
     def commit(self, batches: Sequence[Batch]) -> Committed:
-        """Carry out batches in one transaction; sqlite3.Error if that cannot be, and then none of them is."""
+        """Carry out batches in one transaction; an error if that cannot be, and then none of them is."""
         operations = [operation for batch in batches for operation in batch.operations]
         need = sum(map(room_of, operations))
         if not self._has_room(need):
@@ -815,11 +974,9 @@ class StoreWriter:
             before = self.connection.total_changes
             self._apply(batches, keeps)
             if self.connection.total_changes > before:
-                self.connection.execute(
-                    "UPDATE meta SET value = ? WHERE name = 'commits'", (self.commits + 1,)
-                )
+                _put_meta(self.connection, "commits", self.commits + 1)
             self.connection.execute("COMMIT")
-        except sqlite3.Error:
+        except BaseException:
             if self.connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     self.connection.execute("ROLLBACK")
@@ -893,6 +1050,8 @@ class StoreWriter:
                 self.connection.execute(f"INSERT OR REPLACE INTO owner VALUES ({marks})", row)
             case Forget(owner):
                 self._release(owner, self._positions(_FIRST, owner, -1))
+                # Also entries whose positions are damaged.
+                self.connection.execute("DELETE FROM queue WHERE owner = ?", (owner,))
                 self.connection.execute("DELETE FROM owner WHERE id = ?", (owner,))
 
     def _release_each(self, released: dict[int, list[int]]) -> None:
@@ -901,7 +1060,8 @@ class StoreWriter:
         released.clear()
 
     def _positions(self, question: str, owner: int, number: int) -> list[int]:
-        return [position for (position,) in self.connection.execute(question, (owner, number)).fetchall()]
+        found = self.connection.execute(question, (owner, number)).fetchall()
+        return [position for (position,) in found if isinstance(position, int)]
 
     def _too_old(self, expire: Expire) -> list[int]:
         def is_old(row: tuple[int, object]) -> bool:
@@ -942,7 +1102,7 @@ class StoreWriter:
         )
         self._insert(
             "seen",
-            [(one.position, _signed(one.publisher), _signed(one.number)) for one in keeps if one.seen],
+            [_seen_row(one) for one in keeps if one.seen],
         )
         self._changes.extend(
             Change(entry.owner, 1, len(one.frame if entry.frame is None else entry.frame))
@@ -950,7 +1110,7 @@ class StoreWriter:
             for entry in one.entries
         )
         last = keeps[-1].position
-        self.connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'last'", (last,))
+        _put_meta(self.connection, "last", max(self.last, last))
         if last - self._trimmed >= _TRIM_EVERY:
             self._trimmed = last
             self.connection.execute(
@@ -993,6 +1153,11 @@ def _event_row(keep: Keep) -> tuple[Any, ...]:
     return (position, *name, float(stored_s), len(entries), checksum, frame)
 
 
+def _seen_row(keep: Keep) -> tuple[int, int, int, int]:
+    row = (keep.position, _signed(keep.publisher), _signed(keep.number))
+    return (*row, name_sum(*row))
+
+
 def _signed(number: int) -> int:
     """Return a number of 64 bits as SQLite has them."""
     return number - (1 << 64) if number >> 63 else number
@@ -1001,6 +1166,7 @@ def _signed(number: int) -> int:
 # -- the thread --------------------------------------------------------------------------------------------------
 
 GROUP: Final = 4_096  # batches in one transaction
+SAY_EVERY_S: Final = 10.0  # at most: of errors that the store does not know
 
 
 class SqliteLog:
@@ -1017,6 +1183,10 @@ class SqliteLog:
         self._waiting: queue.SimpleQueue[Sequence[Asked] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._failing = False
+        self._silent_until_s = (
+            0.0  # so that an error that comes again and again does not fill the broker's log
+        )
+        self._unanswered: dict[int, Asked] = {}  # by ticket: what the thread has taken and not answered
 
     def open(self) -> Recovered:
         """Open the file, made, mended or migrated where needed; ConfigError if it is another's or cannot be used."""
@@ -1066,36 +1236,76 @@ class SqliteLog:
     # -- in the thread ---------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        going = True
-        while going:
-            group: list[Batch] = []
-            fetches: list[Fetch] = []
-            finds: list[Find] = []
-            item = self._next()
-            while item is not None:
-                for one in item:
-                    if isinstance(one, Batch):
-                        group.append(one)
-                    elif isinstance(one, Fetch):
-                        fetches.append(one)
-                    else:
-                        finds.append(one)
-                if len(group) >= GROUP:
-                    break
+        """Carry out what is asked, up to None. Errors are answers; the thread goes on in any case."""
+        try:
+            is_going = True
+            while is_going:
+                is_going, asked = self._gather()
                 try:
-                    item = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-            going = item is not None
-            if fetches:  # they need not wait for the disk
-                self._report([_read(self._writer.connection, fetch) for fetch in fetches])
-            if finds:
-                self._report([_find(self._writer.connection, find) for find in finds])
-            if group:
-                self._report(self._commit(group))
-                self._marker.note(self._writer.commits, self._writer.last, self._writer.clock_s)
-            if self._marker.due_in_s() == 0.0:
-                self._marker.write()
+                    self._carry_out_all(asked)
+                except Exception as error:  # noqa: BLE001 (everybody else's events depend on this thread)
+                    self._fail(f"the store has met an error that it does not know: {error!r}")
+        except BaseException as error:  # noqa: BLE001 (who waits for an answer must not wait for ever)
+            self._fail(
+                f"the store keeps nothing any longer (hint: restart the broker): {error!r}", is_end=True
+            )
+            while (item := self._waiting.get()) is not None:
+                self._unanswered |= {one.ticket: one for one in item}
+                self._fail("")
+
+    def _gather(self) -> tuple[bool, Sequence[Asked]]:
+        """Return what is asked next, as much of it as there is, and whether more may come."""
+        asked: list[Asked] = []
+        item = self._next()
+        while item is not None:
+            asked += item
+            self._unanswered |= {one.ticket: one for one in item}
+            if len(asked) >= GROUP:
+                break
+            try:
+                item = self._waiting.get_nowait()
+            except queue.Empty:
+                break
+        return item is not None, asked
+
+    def _carry_out_all(self, asked: Sequence[Asked]) -> None:
+        connection = self._writer.connection
+        fetches = [one for one in asked if isinstance(one, Fetch)]
+        if fetches:  # they need not wait for the disk
+            self._answer([_read(connection, fetch) for fetch in fetches])
+        finds = [one for one in asked if isinstance(one, Find)]
+        if finds:
+            self._answer([_find(connection, find) for find in finds])
+        group = [one for one in asked if isinstance(one, Batch)]
+        if group:
+            self._answer(self._commit(group))
+            self._marker.note(self._writer.commits, self._writer.last, self._writer.clock_s)
+        if self._marker.due_in_s() == 0.0:
+            self._marker.write()
+
+    def _answer(self, answers: Sequence[Committed | Read | Found]) -> None:
+        for answer in answers:
+            for ticket in answer.tickets if isinstance(answer, Committed) else (answer.ticket,):
+                del self._unanswered[ticket]
+        self._report(answers)
+
+    def _fail(self, text: str, *, is_end: bool = False) -> None:
+        """Answer what is not answered with an error, and say what has happened."""
+        error = StoreError(text or "the store keeps nothing any longer")
+        answers: list[Answer] = []
+        if text and (is_end or time.monotonic() >= self._silent_until_s):
+            self._silent_until_s = time.monotonic() + SAY_EVERY_S
+            answers.append(Notice(text, is_end=is_end))
+        for ticket, one in self._unanswered.items():
+            if isinstance(one, Fetch):
+                answers.append(Read(ticket, one.owner, error=error))
+            elif isinstance(one, Find):
+                answers.append(Found(ticket, error=error))
+            else:
+                answers.append(Committed((ticket,), error))
+                self._failing |= one.keeps
+        self._unanswered.clear()
+        self._report(answers)
 
     def _next(self) -> Sequence[Asked] | None:
         """Return what is asked next; while nothing is, the mark is brought up to date."""
@@ -1120,7 +1330,7 @@ class SqliteLog:
             yield from self._refuse(group)
             return
         answer = self._attempt(group)
-        if isinstance(answer, sqlite3.Error):
+        if isinstance(answer, Exception):
             self._writer.empty_journal()  # it may be what fills the disk: without it the same may well succeed
             if len(group) > 1:
                 middle = len(group) // 2
@@ -1128,7 +1338,7 @@ class SqliteLog:
                 yield from self._carry_out(group[middle:])
                 return
             answer = self._attempt(group)
-        if isinstance(answer, sqlite3.Error):
+        if isinstance(answer, Exception):
             self._failing |= group[0].keeps
             yield Committed((group[0].ticket,), StoreError(f"the store cannot keep this: {answer}"))
         else:
@@ -1147,10 +1357,10 @@ class SqliteLog:
             self._failing = False
             yield from self._carry_out(group[end:])
 
-    def _attempt(self, group: Sequence[Batch]) -> Committed | sqlite3.Error:
+    def _attempt(self, group: Sequence[Batch]) -> Committed | Exception:
         try:
             answer = self._writer.commit(group)
-        except sqlite3.Error as error:
+        except Exception as error:  # noqa: BLE001 (as OverflowError: what cannot be written must not end the thread)
             return error
         if any(batch.resumes for batch in group):
             self._failing = False
