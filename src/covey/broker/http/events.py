@@ -603,9 +603,9 @@ class Gateway:
             return await self._read_batch(body)
         read: Callable[[], cloudevents.Posted]
         if kind == cloudevents.STRUCTURED:
-            read = partial(cloudevents.read_structured, body)
+            read = partial(cloudevents.read_structured, body, self._max_frame)
         elif "ce-id" in request.headers or "ce-specversion" in request.headers:
-            read = partial(cloudevents.read_binary, dict(request.headers), media_type, body)
+            read = partial(cloudevents.read_binary, dict(request.headers), media_type, body, self._max_frame)
         else:
             raise _Problem(
                 415, f"post {cloudevents.STRUCTURED}, {cloudevents.BATCH}, or headers such as ce-id"
@@ -614,7 +614,8 @@ class Gateway:
 
     async def _read_batch(self, body: bytes) -> list[Packed]:
         def work() -> list[Packed]:
-            return [pack(cloudevents.read_structured(one), self._max_frame) for one in some]
+            most = self._max_frame
+            return [pack(cloudevents.read_structured(one, most), most) for one in some]
 
         events = deque(cloudevents.split_batch(body, self._limits.batch))
         packed: list[Packed] = []
