@@ -42,9 +42,10 @@ from covey.sim.wire_clients import Advertisement, Client, Delivery, Published, S
 
 QUEUE: Final = "queue"  # the name of every reader's durable subscription
 FINAL_EVENTS: Final = 2  # of each publisher at the end, of each kind
-CROWDED_BYTES: Final = 2_000  # that a connection holds where queues are short, so that they are filled
+CROWDED_BYTES: Final = 400  # that a connection holds where queues are short, so that they are filled
 # How long a broker with a neighbour takes at most to tell it how far its log has come: about a second, and its way.
 TOLD_S: Final = 2.5
+LONGEST_S: Final = 40.0  # for which a link may seem to be well that is not
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,6 @@ class _Run:
         self.last_s: dict[tuple[Client, int], float] = {}  # after which nothing may come on a connection
         self.clients: dict[str, _Client] = {}
         self.calm = True  # nothing fails
-        self.calm_since_s = 0.0
         self.installer = ""  # the last broker that has installed something since the last rest
         self.delivered = self.disturbances = 0
         self.faults: Counter[str] = Counter()
@@ -248,6 +248,9 @@ class _Run:
         ] = {}  # that durable subscriptions have had, by place
         self.witnessed: list[_Witnessed] = []
         self.jumped: dict[str, _Jumped] = {}
+        self.touched_s = dict.fromkeys(
+            self.net.brokers, -inf
+        )  # when a step had to do with a broker, or its links
         self.heard: dict[str, int] = dict.fromkeys(self.net.brokers, 0)  # lines of logs that were read
         self.plans = _plans(script)
         self.actions: dict[str, Callable[..., None]] = {
@@ -299,12 +302,16 @@ class _Run:
 
     def _do(self, step: Step) -> None:
         self.net.run(self.net.now_s + step.wait_s)
+        self.promises.findings += broker_checkers.memory(self.net)
         action = self.actions.get(step.name)
         if action is None:
             raise CoveyError(f"there is no step {step.name!r:.40}")
         self.step = step.name
         action(*step.words)
-        self.promises.findings += broker_checkers.memory(self.net)
+        for broker in self.touched_s.keys() & set(step.words):
+            # A connection that stalls or is half closed may seem to be well for some time.
+            lasting_s = LONGEST_S if step.name in ("stall", "half-close") else 0.0
+            self.touched_s[broker] = max(self.touched_s[broker], self.net.now_s + lasting_s)
 
     def _connect(self, name: str, broker: str, *, another: bool = False) -> Client:
         client = self.net.client(broker, name, token=f"token of {name}", another=another)
@@ -435,7 +442,8 @@ class _Run:
             self.promises.flushed(one)
         for client in self.clients.values():
             client.is_ready = True
-        self.calm, self.calm_since_s, self.installer = True, self.net.now_s, ""
+        self.calm, self.installer = True, ""
+        self.touched_s = dict.fromkeys(self.net.brokers, self.net.now_s)
 
     # -- steps: what clients do ------------------------------------------------------------------------------
 
@@ -636,11 +644,21 @@ class _Run:
         machine = self._machine(broker)
         if machine is None:
             return
-        calm_since_s = self.calm_since_s if self.calm else inf
-        others = self.net.neighbours(broker)
+        witnesses = self._witnesses(broker)
         self._disturb()
         # The mark is lost too. Neighbours know, if they were told and live on.
-        self._forgets(machine, self.net.power_cut(broker), calm_since_s, self.net.now_s - TOLD_S, others)
+        self._forgets(machine, self.net.power_cut(broker), self.net.now_s - TOLD_S, witnesses)
+
+    def _witnesses(self, broker: str) -> list[str]:
+        """Return the neighbours that must know how far a broker's log had come a while ago."""
+        since_s = self.net.now_s - TOLD_S
+        if self.touched_s[broker] > since_s:
+            return []
+        return [
+            other
+            for other in self.net.neighbours(broker)
+            if self.touched_s[other] <= since_s and self.net.is_linked(broker, other)
+        ]
 
     def _do_truncate(self, broker: str, count: str) -> None:
         machine = self._machine(broker)
@@ -650,7 +668,7 @@ class _Run:
         machine.kill()
         # The mark knows of all but the last second; but one that a disk lies about may be gone with the power.
         before_s = -inf if machine.disk.is_lying else machine.ran_s - EVERY_S
-        self._forgets(machine, machine.disk.truncate(int(count)), -inf, before_s)
+        self._forgets(machine, machine.disk.truncate(int(count)), before_s)
 
     def _do_lie(self, broker: str) -> None:
         machine = self._machine(broker)
@@ -662,11 +680,10 @@ class _Run:
         self,
         machine: Machine,
         lost: Sequence[Transaction],
-        after_s: float,
         before_s: float,
         witnesses: Sequence[str] | None = None,
     ) -> None:
-        """A disk has lost the end of its journal. What was written between two times is known to somebody.
+        """A disk has lost the end of its journal. Of what was written before a time, somebody knows.
 
         That is the broker's own mark, or neighbours that are its only witnesses.
         """
@@ -679,7 +696,7 @@ class _Run:
             if place[0] == broker:
                 wanted.before += self.filters[place]
         for at_s, operations in lost:
-            is_known = after_s <= at_s < before_s and witnesses != []
+            is_known = at_s < before_s and witnesses != []
             events = [_number(one.frame) for one in operations if isinstance(one, Keep)]
             for one in operations:
                 if isinstance(one, Owner) and (broker, one.client) in self.durable:
