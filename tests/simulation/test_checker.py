@@ -1,4 +1,4 @@
-"""The checker of trials notices what it must: scripts in which all is well, and what is found once a mistake is put in."""
+"""The checker of trials notices what it must: scripts in which all is well, and then a mistake that is put in."""
 
 from __future__ import annotations
 
