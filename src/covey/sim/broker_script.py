@@ -179,9 +179,10 @@ _KINDS: Final[dict[str, dict[str, int]]] = {
     "news": {"advertise": 4, "unadvertise": 4},
 }
 # Steps that mean something to each other, which single draws seldom put in a row: a script that has the kind has one of
-# its rows in each phase. `A` is a reader, `R` its broker and `L` a link of that, `B` and the publisher `P` are
-# elsewhere if possible, `F` is a filter and `N` a number; a wait is one of those that are given.
+# its rows in each phase. `A` is a reader, `R` its broker, `L` a link of that to the broker `B`, and the publisher `P`
+# is behind `B` if possible; `F` is a filter and `N` a number; a wait is one of those that are given.
 _STREAM: Final = "/".join(8 * ["0.001 publish P 2 confirmed"])
+_ANEW: Final = "0 unadvertise P/0.3 advertise P n>=0/1.2 full B"
 _ROWS: Final[dict[str, tuple[str, ...]]] = {
     # Events come while a link comes up again, and brokers tell each other what they want.
     "cuts": ("0.3 reset L/0.1" + "/0.01,0.02".join(12 * [" publish P 1 confirmed"]),),
@@ -200,7 +201,7 @@ _ROWS: Final[dict[str, tuple[str, ...]]] = {
     # an event of before waits for room on its way, and before the reader's broker can say what it wants of it.
     "news": (
         "0 unadvertise P/0.3 hang R/0.01 advertise P F/0 publish P N confirmed/12,35 publish P N confirmed",
-        "0 full B/0 publish P N confirmed/0.05 unadvertise P/0.3 hang R/0.01 advertise P F/0 room B/3,12 resume R",
+        f"{_ANEW}/0.3 publish P 5 confirmed/0.05 unadvertise P/0.3 hang R/0 advertise P F/0 room B/3 resume R",
     ),
     # The broker that installs a plan is killed, again and again; another one is, while a plan goes in.
     "plans": (
@@ -299,15 +300,13 @@ class _Draw:
         random = self.random
         actor = random.choice([actor for actor in self.actors if actor.role == "reader"])
         reader = actor.broker
+        link = random.choice([pair for pair in self.links if reader in pair] or [(reader, reader)])
+        near = link[0] if link[1] == reader else link[1]
         publishers = [actor for actor in self.actors if actor.role == "publisher"]
-        links = [pair for pair in self.links if reader in pair]
-        drawn = {
-            "A": actor.name,
-            "R": reader,
-            "L": " ".join(random.choice(links or [(reader, reader)])),
-            "B": random.choice([name for name in self.brokers if name != reader] or [reader]),
-            "P": random.choice([one for one in publishers if one.broker != reader] or publishers).name,
-        }
+        far = [one for one in publishers if one.broker not in link]
+        elsewhere = [one for one in publishers if one.broker != reader]
+        publisher = random.choice(far or elsewhere or publishers).name
+        drawn = {"A": actor.name, "R": reader, "L": " ".join(link), "B": near, "P": publisher}
         steps = []
         for text in row.split("/"):
             waits, name, *words = text.split()
