@@ -1,4 +1,4 @@
-"""docs/reliability.md lists the scenarios of faults that there are, and the targets of fuzzing."""
+"""docs/reliability.md lists the scenarios of faults, the targets of fuzzing and the known bugs that there are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from tests.fuzz.targets import TARGETS
+from tests.simulation.mutants import MOST, MUTANTS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
@@ -34,3 +35,14 @@ def test_scenarios() -> None:
 
 def test_targets() -> None:
     assert set(re.findall(r"^\| `([a-z-]+)` \|", TEXT, re.MULTILINE)) == set(TARGETS)
+
+
+def test_known_bugs() -> None:
+    table = TEXT.partition("| mutant | what it was |")[2].partition("\n\n")[0].strip().splitlines()[1:]
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table]
+    assert [(name, was) for name, was, _, _ in rows] == [
+        (f"`{one.name}`", one.was) for one in MUTANTS.values()
+    ]
+    for name, _, seeds, finding in rows:
+        assert 1 <= int(seeds.replace(",", "")) <= MOST, f"{name} needs {seeds} seeds"
+        assert finding, f"{name} is found"
