@@ -330,7 +330,7 @@ def _waiting(store: Path) -> int:
 
 
 def test_damaged_events_are_repaired_from_a_neighbour(nursery: Nursery, tmp_path: Path) -> None:
-    """Stored events are damaged while their broker is down: others have copies of all but one, which is lost by name."""
+    """Stored events are damaged while their broker is down: others have copies of all but one, which is named."""
 
     async def main() -> None:
         async with Faulty(nursery, tmp_path, LINE, has_admin=True) as net:
