@@ -20,7 +20,6 @@ from covey.broker.durable.log import (
     Damaged,
     Entry,
     Expire,
-    Find,
     Forget,
     Keep,
     Operation,
@@ -805,13 +804,12 @@ def test_a_damaged_row_gives_no_event_another_name(tmp_path: Path) -> None:
         await done(store, OUTBOX)
         other = encode_event(b"content", b"other", family=0, publisher=7, number=4)
         await done(store, published(4, 4, Entry(1, other), Entry(2)))
-        connection = store.log._writer.connection
-        assert store_writing._find(connection, Find(1, ((7, 4),))).copies == {(7, 4): published(4, 4).frame}
+        assert await store.find((7, 4)) == {(7, 4): published(4, 4).frame}
         change(path, "UPDATE event SET number = 3 WHERE id = 4")
-        assert store_writing._find(connection, Find(1, ((7, 3), (7, 4)))).copies == {}
+        assert await store.find((7, 3), (7, 4)) == {}
         assert (await store.fetch(2, 0, 10)).rows == (Damaged(4, None),)
         change(path, "UPDATE event SET number = 4, frame = x'00' WHERE id = 4")
-        assert store_writing._find(connection, Find(1, ((7, 3), (7, 4)))).copies == {(7, 4): other}
+        assert await store.find((7, 3), (7, 4)) == {(7, 4): other}
         await store.close()
 
     run(main())

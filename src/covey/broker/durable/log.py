@@ -14,7 +14,8 @@ The log's duties:
  1. A `Committed` without an error is reported when its batches would survive a power cut. The log may commit many
     batches at a time: one `Committed` is one transaction. A batch fails alone.
  2. Batches are reported in the order in which they were submitted.
- 3. A `Read` or `Found` shows exactly those batches that were reported before it.
+ 3. A `Read` shows exactly those batches that were reported before it. A `Find` takes long, and nothing waits for it:
+    what is kept or released meanwhile may be in its `Found` or not.
  4. The checksum of every event is checked when the event is read. A damaged event is a `Damaged` in its place, with its
     name if that is known. It stays until it is released, or until a `Mend` puts a good copy in its place.
  5. If an event cannot be kept, all events behind it fail too, until a `Resume`. So what is tried again later does not
