@@ -439,7 +439,7 @@ class Durable:
         self._recovered = recovered
         self.clock = LogClock(recovered.clock, now_s, wall_s)
         self._started_s = now_s
-        self._last_owner = max((owner.id for owner in recovered.owners), default=0)
+        self._last_owner = max(recovered.last_owner, *(owner.id for owner in recovered.owners), 0)
         self._tickets = Tickets(recovered)
         self.repairs = Repairs(self._tickets, f"{epochs.router.broker}!{incarnation:x}.")
         repair = UNREPAIRED._replace(seek=self.repairs.want)

@@ -108,7 +108,11 @@ class Clock(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """Add an owner, or replace what is known of it: `kind` is "outbox" or "subscription"."""
+    """Add an owner, or replace what is known of it: `kind` is "outbox" or "subscription".
+
+    One of the same kind, user, client and name that has another number goes, with all that waits for it. Numbers grow,
+    and none is given twice.
+    """
 
     id: int
     kind: str
@@ -266,6 +270,7 @@ class Recovered(NamedTuple):
     known: int = 0  # the last position of which the log knows; none up to `last` is given again
     missing: int = 0  # positions that were given away and of which the log does not know: events at its end
     clock: Clock | None = None  # what was remembered last; None if nothing was
+    last_owner: int = 0  # the last owner's number that was given away
 
 
 class Log(Protocol):

@@ -6,7 +6,8 @@ The tables:
     owner      who waits: an outbox (a neighbour broker) or a durable subscription
     queue      who waits for which event; `frame` is there where the owner gets other bytes than those of the event
     seen       the names of the last confirmed events, so that one that is sent again is recognised
-    meta       the last position that was given away, how many transactions there were, and the name of the broker
+    meta       the last position and the last owner's number that were given away, how many transactions there were, and
+               the name of the broker
 
 Damage. A new file is made under another name and renamed when it is complete, so an empty file is damage, and so is
 one that ends within a page. What can still be read of a damaged file is copied to a new one (`store.db.mended`). When
@@ -50,7 +51,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from struct import Struct
@@ -211,6 +212,8 @@ def _bind_names(connection: sqlite3.Connection) -> None:
     ):
         connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
         connection.execute(f"UPDATE {table} SET checksum = {sums}")
+    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM owner").fetchone()
+    connection.execute("INSERT INTO meta VALUES ('owner', ?, ?)", (last, meta_sum("owner", last)))
 
 
 def _owner_row(owner: Owner) -> tuple[Any, ...]:
@@ -450,7 +453,7 @@ def _make(fresh: Path, broker: str) -> None:
         for table, columns in _TABLES.items():
             ending = " WITHOUT ROWID" if table == "queue" else ""
             connection.execute(f"CREATE TABLE {table} ({columns}){ending}")
-        for name, value in (("broker", broker), ("last", 0), ("commits", 0)):
+        for name, value in (("broker", broker), ("last", 0), ("owner", 0), ("commits", 0)):
             connection.execute("INSERT INTO meta VALUES (?, ?, ?)", (name, value, meta_sum(name, value)))
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute(f"PRAGMA user_version={FORMAT}")
@@ -525,7 +528,7 @@ def damaged_records(connection: sqlite3.Connection) -> str:
     if connection.execute(f"SELECT 1 FROM queue WHERE {wrong} LIMIT 1").fetchone():
         return "the table queue has rows that cannot be"
     meta = _meta(connection)
-    for name in ("broker", "last", "commits"):
+    for name in ("broker", "last", "owner", "commits"):
         if name not in meta:
             return f"the table meta has no {name} with a right checksum"
     return ""
@@ -751,6 +754,8 @@ _OWN_FRAMES: Final = (
     "SELECT owner.id, queue.checksum, queue.frame FROM owner CROSS JOIN queue ON queue.owner = owner.id "
     "WHERE position = ? AND frame IS NOT NULL"
 )
+_NAMESAKES: Final = "SELECT id FROM owner WHERE kind = ? AND user = ? AND client = ? AND name = ?"
+_ORPHANS: Final = "owner NOT IN (SELECT id FROM owner)"
 _NEXT_SOUND: Final = _NEXT.replace("position > ?", "position > ? AND typeof(position) = 'integer'")
 _MEND: Final = "UPDATE queue SET frame = ?, checksum = ? WHERE owner = ? AND position = ?"
 
@@ -778,6 +783,13 @@ def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: 
         opened.missing,
         _clock(connection, opened.mark),
     )
+
+
+def _last_owner(connection: sqlite3.Connection) -> int:
+    """Return the last owner's number that was given away; entries of orphans count while they are there."""
+    found = connection.execute("SELECT max(id) FROM owner UNION ALL SELECT max(owner) FROM queue").fetchall()
+    known = [id for (id,) in found if isinstance(id, int) and id < LAST_POSITION]
+    return int(max(_meta(connection).get("owner", 0), *known, 0))
 
 
 def _clock(connection: sqlite3.Connection, mark: Mark | None) -> Clock | None:
@@ -1000,6 +1012,7 @@ class StoreWriter:
         self._window = window
         self.commits = opened.commits
         self.last = opened.known  # the last position that is on disk
+        self.last_owner = _last_owner(opened.connection)  # the last owner's number that was given away
         self.clock_s: float | None = None  # what the log's clock showed last, as far as that was said
         self._trimmed = opened.known
         self._changes: list[Change] = []  # of the transaction under way
@@ -1032,6 +1045,7 @@ class StoreWriter:
             raise
         self.commits += self.connection.total_changes > before
         self.last = max(self.last, keeps[-1].position if keeps else 0)
+        self.last_owner = max(self.last_owner, *(one.id for one in operations if isinstance(one, Owner)), 0)
         tickets = tuple(batch.ticket for batch in batches)
         return Committed(tickets, changes=tuple(self._changes), gone=self._gone)
 
@@ -1094,14 +1108,47 @@ class StoreWriter:
             case Clock(log_s):
                 self.clock_s = log_s  # the mark has it
             case Owner():
-                row = _owner_row(operation)
-                marks = ", ".join("?" * len(row))
-                self.connection.execute(f"INSERT OR REPLACE INTO owner VALUES ({marks})", row)
+                self._own(operation)
             case Forget(owner):
-                self._release(owner, self._positions(_FIRST, owner, -1))
-                # Also entries whose positions are damaged.
-                self.connection.execute("DELETE FROM queue WHERE owner = ?", (owner,))
-                self.connection.execute("DELETE FROM owner WHERE id = ?", (owner,))
+                self.forget(owner)
+
+    def _own(self, owner: Owner) -> None:
+        """Put an owner in the place of one of the same name, whose queue goes if it has another number."""
+        for (id,) in self.connection.execute(_NAMESAKES, owner[1:5]).fetchall():
+            if id != owner.id:
+                self.forget(id)
+        row = _owner_row(owner)
+        marks = ", ".join("?" * len(row))
+        self.connection.execute(f"INSERT OR REPLACE INTO owner VALUES ({marks})", row)
+        if owner.id > self.last_owner:
+            _put_meta(self.connection, "owner", owner.id)
+
+    def forget(self, owner: int) -> None:
+        """Remove an owner, known or not, with all that waits for it."""
+        self._release(owner, self._positions(_FIRST, owner, -1))
+        # Also entries whose positions are damaged.
+        self.connection.execute("DELETE FROM queue WHERE owner = ?", (owner,))
+        self.connection.execute("DELETE FROM owner WHERE id = ?", (owner,))
+
+    def forget_orphans(self) -> int:
+        """Remove what waits for owners that are not there, if the disk takes that; return how many entries there are.
+
+        Nobody would ever read it, and it would take room for ever.
+        """
+        (entries,) = self.connection.execute(f"SELECT count(*) FROM queue WHERE {_ORPHANS}").fetchone()
+        if entries:
+            try:
+                self.connection.execute("BEGIN IMMEDIATE")
+                for (owner,) in self.connection.execute(
+                    f"SELECT DISTINCT owner FROM queue WHERE {_ORPHANS}"
+                ).fetchall():
+                    self.forget(owner)
+                self.connection.execute("COMMIT")
+            except sqlite3.Error:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+            self._changes = []
+        return int(entries)
 
     def _release_each(self, released: dict[int, list[int]]) -> None:
         for owner, positions in released.items():
@@ -1244,8 +1291,12 @@ class SqliteLog:
         self._opened = opened = open_store(self._path, self._broker, self._room.max_bytes)
         try:
             self._writer = StoreWriter(opened, self._path, self._window)
+            if orphans := self._writer.forget_orphans():
+                warning = f"the store {self._path} had {orphans:,} entries of queues that are gone, which are removed"
+                opened = replace(opened, notices=(*opened.notices, warning))
             self._room = self._room._replace(used_bytes=self._writer.used_bytes())
             recovered = _recovered(opened.connection, self._room, self._window, opened)
+            recovered = recovered._replace(last_owner=self._writer.last_owner)
         except sqlite3.Error as error:
             self._close()
             raise ConfigError(f"the store {self._path} cannot be used: {error}") from None
