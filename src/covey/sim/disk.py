@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from covey.broker.durable.log import (
+    GAP,
     WINDOW,
     Answer,
     Asked,
@@ -54,8 +55,6 @@ from covey.broker.durable.log import (
 )
 from covey.broker.durable.mark import EVERY_S
 from covey.errors import StoreError
-
-GAP: Final = 1 << 20  # positions that are left out after a log was not closed in order
 
 
 class Waiting(NamedTuple):

@@ -39,6 +39,9 @@ from typing import Final, NamedTuple, Protocol
 from covey.errors import StoreError
 
 WINDOW: Final = 1 << 16  # names of events that are remembered
+# Positions that are left out behind the last one that is known, where more may have been given away and forgotten: more
+# than a broker gives away within the time by which a mark, or what neighbours were told, may be behind.
+GAP: Final = 1 << 20
 
 
 # -- operations --------------------------------------------------------------------------------------------------

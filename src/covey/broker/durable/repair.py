@@ -37,9 +37,8 @@ PATIENCE_S: Final = 30.0
 MOST_NAMES: Final = 1_000  # that the log, or a neighbour, is asked for at a time
 
 _Key: TypeAlias = tuple[str, Name]  # the name of a search, and that of the event
-Then = Callable[
-    [bytes | None, float], Actions
-]  # what follows once a copy is there, or none can be had; the time
+# What follows once a copy is there, or none can be had; the time.
+Then = Callable[[bytes | None, float], Actions]
 
 
 @dataclass
@@ -58,9 +57,8 @@ class Repairs:
 
     def __init__(self, tickets: Tickets, prefix: str) -> None:
         self._tickets = tickets
-        self._prefix = (
-            prefix  # of the names of this broker's searches, unlike those of others and of other lives
-        )
+        # Of the names of this broker's searches, unlike those of others and of other lives.
+        self._prefix = prefix
         self._begun = 0
         self._own: dict[Name, _Key] = {}  # searches for this broker's own queues
         # Searches of others that have ended here: who has the answer, and until when that is remembered.

@@ -59,6 +59,7 @@ from typing import IO, Any, Final
 from zlib import crc32
 
 from covey.broker.durable.log import (
+    GAP,
     WINDOW,
     Answer,
     Asked,
@@ -229,12 +230,8 @@ MIGRATIONS: Final[Mapping[int, Callable[[sqlite3.Connection], None]]] = {
 
 # -- opening -----------------------------------------------------------------------------------------------------
 
-GAP: Final = (
-    1 << 20
-)  # positions that are left out after a broker was killed: more than are given within the mark's time
-COPY_GAP: Final = (
-    1 << 40
-)  # positions that are left out after a copy was put back: the original may have gone on
+# Positions that are left out after a copy was put back: the original may have gone on for long.
+COPY_GAP: Final = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -1235,9 +1232,8 @@ class StoreWriter:
                 write.execute(_DELETE, (owner, *some))
                 gone = [position for position, _ in found]
                 gone += [-1] * (AT_ONCE - len(gone))
-                write.execute(
-                    _UNWANTED, gone
-                )  # first: most have one owner, and need not be written to be deleted
+                # First: most have one owner, and need not be written to be deleted.
+                write.execute(_UNWANTED, gone)
                 write.execute(_LESS, gone)
                 self._changes.append(Change(owner, -len(found), -sum(size for _, size in found)))
 
