@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from covey.broker.durable.log import (
     Committed,
     Damaged,
     Fetch,
+    Find,
+    Found,
     Notice,
     Operation,
     Read,
@@ -55,7 +57,7 @@ class Store:
     def perform(self, actions: Iterable[Action]) -> None:
         """Give the log what is for it, once a turn of the loop."""
         for action in actions:
-            if isinstance(action, Commit | Fetch):
+            if isinstance(action, Commit | Fetch | Find):
                 if not self._asked:
                     self._loop.call_soon(self._hand_over)
                 self._asked.append(action.batch if isinstance(action, Commit) else action)
@@ -120,6 +122,19 @@ class Store:
 
         self.perform([self.tickets.fetch(owner, after, limit, then)])
         return await future
+
+    async def find(self, *names: tuple[int, int]) -> Mapping[tuple[int, int], bytes]:
+        """Return copies of events."""
+        future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+
+        def then(found: Found, now_s: float) -> Any:
+            future.set_result(found)
+            return iter(())
+
+        self.perform([self.tickets.find(names, then)])
+        found = await future
+        assert found.error is None
+        return found.copies
 
     async def read(self, owner: int, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Return an owner's next events, of which none may be damaged."""

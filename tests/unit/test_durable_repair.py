@@ -8,7 +8,7 @@ from random import Random
 from covey.broker.actions import Actions, Send, SendEvent
 from covey.broker.durable.log import Find, Found, Recovered, Room
 from covey.broker.durable.queues import Tickets
-from covey.broker.durable.repair import PATIENCE_S, Repairs
+from covey.broker.durable.repair import MOST_NAMES, PATIENCE_S, Repairs
 from covey.protocol.control import Lacking, Wanted, decode_stored
 from covey.protocol.events import Name, encode_event, envelope_of
 from covey.protocol.frames import Kind
@@ -29,12 +29,12 @@ class Broker:
         self.repairs = Repairs(self.tickets, f"{name}.")
         self.got: list[bytes | None] = []
 
-    def want(self, name: Name, now_s: float = 0.0) -> None:
-        def then(frame: bytes | None, now_s: float) -> Actions:
-            self.got.append(frame)
-            return iter(())
+    def take(self, frame: bytes | None, now_s: float) -> Actions:
+        self.got.append(frame)
+        return iter(())
 
-        self.perform(self.repairs.want(name, then, now_s), now_s)
+    def want(self, name: Name, now_s: float = 0.0) -> None:
+        self.perform(self.repairs.want(name, self.take, now_s), now_s)
 
     def perform(self, actions: Actions, now_s: float = 0.0) -> None:
         for action in [*actions, *self.repairs.flush()]:
@@ -218,3 +218,13 @@ def test_a_store_that_gives_another_event_is_not_believed() -> None:
     a.perform(a.tickets.read(Found(1, {NAME: event((7, 2))}), 0.0))
     net.run()
     assert a.got == [event(NAME)], "the neighbour has it"
+
+
+def test_what_is_wanted_in_one_turn_is_one_question() -> None:
+    names = [(7, number) for number in range(1, 2 * MOST_NAMES)]
+    net = Net({("a", "b")}, {"a": set(), "b": set()}, Random(1))
+    a = net.brokers["a"]
+    a.perform(action for name in names for action in a.repairs.want(name, a.take, 0.0))
+    net.run()
+    assert a.got == [None] * len(names)
+    assert net.frames == 4, "two questions and two answers"

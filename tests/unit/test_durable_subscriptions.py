@@ -26,7 +26,7 @@ from covey.core.families import parse
 from covey.errors import ProtocolError, StoreError
 from covey.protocol.control import ReplaceRequest, SubscribeRequest, UnsubscribeRequest, decode_reply
 from covey.protocol.events import delivery_of, encode_acknowledge
-from covey.protocol.frames import Kind, Splitter, frame
+from covey.protocol.frames import LAST_POSITION, Kind, Splitter, frame
 
 FILTER = parse("topic = 1").encode()
 
@@ -241,9 +241,9 @@ def test_a_null_object_has_all_that_is_asked_of_durable_delivery() -> None:
 
 def test_a_position_that_cannot_be_ends_the_link_of_the_client_that_names_it_and_nothing_else() -> None:
     scene = Scene(State.ATTACHED)
-    scene.reader.acknowledge((1 << 63) - 1)
+    scene.reader.acknowledge(LAST_POSITION - 1)
     assert scene.reader.goodbye == ""
-    scene.reader.acknowledge(1 << 63)
+    scene.reader.acknowledge(LAST_POSITION)
     assert "no position" in scene.reader.goodbye
     assert scene.machine.log is not None
     scene.machine.commit()

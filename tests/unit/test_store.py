@@ -20,7 +20,6 @@ from covey.broker.durable.log import (
     Damaged,
     Entry,
     Expire,
-    Find,
     Forget,
     Keep,
     Operation,
@@ -805,13 +804,77 @@ def test_a_damaged_row_gives_no_event_another_name(tmp_path: Path) -> None:
         await done(store, OUTBOX)
         other = encode_event(b"content", b"other", family=0, publisher=7, number=4)
         await done(store, published(4, 4, Entry(1, other), Entry(2)))
-        connection = store.log._writer.connection
-        assert store_writing._find(connection, Find(1, ((7, 4),))).copies == {(7, 4): published(4, 4).frame}
+        assert await store.find((7, 4)) == {(7, 4): published(4, 4).frame}
         change(path, "UPDATE event SET number = 3 WHERE id = 4")
-        assert store_writing._find(connection, Find(1, ((7, 3), (7, 4)))).copies == {}
+        assert await store.find((7, 3), (7, 4)) == {}
         assert (await store.fetch(2, 0, 10)).rows == (Damaged(4, None),)
         change(path, "UPDATE event SET number = 4, frame = x'00' WHERE id = 4")
-        assert store_writing._find(connection, Find(1, ((7, 3), (7, 4)))).copies == {(7, 4): other}
+        assert await store.find((7, 3), (7, 4)) == {(7, 4): other}
+        await store.close()
+
+    run(main())
+
+
+# -- owners that go ------------------------------------------------------------------------------------------------
+
+
+def test_what_waits_for_an_owner_goes_when_another_takes_its_name(tmp_path: Path) -> None:
+    """Its Forget may have failed: nobody would ever read its queue."""
+
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        await done(store, OUTBOX)
+        await done(store, Owner(2, "outbox", "", "", "C"))
+        for number in range(5):
+            await done(store, keep(store, number, owners=(1, 2)))
+        assert await done(store, OUTBOX._replace(generation=1)) is None
+        assert store.tickets.waiting(1) == (5, 250), "this is the same one"
+        assert await done(store, OUTBOX._replace(id=3)) is None
+        assert (store.tickets.waiting(1), store.tickets.waiting(2)) == ((0, 0), (5, 250))
+        assert await done(store, Forget(2)) is None
+        assert rows(tmp_path / "store.db", "SELECT count(*) FROM event") == [(0,)]
+        await store.close()
+
+    run(main())
+
+
+def test_orphans_are_removed_and_their_numbers_are_not_given_again(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def main() -> None:
+        store = Store(path, "A")
+        store.start()
+        await done(store, OUTBOX)
+        await done(store, Owner(7, "outbox", "", "", "C"))
+        for number in range(5):
+            await done(store, keep(store, number, owners=(1, 7)))
+        await store.close()
+        change(path, "DELETE FROM owner WHERE id = 7")  # as versions before have left it
+        store = Store(path, "A")
+        assert "5 entries of queues that are gone" in " ".join(store.recovered.notices)
+        assert store.recovered.sizes == {1: (5, 250)}
+        assert store.recovered.last_owner == 7
+        store.start()
+        await done(store, Forget(1))
+        assert rows(path, "SELECT count(*) FROM event") == [(0,)], "nothing is left of them"
+        await store.close()
+        store = Store(path, "A")
+        assert (store.recovered.notices, store.recovered.owners, store.recovered.last_owner) == ((), (), 7)
+        await store.close()
+
+    run(main())
+
+
+def test_numbers_of_nobody_are_forgotten(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store(tmp_path / "store.db", "A")
+        store.start()
+        await done(store, OUTBOX)
+        await done(store, keep(store, 1))
+        store.perform([store.tickets.forget(1)])
+        await store.settle()
+        assert store.tickets._sizes == {}
         await store.close()
 
     run(main())

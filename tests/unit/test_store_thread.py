@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from covey.broker.durable.log import (
     Entry,
     Fetch,
     Find,
+    Found,
     Keep,
     Notice,
     Operation,
@@ -29,6 +32,7 @@ from covey.broker.durable.log import (
 from covey.broker.durable.sqlite import SqliteLog, StoreWriter
 from covey.errors import ProtocolError, StoreError
 from covey.protocol.events import decode_acknowledge, encode_acknowledge
+from covey.protocol.frames import LAST_POSITION
 
 OUTBOX = Owner(1, "outbox", "", "", "B")
 
@@ -42,13 +46,15 @@ async def opened(path: Path, events: int = 5) -> Store:
     store.start()
     operations: list[Operation] = [OUTBOX, *map(keep, range(1, events + 1))]
     for operation in operations:
-        assert await store.done(operation) is None
+        store.submit(operation)
+    await store.settle()
+    assert store.tickets.kept == events
     return store
 
 
 @pytest.mark.parametrize("cumulative", [False, True])
-def test_a_position_beyond_64_signed_bits_is_no_acknowledgement(cumulative: bool) -> None:
-    last = (1 << 63) - 1
+def test_a_position_that_no_store_gives_is_no_acknowledgement(cumulative: bool) -> None:
+    last = LAST_POSITION - 1
     said = decode_acknowledge(encode_acknowledge(1, [last], cumulative=cumulative))
     assert said.positions == (last,)
     with pytest.raises(ProtocolError, match="no position"):
@@ -102,8 +108,7 @@ def test_rows_whose_types_are_damaged_while_the_broker_runs(tmp_path: Path, dama
         else:
             assert isinstance(read.rows[2], Damaged)
             assert not read.is_unsound
-        found = sqlite._find(store.log._writer.connection, Find(9, ((7, 2), (7, 3))))
-        assert found.copies.get((7, 2)) == b"event 2"
+        assert (await store.find((7, 2), (7, 3)))[7, 2] == b"event 2"
         assert await store.done(Release(1, (1, 2, 4, 5))) is None
         await store.close()
 
@@ -193,3 +198,78 @@ def test_what_is_answered_is_not_answered_again(tmp_path: Path, monkeypatch: pyt
     assert [one.tickets for one in answers if isinstance(one, Committed)] == [(1,)]
     assert [one.is_end for one in answers if isinstance(one, Notice)] == [False]
     log._close()
+
+
+def test_commits_and_reads_do_not_wait_for_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search goes through the whole store, a slice between two transactions."""
+    monkeypatch.setattr(sqlite, "SCANNED", 10)
+    log = SqliteLog(tmp_path / "store.db", "A")
+    log.open()
+    log.submit([Batch(1, (OUTBOX, *map(keep, range(1, 201))))])
+    log.submit([Find(2, ((7, 200), (7, 5), (9, 9))), Find(3, ((7, 5),)), Fetch(4, 1, 0, 1)])
+    log.submit([Batch(5, (Release(1, (1,)),))])
+    answers: list[Any] = []
+    is_done = threading.Event()
+
+    def report(some: Sequence[Any]) -> None:
+        answers.extend(some)
+        if isinstance(some[-1], Found):
+            is_done.set()
+
+    log.start(report)
+    assert is_done.wait(30.0)
+    log.close()
+    assert [type(one) for one in answers] == [Read, Committed, Found, Found]
+    assert answers[1].tickets == (1, 5)
+    assert answers[2] == Found(2, {(7, 200): b"event 200", (7, 5): b"event 5"})
+    assert answers[3] == Found(3, {(7, 5): b"event 5"}), "one search is for all that wait"
+
+
+def test_a_search_asks_the_database_for_slices_and_not_for_each_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many statements there are, and how many rows come to Python, however many events there are."""
+    statements: list[str] = []
+
+    async def main() -> None:
+        store = await opened(tmp_path / "store.db", 500)
+        monkeypatch.setattr(sqlite, "SCANNED", 100)
+        connection = store.log._writer.connection
+        connection.set_trace_callback(statements.append)
+        assert await store.find((9, 9)) == {}
+        connection.set_trace_callback(None)
+        await store.close()
+
+    asyncio.run(main())
+    assert 0 < len(statements) <= 2 * 2 * (500 // 100 + 1)
+    assert all("LIMIT 1 OFFSET" in one or "IN (VALUES" in one for one in statements)
+
+
+def test_a_row_whose_name_is_damaged_can_be_released(tmp_path: Path) -> None:
+    """Which an index by name would not allow."""
+
+    async def main() -> None:
+        path = tmp_path / "store.db"
+        store = await opened(path)
+        await store.close()
+        (page,) = [
+            number
+            for number in range(len(path.read_bytes()) // 4096)
+            if b"event 3" in path.read_bytes()[number * 4096 : (number + 1) * 4096]
+        ]
+        data = bytearray(path.read_bytes())
+        at = data.index(b"event 3", page * 4096)
+        record = data[at - 30 : at]
+        # The name stands before the time and the checksum: publisher 7 is one byte there.
+        data[at - 30 + record.rindex(b"\x07\x03")] = 9
+        path.write_bytes(data)
+        store = Store(path, "A")
+        store.start()
+        read = await store.fetch(1, 0, 10)
+        assert read.rows[2] == Damaged(3, (7, 3)), "its name is remembered elsewhere"
+        assert await store.find((7, 3), (9, 3)) == {}
+        assert await store.done(Release(1, (1, 2, 3, 4, 5))) is None
+        assert store.tickets.waiting(1) == (0, 0)
+        await store.close()
+
+    asyncio.run(main())

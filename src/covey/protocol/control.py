@@ -38,7 +38,7 @@ import msgspec
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import FilterError, ProtocolError
-from covey.protocol.frames import OLDEST, VERSION
+from covey.protocol.frames import LAST_POSITION, OLDEST, VERSION
 from covey.routing.messages import (
     Advertise,
     Change,
@@ -421,7 +421,6 @@ class Lacking(msgspec.Struct, frozen=True, tag="lacking", array_like=True):
 
 Stored: TypeAlias = Reached | Recalled | Wanted | Lacking
 
-LAST_POSITION: Final = 1 << 62
 encode_stored: Final = msgspec.msgpack.Encoder().encode
 _read_stored: Final = decoder(Stored)
 

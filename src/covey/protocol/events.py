@@ -28,7 +28,7 @@ from covey.core.event import Event
 from covey.core.packing import pack_published, unpack
 from covey.core.xpath.document import Document
 from covey.errors import EventError, ProtocolError
-from covey.protocol.frames import Kind
+from covey.protocol.frames import LAST_POSITION, Kind
 from covey.routing.messages import Publish
 
 FLOODED: Final = 1  # outside its publisher's advertisements
@@ -224,7 +224,6 @@ def delivery_of(frame: bytes) -> Delivery:
 
 
 MOST_CONFIRMED: Final = 4_096  # names or positions in a frame
-LAST_POSITION: Final = (1 << 63) - 1  # that can be: stores have signed numbers of 64 bits
 
 _COUNT: Final = Struct("<I")
 _NAME: Final = Struct("<QQ")
@@ -268,7 +267,7 @@ def decode_acknowledge(body: bytes) -> Acknowledgement:
         sid, cumulative, count = _ACKNOWLEDGED.unpack_from(body)
         if len(body) == _ACKNOWLEDGED.size + 8 * count:
             positions = Struct(f"<{count}Q").unpack_from(body, _ACKNOWLEDGED.size)
-            if max(positions, default=0) > LAST_POSITION:
+            if max(positions, default=0) >= LAST_POSITION:
                 raise ProtocolError(f"an acknowledgement names {max(positions)}, which is no position")
             return Acknowledgement(sid, bool(cumulative), positions)
     raise ProtocolError("an acknowledgement cannot be read")

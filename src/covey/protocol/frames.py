@@ -22,6 +22,7 @@ STORES: Final = 2  # the version from which brokers tell each other of their sto
 PIECES: Final = 2  # since this version a Sync may come in pieces
 MAX_FRAME: Final = 1 << 20  # bytes, unless a broker is told otherwise
 MAX_GREETING: Final = 1 << 14  # of a peer that has not said yet who it is
+LAST_POSITION: Final = 1 << 62  # of an event in a store: all that are given away are below it
 
 LENGTH: Final = Struct("<I")
 _HEAD: Final = Struct("<IB")

@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from covey.broker.durable.log import (
+    GAP,
     WINDOW,
     Answer,
     Asked,
@@ -54,8 +55,6 @@ from covey.broker.durable.log import (
 )
 from covey.broker.durable.mark import EVERY_S
 from covey.errors import StoreError
-
-GAP: Final = 1 << 20  # positions that are left out after a log was not closed in order
 
 
 class Waiting(NamedTuple):
@@ -116,6 +115,7 @@ class Disk:
     commits: int = 0  # transactions so far
     mark: Mark = NEW  # how far it had come, kept by itself: what the rest has forgotten is missing
     clock: Clock | None = None  # what the clocks showed last
+    last_owner: int = 0  # the last owner's number that was given away
     is_full: bool = False  # no event can be kept
     is_unreadable: bool = False  # no event can be read
     failing: int = 0  # how many of the next batches cannot be written
@@ -216,6 +216,9 @@ class DiskLog:
             "events that were confirmed"
         )
         is_in_order = mark.is_closed and not is_behind
+        last_owner = max(disk.last_owner, *(owner for owner, waiting in disk.queues.items() if waiting), 0)
+        for orphan in disk.queues.keys() - disk.owners.keys():
+            del disk.queues[orphan]
         recovered = Recovered(
             self.room(),
             tuple(disk.owners[id] for id in sorted(disk.owners)),
@@ -227,6 +230,7 @@ class DiskLog:
             known=disk.last,
             missing=missing,
             clock=self._clock(),
+            last_owner=last_owner,
         )
         disk.commits = max(disk.commits, mark.commits)
         if missing:
@@ -386,7 +390,12 @@ class _Transaction:
             case Clock():
                 disk.clock = operation
             case Owner(id):
+                for other in [one.id for one in disk.owners.values() if one[1:5] == operation[1:5]]:
+                    if other != id:
+                        del disk.owners[other]
+                        self._drop(other, disk.positions(other))
                 disk.owners[id] = operation
+                disk.last_owner = max(disk.last_owner, id)
             case Forget(owner):
                 disk.owners.pop(owner, None)
                 return self._drop(owner, disk.positions(owner))

@@ -42,7 +42,18 @@ from covey.broker.config import QueueLimits
 from covey.broker.durable.clock import LogClock
 from covey.broker.durable.completeness import Completeness, Said, Whole
 from covey.broker.durable.incidents import Incident
-from covey.broker.durable.log import Committed, Entry, Found, Keep, Notice, Owner, Read, Recovered, Resume
+from covey.broker.durable.log import (
+    GAP,
+    Committed,
+    Entry,
+    Found,
+    Keep,
+    Notice,
+    Owner,
+    Read,
+    Recovered,
+    Resume,
+)
 from covey.broker.durable.queues import (
     LINK,
     UNREPAIRED,
@@ -392,9 +403,6 @@ def _flooded(copy: bytes) -> bytes:
 
 EXPIRE_EVERY_S: Final = 30.0
 MAX_PENDING: Final = 20_000  # events of one client that are not confirmed
-SKIPPED: Final = (
-    1 << 20
-)  # positions behind one that was given away and forgotten, which may have been given too
 
 
 @dataclass
@@ -439,7 +447,7 @@ class Durable:
         self._recovered = recovered
         self.clock = LogClock(recovered.clock, now_s, wall_s)
         self._started_s = now_s
-        self._last_owner = max((owner.id for owner in recovered.owners), default=0)
+        self._last_owner = max(recovered.last_owner, *(owner.id for owner in recovered.owners), 0)
         self._tickets = Tickets(recovered)
         self.repairs = Repairs(self._tickets, f"{epochs.router.broker}!{incarnation:x}.")
         repair = UNREPAIRED._replace(seek=self.repairs.want)
@@ -856,7 +864,7 @@ class Durable:
                 # It was told so in another life of this broker, or in this one before its link broke.
                 if self._given < position and not self._recovered.last < position <= self._tickets.committed:
                     yield self._incomplete(position, f"neighbour {link}", now_s)
-                    self._tickets.skip(position + SKIPPED)
+                    self._tickets.skip(position + GAP)
 
     def _incomplete(self, position: int, who: str, now_s: float) -> Say:
         """Somebody knows that an earlier life has given away a position, of which the log does not know."""

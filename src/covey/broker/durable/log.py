@@ -14,7 +14,8 @@ The log's duties:
  1. A `Committed` without an error is reported when its batches would survive a power cut. The log may commit many
     batches at a time: one `Committed` is one transaction. A batch fails alone.
  2. Batches are reported in the order in which they were submitted.
- 3. A `Read` or `Found` shows exactly those batches that were reported before it.
+ 3. A `Read` shows exactly those batches that were reported before it. A `Find` takes long, and nothing waits for it:
+    what is kept or released meanwhile may be in its `Found` or not.
  4. The checksum of every event is checked when the event is read. A damaged event is a `Damaged` in its place, with its
     name if that is known. It stays until it is released, or until a `Mend` puts a good copy in its place.
  5. If an event cannot be kept, all events behind it fail too, until a `Resume`. So what is tried again later does not
@@ -38,6 +39,9 @@ from typing import Final, NamedTuple, Protocol
 from covey.errors import StoreError
 
 WINDOW: Final = 1 << 16  # names of events that are remembered
+# Positions that are left out behind the last one that is known, where more may have been given away and forgotten: more
+# than a broker gives away within the time by which a mark, or what neighbours were told, may be behind.
+GAP: Final = 1 << 20
 
 
 # -- operations --------------------------------------------------------------------------------------------------
@@ -107,7 +111,11 @@ class Clock(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """Add an owner, or replace what is known of it: `kind` is "outbox" or "subscription"."""
+    """Add an owner, or replace what is known of it: `kind` is "outbox" or "subscription".
+
+    One of the same kind, user, client and name that has another number goes, with all that waits for it. Numbers grow,
+    and none is given twice.
+    """
 
     id: int
     kind: str
@@ -265,6 +273,7 @@ class Recovered(NamedTuple):
     known: int = 0  # the last position of which the log knows; none up to `last` is given again
     missing: int = 0  # positions that were given away and of which the log does not know: events at its end
     clock: Clock | None = None  # what was remembered last; None if nothing was
+    last_owner: int = 0  # the last owner's number that was given away
 
 
 class Log(Protocol):

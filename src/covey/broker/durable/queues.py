@@ -147,6 +147,8 @@ class Tickets:
         def forgotten(outcome: Outcome, now_s: float) -> Actions:
             if outcome.error is not None:
                 self._unforgotten.append(owner)
+            else:
+                self._sizes.pop(owner, None)
             if then is not None:
                 yield from then(outcome, now_s)
 

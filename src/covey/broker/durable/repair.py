@@ -34,12 +34,11 @@ from covey.protocol.frames import Kind
 from covey.routing.messages import Link
 
 PATIENCE_S: Final = 30.0
-MOST_NAMES: Final = 1_000  # that the log is asked for at a time
+MOST_NAMES: Final = 1_000  # that the log, or a neighbour, is asked for at a time
 
 _Key: TypeAlias = tuple[str, Name]  # the name of a search, and that of the event
-Then = Callable[
-    [bytes | None, float], Actions
-]  # what follows once a copy is there, or none can be had; the time
+# What follows once a copy is there, or none can be had; the time.
+Then = Callable[[bytes | None, float], Actions]
 
 
 @dataclass
@@ -58,14 +57,14 @@ class Repairs:
 
     def __init__(self, tickets: Tickets, prefix: str) -> None:
         self._tickets = tickets
-        self._prefix = (
-            prefix  # of the names of this broker's searches, unlike those of others and of other lives
-        )
+        # Of the names of this broker's searches, unlike those of others and of other lives.
+        self._prefix = prefix
         self._begun = 0
         self._own: dict[Name, _Key] = {}  # searches for this broker's own queues
         # Searches of others that have ended here: who has the answer, and until when that is remembered.
         self._ended: dict[_Key, tuple[Link, float]] = {}
         self._searches: dict[_Key, _Search] = {}
+        self._lacking: dict[Link, list[_Key]] = {}  # by neighbour: what it is to be told
         self._unsearched: list[_Key] = []  # to be looked for in the log, all at once
         self._expected: frozenset[Link] = frozenset()
         self._connected: set[Link] = set()
@@ -81,8 +80,7 @@ class Repairs:
     def want(self, name: Name, then: Then, now_s: float) -> Actions:
         """Look for a copy of an event that is damaged here."""
         if name not in self._own:
-            self._begun += 1
-            self._own[name] = (f"{self._prefix}{self._begun:x}", name)
+            self._own[name] = (f"{self._prefix}{self._begun:x}", name)  # all of one turn have the same
         self._search(self._own[name], now_s).thens.append(then)
         return iter(())
 
@@ -105,7 +103,11 @@ class Repairs:
         return search
 
     def flush(self) -> Actions:
-        """Look for what is wanted in this broker's own store; at the end of each turn."""
+        """Say what is lacking, and look for what is wanted in this broker's own store; at the end of each turn."""
+        for link, lacking in self._lacking.items():
+            yield from say_lacking(link, lacking)
+        self._lacking.clear()
+        self._begun += bool(self._unsearched)
         while self._unsearched:
             keys, self._unsearched = self._unsearched[:MOST_NAMES], self._unsearched[MOST_NAMES:]
             names = sorted({name for _, name in keys})
@@ -160,7 +162,7 @@ class Repairs:
         if search.asker is not None:
             self._ended[key] = search.asker, search.until_s
             if frame is None:
-                yield from say_lacking(search.asker, [key])
+                self._lacking.setdefault(search.asker, []).append(key)
             else:
                 yield SendEvent(search.asker, Kind.COPY, frame[1:])
         for then in search.thens:
@@ -190,6 +192,7 @@ class Repairs:
         """The connection to a neighbour is gone, with what it was asked and has asked, and answers on the way."""
         self._connected.discard(link)
         self.able.discard(link)
+        self._lacking.pop(link, None)
         self._ended = {key: one for key, one in self._ended.items() if one[0] != link}
         for key, search in list(self._searches.items()):
             if search.asker == link:
@@ -217,5 +220,10 @@ def say_lacking(link: Link, keys: Sequence[_Key]) -> Actions:
 
 
 def _say(kind: type[Wanted | Lacking], link: Link, keys: Sequence[_Key]) -> Actions:
+    names: dict[str, list[Name]] = {}
     for search, name in keys:
-        yield Send(link, Kind.STORE, encode_stored(kind(search, (name,))))
+        names.setdefault(search, []).append(name)
+    for search, all_names in names.items():
+        for first in range(0, len(all_names), MOST_NAMES):
+            some = tuple(all_names[first : first + MOST_NAMES])
+            yield Send(link, Kind.STORE, encode_stored(kind(search, some)))

@@ -6,7 +6,8 @@ The tables:
     owner      who waits: an outbox (a neighbour broker) or a durable subscription
     queue      who waits for which event; `frame` is there where the owner gets other bytes than those of the event
     seen       the names of the last confirmed events, so that one that is sent again is recognised
-    meta       the last position that was given away, how many transactions there were, and the name of the broker
+    meta       the last position and the last owner's number that were given away, how many transactions there were, and
+               the name of the broker
 
 Damage. A new file is made under another name and renamed when it is complete, so an empty file is damage, and so is
 one that ends within a page. What can still be read of a damaged file is copied to a new one (`store.db.mended`). When
@@ -30,6 +31,7 @@ is left to do. A file of a newer format is refused and left as it is.
 Writing. The thread takes all batches that wait as one transaction (group commit), so a commit costs one wait for the
 disk however many events it has. A transaction that fails is tried again in halves, until a batch fails alone. Fetches
 that wait are answered first, on the same connection, so that they show what was reported before and nothing else.
+Searches for copies of events go through the whole store, a slice between two transactions.
 
 A full disk. What is committed is in the journal first and must go from there to the file, which grows by it. On a full
 disk that is impossible, and then nothing could be written any more, not even that an event is no longer wanted. So the
@@ -49,7 +51,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from struct import Struct
@@ -57,6 +59,7 @@ from typing import IO, Any, Final
 from zlib import crc32
 
 from covey.broker.durable.log import (
+    GAP,
     WINDOW,
     Answer,
     Asked,
@@ -94,6 +97,7 @@ from covey.broker.private_files import (
 )
 from covey.errors import ConfigError, ProtocolError, StoreError
 from covey.protocol.events import Name, envelope_of
+from covey.protocol.frames import LAST_POSITION
 
 FORMAT: Final = 3  # of the tables below; a change of them is another format, with a migration from this one
 APPLICATION: Final = 0x434F5645  # "COVE": says in the file's head whose it is
@@ -209,6 +213,8 @@ def _bind_names(connection: sqlite3.Connection) -> None:
     ):
         connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
         connection.execute(f"UPDATE {table} SET checksum = {sums}")
+    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM owner").fetchone()
+    connection.execute("INSERT INTO meta VALUES ('owner', ?, ?)", (last, meta_sum("owner", last)))
 
 
 def _owner_row(owner: Owner) -> tuple[Any, ...]:
@@ -224,12 +230,8 @@ MIGRATIONS: Final[Mapping[int, Callable[[sqlite3.Connection], None]]] = {
 
 # -- opening -----------------------------------------------------------------------------------------------------
 
-GAP: Final = (
-    1 << 20
-)  # positions that are left out after a broker was killed: more than are given within the mark's time
-COPY_GAP: Final = (
-    1 << 40
-)  # positions that are left out after a copy was put back: the original may have gone on
+# Positions that are left out after a copy was put back: the original may have gone on for long.
+COPY_GAP: Final = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -448,7 +450,7 @@ def _make(fresh: Path, broker: str) -> None:
         for table, columns in _TABLES.items():
             ending = " WITHOUT ROWID" if table == "queue" else ""
             connection.execute(f"CREATE TABLE {table} ({columns}){ending}")
-        for name, value in (("broker", broker), ("last", 0), ("commits", 0)):
+        for name, value in (("broker", broker), ("last", 0), ("owner", 0), ("commits", 0)):
             connection.execute("INSERT INTO meta VALUES (?, ?, ?)", (name, value, meta_sum(name, value)))
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute(f"PRAGMA user_version={FORMAT}")
@@ -523,7 +525,7 @@ def damaged_records(connection: sqlite3.Connection) -> str:
     if connection.execute(f"SELECT 1 FROM queue WHERE {wrong} LIMIT 1").fetchone():
         return "the table queue has rows that cannot be"
     meta = _meta(connection)
-    for name in ("broker", "last", "commits"):
+    for name in ("broker", "last", "owner", "commits"):
         if name not in meta:
             return f"the table meta has no {name} with a right checksum"
     return ""
@@ -745,6 +747,12 @@ _NEXT: Final = (
     "CASE WHEN queue.frame IS NULL THEN event.frame END FROM queue "
     "LEFT JOIN event ON event.id = position WHERE owner = ? AND position > ? ORDER BY position LIMIT ?"
 )
+_OWN_FRAMES: Final = (
+    "SELECT owner.id, queue.checksum, queue.frame FROM owner CROSS JOIN queue ON queue.owner = owner.id "
+    "WHERE position = ? AND frame IS NOT NULL"
+)
+_NAMESAKES: Final = "SELECT id FROM owner WHERE kind = ? AND user = ? AND client = ? AND name = ?"
+_ORPHANS: Final = "owner NOT IN (SELECT id FROM owner)"
 _NEXT_SOUND: Final = _NEXT.replace("position > ?", "position > ? AND typeof(position) = 'integer'")
 _MEND: Final = "UPDATE queue SET frame = ?, checksum = ? WHERE owner = ? AND position = ?"
 
@@ -772,6 +780,13 @@ def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: 
         opened.missing,
         _clock(connection, opened.mark),
     )
+
+
+def _last_owner(connection: sqlite3.Connection) -> int:
+    """Return the last owner's number that was given away; entries of orphans count while they are there."""
+    found = connection.execute("SELECT max(id) FROM owner UNION ALL SELECT max(owner) FROM queue").fetchall()
+    known = [id for (id,) in found if isinstance(id, int) and id < LAST_POSITION]
+    return int(max(_meta(connection).get("owner", 0), *known, 0))
 
 
 def _clock(connection: sqlite3.Connection, mark: Mark | None) -> Clock | None:
@@ -879,27 +894,74 @@ def name_in(frame: object) -> Name | None:
     return None if envelope is None else (envelope.publisher, envelope.number)
 
 
-def _find(connection: sqlite3.Connection, find: Find) -> Found:
-    """Look through all events: there is no index by name, as nothing else would use it."""
-    wanted = {(_signed(publisher), _signed(number)): (publisher, number) for publisher, number in find.names}
-    copies: dict[tuple[int, int], bytes] = {}
-    try:
-        owners = [id for (id,) in connection.execute("SELECT id FROM owner").fetchall()]
-        for table, column in (("event", "id"), ("seen", "position")):
-            for position, *name in connection.execute(f"SELECT {column}, publisher, number FROM {table}"):
-                known = wanted.get((name[0], name[1]))
-                if known is not None and known not in copies:
-                    frame = _good_copy(connection, position, known, owners)
-                    if frame is not None:
-                        copies[known] = frame
-    except Exception as error:  # noqa: BLE001 (nothing that is on a disk may end the thread)
-        return Found(find.ticket, error=StoreError(f"the store cannot be read: {error}"))
-    return Found(find.ticket, copies)
+SCANNED: Final = 4_096  # rows that a search looks at between two transactions
+EXAMINED: Final = 16  # and events that may be the right ones
+_BEFORE_ALL: Final = -(1 << 63)
 
 
-def _good_copy(
-    connection: sqlite3.Connection, position: int, name: Name, owners: Sequence[int]
-) -> bytes | None:
+class _Scan:
+    """A search for copies of events, by their names, a slice at a time: commits do not wait for the whole of it.
+
+    There is no index by name: nothing else would use it, and an index that does not agree with a damaged row keeps that
+    row for ever, as SQLite refuses to delete it. So SQLite itself goes through all rows.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, finds: Sequence[Find]) -> None:
+        self._connection, self._finds = connection, finds
+        self._wanted = {name for find in finds for name in find.names}
+        self._copies: dict[Name, bytes] = {}
+        self._tables = [("seen", "position"), ("event", "id")]  # the last one is next
+        self._after = _BEFORE_ALL
+        self._found: list[tuple[int, Name]] = []  # where copies may be
+
+    def step(self) -> list[Found]:
+        """Look at some more; return the answers if that was all."""
+        try:
+            if self._found:
+                some, self._found = self._found[:EXAMINED], self._found[EXAMINED:]
+                for position, name in some:
+                    self._examine(position, name)
+            elif self._tables and self._wanted:
+                self._look_at(*self._tables[-1])
+        except Exception as error:  # noqa: BLE001 (nothing that is on a disk may end the thread)
+            why = StoreError(f"the store cannot be read: {error}")
+            return [Found(find.ticket, error=why) for find in self._finds]
+        if self._found or (self._tables and self._wanted):
+            return []
+        return [
+            Found(find.ticket, {name: self._copies[name] for name in find.names if name in self._copies})
+            for find in self._finds
+        ]
+
+    def _look_at(self, table: str, column: str) -> None:
+        """See which of the next rows of a table have names that are wanted."""
+        last = self._connection.execute(
+            f"SELECT {column} FROM {table} WHERE {column} > ? ORDER BY {column} LIMIT 1 OFFSET {SCANNED - 1}",
+            (self._after,),
+        ).fetchone()
+        up_to = LAST_POSITION if last is None else last[0]
+        wanted = sorted(self._wanted)
+        values = ", ".join(["(?, ?)"] * len(wanted))
+        rows = self._connection.execute(
+            f"SELECT {column}, publisher, number FROM {table} WHERE {column} > ? AND {column} <= ? "
+            f"AND (publisher, number) IN (VALUES {values})",
+            (self._after, up_to, *(_signed(one) for name in wanted for one in name)),
+        ).fetchall()
+        self._found = [(position, (publisher & _ALL, number & _ALL)) for position, publisher, number in rows]
+        self._after = up_to
+        if last is None:
+            self._tables.pop()
+            self._after = _BEFORE_ALL
+
+    def _examine(self, position: int, name: Name) -> None:
+        if name in self._wanted:
+            frame = _good_copy(self._connection, position, name)
+            if frame is not None:
+                self._copies[name] = frame
+                self._wanted.remove(name)
+
+
+def _good_copy(connection: sqlite3.Connection, position: int, name: Name) -> bytes | None:
     """Return an undamaged frame of an event of this name: its own, or one that an owner has instead.
 
     What has led to this position may be damaged, so the name must be that of the row, if it is good, or in the frame.
@@ -907,14 +969,10 @@ def _good_copy(
     row = connection.execute(_EVENT, (position,)).fetchone()
     if row is not None and is_event(row):
         return bytes(row[-1]) if (row[1] & _ALL, row[2] & _ALL) == name else None
-    for owner in owners:
-        entry = connection.execute(
-            "SELECT checksum, frame FROM queue WHERE owner = ? AND position = ?", (owner, position)
-        ).fetchone()
-        if entry is None or not isinstance(entry[1], bytes):
-            continue
-        if entry_sum(owner, position, entry[1]) == entry[0] and name_in(entry[1]) == name:
-            return entry[1]
+    for owner, checksum, frame in connection.execute(_OWN_FRAMES, (position,)):
+        is_good = isinstance(frame, bytes) and entry_sum(owner, position, frame) == checksum
+        if is_good and name_in(frame) == name:
+            return bytes(frame)
     return None
 
 
@@ -951,6 +1009,7 @@ class StoreWriter:
         self._window = window
         self.commits = opened.commits
         self.last = opened.known  # the last position that is on disk
+        self.last_owner = _last_owner(opened.connection)  # the last owner's number that was given away
         self.clock_s: float | None = None  # what the log's clock showed last, as far as that was said
         self._trimmed = opened.known
         self._changes: list[Change] = []  # of the transaction under way
@@ -983,6 +1042,7 @@ class StoreWriter:
             raise
         self.commits += self.connection.total_changes > before
         self.last = max(self.last, keeps[-1].position if keeps else 0)
+        self.last_owner = max(self.last_owner, *(one.id for one in operations if isinstance(one, Owner)), 0)
         tickets = tuple(batch.ticket for batch in batches)
         return Committed(tickets, changes=tuple(self._changes), gone=self._gone)
 
@@ -1045,14 +1105,47 @@ class StoreWriter:
             case Clock(log_s):
                 self.clock_s = log_s  # the mark has it
             case Owner():
-                row = _owner_row(operation)
-                marks = ", ".join("?" * len(row))
-                self.connection.execute(f"INSERT OR REPLACE INTO owner VALUES ({marks})", row)
+                self._own(operation)
             case Forget(owner):
-                self._release(owner, self._positions(_FIRST, owner, -1))
-                # Also entries whose positions are damaged.
-                self.connection.execute("DELETE FROM queue WHERE owner = ?", (owner,))
-                self.connection.execute("DELETE FROM owner WHERE id = ?", (owner,))
+                self.forget(owner)
+
+    def _own(self, owner: Owner) -> None:
+        """Put an owner in the place of one of the same name, whose queue goes if it has another number."""
+        for (id,) in self.connection.execute(_NAMESAKES, owner[1:5]).fetchall():
+            if id != owner.id:
+                self.forget(id)
+        row = _owner_row(owner)
+        marks = ", ".join("?" * len(row))
+        self.connection.execute(f"INSERT OR REPLACE INTO owner VALUES ({marks})", row)
+        if owner.id > self.last_owner:
+            _put_meta(self.connection, "owner", owner.id)
+
+    def forget(self, owner: int) -> None:
+        """Remove an owner, known or not, with all that waits for it."""
+        self._release(owner, self._positions(_FIRST, owner, -1))
+        # Also entries whose positions are damaged.
+        self.connection.execute("DELETE FROM queue WHERE owner = ?", (owner,))
+        self.connection.execute("DELETE FROM owner WHERE id = ?", (owner,))
+
+    def forget_orphans(self) -> int:
+        """Remove what waits for owners that are not there, if the disk takes that; return how many entries there are.
+
+        Nobody would ever read it, and it would take room for ever.
+        """
+        (entries,) = self.connection.execute(f"SELECT count(*) FROM queue WHERE {_ORPHANS}").fetchone()
+        if entries:
+            try:
+                self.connection.execute("BEGIN IMMEDIATE")
+                for (owner,) in self.connection.execute(
+                    f"SELECT DISTINCT owner FROM queue WHERE {_ORPHANS}"
+                ).fetchall():
+                    self.forget(owner)
+                self.connection.execute("COMMIT")
+            except sqlite3.Error:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+            self._changes = []
+        return int(entries)
 
     def _release_each(self, released: dict[int, list[int]]) -> None:
         for owner, positions in released.items():
@@ -1139,9 +1232,8 @@ class StoreWriter:
                 write.execute(_DELETE, (owner, *some))
                 gone = [position for position, _ in found]
                 gone += [-1] * (AT_ONCE - len(gone))
-                write.execute(
-                    _UNWANTED, gone
-                )  # first: most have one owner, and need not be written to be deleted
+                # First: most have one owner, and need not be written to be deleted.
+                write.execute(_UNWANTED, gone)
                 write.execute(_LESS, gone)
                 self._changes.append(Change(owner, -len(found), -sum(size for _, size in found)))
 
@@ -1166,6 +1258,7 @@ def _signed(number: int) -> int:
 # -- the thread --------------------------------------------------------------------------------------------------
 
 GROUP: Final = 4_096  # batches in one transaction
+MOST_SOUGHT: Final = 4_096  # names in one search
 SAY_EVERY_S: Final = 10.0  # at most: of errors that the store does not know
 
 
@@ -1183,9 +1276,10 @@ class SqliteLog:
         self._waiting: queue.SimpleQueue[Sequence[Asked] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._failing = False
-        self._silent_until_s = (
-            0.0  # so that an error that comes again and again does not fill the broker's log
-        )
+        self._finds: list[Find] = []  # searches that wait
+        self._scan: _Scan | None = None  # those that are under way
+        # So that an error that comes again and again does not fill the broker's log.
+        self._silent_until_s = 0.0
         self._unanswered: dict[int, Asked] = {}  # by ticket: what the thread has taken and not answered
 
     def open(self) -> Recovered:
@@ -1193,8 +1287,12 @@ class SqliteLog:
         self._opened = opened = open_store(self._path, self._broker, self._room.max_bytes)
         try:
             self._writer = StoreWriter(opened, self._path, self._window)
+            if orphans := self._writer.forget_orphans():
+                warning = f"the store {self._path} had {orphans:,} entries of queues that are gone, which are removed"
+                opened = replace(opened, notices=(*opened.notices, warning))
             self._room = self._room._replace(used_bytes=self._writer.used_bytes())
             recovered = _recovered(opened.connection, self._room, self._window, opened)
+            recovered = recovered._replace(last_owner=self._writer.last_owner)
         except sqlite3.Error as error:
             self._close()
             raise ConfigError(f"the store {self._path} cannot be used: {error}") from None
@@ -1273,15 +1371,29 @@ class SqliteLog:
         fetches = [one for one in asked if isinstance(one, Fetch)]
         if fetches:  # they need not wait for the disk
             self._answer([_read(connection, fetch) for fetch in fetches])
-        finds = [one for one in asked if isinstance(one, Find)]
-        if finds:
-            self._answer([_find(connection, find) for find in finds])
+        self._finds += [one for one in asked if isinstance(one, Find)]
         group = [one for one in asked if isinstance(one, Batch)]
         if group:
             self._answer(self._commit(group))
             self._marker.note(self._writer.commits, self._writer.last, self._writer.clock_s)
+        self._search()
         if self._marker.due_in_s() == 0.0:
             self._marker.write()
+
+    def _search(self) -> None:
+        """Go on with a search for copies, a slice; one search is for all that wait when it begins."""
+        if self._scan is None and self._finds:
+            # As many names as a statement takes.
+            count, names = 1, len(self._finds[0].names)
+            while (
+                count < len(self._finds) and (names := names + len(self._finds[count].names)) <= MOST_SOUGHT
+            ):
+                count += 1
+            self._scan = _Scan(self._writer.connection, self._finds[:count])
+            del self._finds[:count]
+        if self._scan is not None and (answers := self._scan.step()):
+            self._scan = None
+            self._answer(answers)
 
     def _answer(self, answers: Sequence[Committed | Read | Found]) -> None:
         for answer in answers:
@@ -1305,10 +1417,16 @@ class SqliteLog:
                 answers.append(Committed((ticket,), error))
                 self._failing |= one.keeps
         self._unanswered.clear()
+        self._finds, self._scan = [], None
         self._report(answers)
 
     def _next(self) -> Sequence[Asked] | None:
-        """Return what is asked next; while nothing is, the mark is brought up to date."""
+        """Return what is asked next; while nothing is, the mark is brought up to date. A search does not wait."""
+        if self._scan is not None or self._finds:
+            try:
+                return self._waiting.get_nowait()
+            except queue.Empty:
+                return ()
         while True:
             try:
                 return self._waiting.get(timeout=self._marker.due_in_s())
