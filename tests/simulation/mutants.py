@@ -37,7 +37,6 @@ from covey.broker.durable.delivery import Durable, Outboxes, Senders
 from covey.broker.durable.queues import (
     DurableSubscriptions,
     Feed,
-    Tickets,
 )
 from covey.broker.neighbours import Neighbour, Neighbours
 from covey.broker.plans import Plans
@@ -283,12 +282,6 @@ def _(patch: Patch) -> None:
     patch(
         DurableSubscriptions, "_begin", lambda self, attachment, who, error=None: right(self, attachment, who)
     )
-
-
-@mutant("subscription-not-removed", "full", "fail")
-def _(patch: Patch) -> None:
-    """A durable subscription that the disk could not remove was forgotten, and stayed there with its queue."""
-    patch(Tickets, "retry", _nothing)
 
 
 @mutant("taken-over-not-ended", "takeover", "refilter")
