@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -121,6 +122,7 @@ def test_mistakes_are_problems_of_one_line() -> None:
                     assert "\n" not in text
                     assert part in json.loads(text)["detail"]
                     assert json.loads(text)["status"] == status
+                    assert (status == 503) == ("Retry-After" in answer.headers)
 
             await problem(415, "ce-id", data=b"{}")
             await problem(400, "JSON object", data=b"[", headers=STRUCTURED)
@@ -178,6 +180,76 @@ def test_permissions_are_those_of_the_credentials() -> None:
                 assert answer.status == 200
 
     run(main())
+
+
+def test_what_cannot_be_kept_now_is_told_to_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not that it is forbidden: clients try again after 503 and 507, and give up after 403."""
+
+    async def main() -> None:
+        async with (
+            broker(data_dir=str(tmp_path), max_store_bytes=1 << 20) as a,
+            gateway(a) as events_url,
+            aiohttp.ClientSession() as session,
+            covey.connect(url(a.port), name="reader") as reader,
+        ):
+            async with reader.subscribe("type = 'quote'", durable="mine"):
+                pass
+
+            async def post(count: int = 0, **members: Any) -> tuple[int, dict[str, str], str]:
+                one, media_type = {**BASE, **members}, STRUCTURED
+                if count:
+                    media_type = {"Content-Type": "application/cloudevents-batch+json"}
+                async with session.post(
+                    events_url,
+                    params={"confirm": "true"},
+                    json=[one] * count if count else one,
+                    headers=media_type,
+                ) as answer:
+                    return answer.status, dict(answer.headers), await answer.text()
+
+            statuses = [(await post(data="-" * 50_000))[0] for _ in range(40)]
+            assert statuses[0] == 200
+            assert set(statuses) == {200, 507}
+            for count in (0, 3):
+                status, headers, text = await post(count, data="-" * 50_000)
+                assert status == 507
+                assert int(headers["Retry-After"]) > 0
+                assert "store is full" in text
+            monkeypatch.setattr("covey.broker.durable.delivery.MAX_PENDING", 0)
+            status, headers, text = await post()
+            assert status == 503
+            assert int(headers["Retry-After"]) > 0
+            assert "wait to be confirmed" in text
+
+    run(main())
+
+
+def test_of_a_batch_only_what_is_all_to_come_again_is_told_so() -> None:
+    """Whoever sends the same again is refused again, if only one of its events is forbidden."""
+
+    async def answered(*kinds: str) -> RefusedError:
+        loop = asyncio.get_running_loop()
+        published: list[asyncio.Future[None]] = [loop.create_future() for _ in kinds]
+        for one, kind in zip(published, kinds, strict=True):
+            if kind == "taken":
+                one.set_result(None)
+            else:
+                one.set_exception(RefusedError(f"because {kind}", kind=kind))
+        with pytest.raises(RefusedError) as caught:
+            module.raise_refusals(published)
+        return caught.value
+
+    async def main() -> None:
+        mixed = await answered("taken", "full", "", "busy")
+        assert mixed.kind == ""
+        assert str(mixed).endswith("the first one, event 2: because full")
+        assert "3 of 4 events" in str(mixed)
+        assert (await answered("taken", "full", "busy")).kind == "full"
+        assert (await answered("busy")).kind == "busy"
+
+    asyncio.run(main())
 
 
 def test_a_slow_listener_is_cut_off_and_others_are_not() -> None:

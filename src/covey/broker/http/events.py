@@ -55,6 +55,8 @@ from covey.errors import (
     RefusedError,
 )
 from covey.protocol.control import (
+    BUSY,
+    FULL,
     AdvertiseRequest,
     FlushRequest,
     Goodbye,
@@ -393,7 +395,7 @@ class Attached:
                 self._reason = said.reason
 
     def _answered(self, reply: Reply) -> None:
-        error = RefusedError(reply.error) if reply.error else None
+        error = RefusedError(reply.error, kind=reply.kind) if reply.error else None
         answer = self._answers.pop(reply.request, None)
         if reply.event:
             self._settle(reply.event, error)
@@ -480,8 +482,9 @@ MAX_PUBLISHERS: Final = 100  # permissions for which a client is kept
 # Every CloudEvent matches it, so that none is flooded through the network.
 ADVERTISED: Final = parse(f"specversion = '{cloudevents.VERSION}'")
 
+_REFUSED: Final = {BUSY: 503, FULL: 507}  # by the kind of the refusal; others are 403
+_RETRY_S: Final = {503: 1.0, 507: 10.0}  # after which to try again, unless something else is known
 _STATUS: Final[tuple[tuple[type[CoveyError], int], ...]] = (
-    (RefusedError, 403),
     (EventError, 400),
     (FilterError, 400),
     (ProtocolError, 400),
@@ -555,7 +558,7 @@ class Gateway:
             if late:
                 what = "confirmed" if confirm else "taken"
                 raise _Problem(504, f"{len(late):,} of {len(published):,} events are not {what} in time")
-            _raise_refusals(published)
+            raise_refusals(published)
         answer = {"events": len(published), "confirmed": confirm}
         return web.Response(
             status=200 if confirm else 202, body=msgspec.json.encode(answer), content_type="application/json"
@@ -663,14 +666,18 @@ class Gateway:
             self._streams.discard(stream)
 
 
-def _raise_refusals(published: list[asyncio.Future[None]]) -> None:
-    """Raise what is wrong with the first event that was not taken, and how many of how many there are."""
+def raise_refusals(published: list[asyncio.Future[None]]) -> None:
+    """Raise what is wrong with the first event that was not taken, and how many of how many there are.
+
+    To publish them again is of use only if that holds for each of these.
+    """
     problems = [(at, problem) for at, one in enumerate(published, 1) if (problem := one.exception())]
     if problems and len(published) > 1:
         at, problem = problems[0]
         if isinstance(problem, RefusedError):
             said = f"{len(problems):,} of {len(published):,} events are refused, the first one, event {at:,}"
-            raise RefusedError(f"{said}: {problem}")
+            can_retry = all(isinstance(one, RefusedError) and one.retry for _, one in problems)
+            raise RefusedError(f"{said}: {problem}", kind=problem.kind if can_retry else "")
     if problems:
         raise problems[0][1]
 
@@ -684,22 +691,32 @@ class _Problem(Exception):  # noqa: N818 (it is an answer)
         self.status = status
         self.wait_s = wait_s
 
+    def answer(self) -> web.Response:
+        """Return it as an answer."""
+        headers = {"WWW-Authenticate": CHALLENGE} if self.status == 401 else {}
+        wait_s = _RETRY_S.get(self.status) if self.wait_s is None else self.wait_s
+        if wait_s is not None:
+            headers["Retry-After"] = str(max(1, round(wait_s)))
+        body = problem_line(self.status, str(self))
+        return web.Response(status=self.status, body=body, headers=headers, content_type=PROBLEM)
+
+
+def _status_of(error: CoveyError) -> int:
+    if isinstance(error, RefusedError):
+        return _REFUSED.get(error.kind, 403)
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
+
 
 @web.middleware
 async def _problems(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    answer = partial(web.Response, content_type=PROBLEM)
     try:
         return await handler(request)
     except _Problem as problem:
-        headers = {"WWW-Authenticate": CHALLENGE} if problem.status == 401 else {}
-        if problem.wait_s is not None:
-            headers["Retry-After"] = str(max(1, round(problem.wait_s)))
-        return answer(status=problem.status, body=problem_line(problem.status, str(problem)), headers=headers)
+        return problem.answer()
     except CoveyError as error:
-        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
-        return answer(status=status, body=problem_line(status, str(error)))
+        return _Problem(_status_of(error), str(error)).answer()
 
 
 def _flag(request: web.Request, name: str) -> bool:
