@@ -30,6 +30,7 @@ from covey.broker.security import read_security
 from covey.broker.server import Broker
 from covey.broker.sessions import Session
 from covey.errors import RefusedError
+from covey.protocol.events import encode_event
 from covey.protocol.outbox import Bounds
 
 BASE = {"specversion": "1.0", "id": "1", "source": "/s", "type": "quote"}
@@ -230,24 +231,22 @@ def test_of_a_batch_only_what_is_all_to_come_again_is_told_so() -> None:
     """Whoever sends the same again is refused again, if only one of its events is forbidden."""
 
     async def answered(*kinds: str) -> RefusedError:
-        loop = asyncio.get_running_loop()
-        published: list[asyncio.Future[None]] = [loop.create_future() for _ in kinds]
-        for one, kind in zip(published, kinds, strict=True):
-            if kind == "taken":
-                one.set_result(None)
-            else:
-                one.set_exception(RefusedError(f"because {kind}", kind=kind))
+        posting = module.Posting(range(7, 7 + len(kinds)))
+        for number, kind in enumerate(kinds, 7):
+            assert not posting.done.done()
+            posting.settled(number, None if kind == "taken" else RefusedError(f"because {kind}", kind=kind))
+        await posting.done
         with pytest.raises(RefusedError) as caught:
-            module.raise_refusals(published)
+            posting.raise_refusals()
         return caught.value
 
     async def main() -> None:
         mixed = await answered("taken", "full", "", "busy")
         assert mixed.kind == ""
-        assert str(mixed).endswith("the first one, event 2: because full")
-        assert "3 of 4 events" in str(mixed)
+        assert str(mixed) == "3 of 4 events are refused, the first one, event 2: because full"
         assert (await answered("taken", "full", "busy")).kind == "full"
-        assert (await answered("busy")).kind == "busy"
+        alone = await answered("busy")
+        assert (alone.kind, str(alone)) == ("busy", "because busy")
 
     asyncio.run(main())
 
@@ -463,13 +462,13 @@ class Turns:
     def watch(self, convert: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that does the same, and is noted."""
 
-        def noted(data: Any, *rest: Any) -> Any:
+        def noted(data: Any, *rest: Any, **more: Any) -> Any:
             self.calls += 1
             if threading.get_ident() == self._here:
                 self.bytes[self.now] += memoryview(data).nbytes
             else:
                 self.elsewhere.append(memoryview(data).nbytes)
-            return convert(data, *rest)
+            return convert(data, *rest, **more)
 
         return noted
 
@@ -537,6 +536,49 @@ def test_batches_are_read_in_slices_of_bytes_between_others(
     turns.check()
     assert turns.calls == 3 * len(sizes)
     assert len(turns.elsewhere) == 3 * large
+
+
+@pytest.mark.parametrize("confirm", ["true", "false"])
+@pytest.mark.parametrize(
+    "sizes", [(60,) * 2_000, (4_000,) * 60, (60_000, 60, 60) * 5], ids=["small", "medium", "large"]
+)
+def test_batches_are_published_in_slices_and_wait_for_one_answer(
+    sizes: tuple[int, ...], confirm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, not timed: neither the frames of all events nor a future for each are made in one turn of the loop."""
+    turns, futures = Turns(), Counter[int]()
+    monkeypatch.setattr(module, "encode_event", turns.watch(encode_event))
+
+    async def main() -> None:
+        async with (
+            broker(data_dir=str(tmp_path)) as a,
+            gateway(a) as events_url,
+            aiohttp.ClientSession() as session,
+            covey.connect(url(a.port)) as client,
+            turns.counted(),
+        ):
+            subscription = await client.subscribe("specversion = '1.0'")
+            body = json.dumps([event_of(size, number) for number, size in enumerate(sizes)]).encode()
+            media_type = {"Content-Type": "application/cloudevents-batch+json"}
+            loop = asyncio.get_running_loop()
+            create = loop.create_future
+
+            def created() -> asyncio.Future[Any]:
+                futures[turns.now] += 1
+                return create()
+
+            monkeypatch.setattr(loop, "create_future", created)
+            params = {"confirm": confirm}
+            async with session.post(events_url, data=body, headers=media_type, params=params) as answer:
+                assert answer.status == (200 if confirm == "true" else 202)
+                assert (await answer.json())["events"] == len(sizes)
+            for number in range(len(sizes)):
+                assert (await subscription.next(timeout_s=10)).content["id"] == str(number)
+
+    run(main())
+    turns.check()
+    assert turns.calls == len(sizes)
+    assert max(futures.values()) < 50
 
 
 @pytest.mark.parametrize(
