@@ -10,7 +10,7 @@
     ├── PlanError        a plan cannot be used
     ├── LinkError        no broker can be reached, or the link to it is gone
     │   └── BusyError    a broker has no room or no time for it now; later it may (clients try again by themselves)
-    ├── RefusedError     a broker understood a wish and does not grant it
+    ├── RefusedError     a broker understood a wish and does not grant it (`retry` says whether it may later)
     ├── TimedOutError    no answer came within the time that was given (also a TimeoutError)
     ├── StoreError       something could not be kept on disk, or read from there
     └── SlowError        a subscription got events faster than its program took them
@@ -22,7 +22,7 @@ A broken invariant of our own is an assertion, never one of these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 EXCERPT_LENGTH = 60
 LONGEST = 1_000  # characters of an error
@@ -112,11 +112,24 @@ class RefusedError(CoveyError):
 
     `refusals` has the reason for each event that was refused, by its number: a client counts what it publishes from 1.
     It is empty if the wish was another one.
+
+    `kind` is "busy" if the broker has no time for it now, "full" if its store has no room, and empty if it would refuse
+    the same again. `retry` is true if it may grant it later; of several events, if that holds for all of them, and
+    `retryable` has the numbers of those for which it does.
     """
 
-    def __init__(self, reason: str, refusals: Mapping[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        refusals: Mapping[int, str] | None = None,
+        kind: str = "",
+        retryable: Collection[int] | None = None,
+    ) -> None:
         super().__init__(reason)
         self.refusals = refusals or {}
+        self.kind = kind
+        self.retry = kind in ("busy", "full")
+        self.retryable = frozenset(self.refusals if self.retry else ()) | frozenset(retryable or ())
 
 
 class TimedOutError(CoveyError, TimeoutError):

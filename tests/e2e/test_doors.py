@@ -19,10 +19,11 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
+from aiohttp import web
 from tests.e2e.helpers.running import eventually, free_port, run
 from tests.e2e.helpers.scripted import broker, url
 
@@ -168,6 +169,71 @@ def test_a_reader_that_takes_no_answer_is_ended(monkeypatch: pytest.MonkeyPatch)
             await eventually(lambda: len(a.streams) == before)
             assert reader
             writer.close()
+
+    run(main())
+
+
+class Draining:
+    """A transport whose peer has left so many bytes at each look."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.sizes = list(sizes)
+        self.is_aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.sizes.pop(0)
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+def visitor_with(*sizes: int) -> tuple[door.Visitor, Draining]:
+    """Return a connection that writes to such a transport."""
+
+    async def nothing(request: Any) -> Any:
+        raise AssertionError("nobody asks")
+
+    visitor, transport = door.Visitor(cast(Any, None), 1, web.Server(nothing)), Draining(*sizes)
+    visitor.transport = cast(Any, transport)
+    return visitor, transport
+
+
+@pytest.mark.parametrize(
+    ("sizes", "looks"),
+    [
+        ([1_000_000, 1_000_000], 2),
+        ([1_000_000, 990_000], 2),
+        ([1_000_000, 800_000, 600_000, 400_000, 399_000, 0], 5),
+        ([1_000_000, 800_000, 900_000, 0], 3),
+    ],
+)
+def test_a_slow_reader_of_a_long_answer_may_go_on_while_it_takes_enough(
+    sizes: list[int], looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "STALLED_S", 0.0)
+
+    async def main() -> None:
+        visitor, transport = visitor_with(*sizes)
+        visitor.pause_writing()
+        while not transport.is_aborted:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        assert len(transport.sizes) == len(sizes) - looks, "it is looked at no longer"
+
+    run(main())
+
+
+def test_a_reader_that_has_taken_nearly_all_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "STALLED_S", 0.0)
+
+    async def main() -> None:
+        visitor, transport = visitor_with(1_000_000, 1_000_000, 1_000_000)
+        for _ in range(2):
+            visitor.pause_writing()
+            visitor.resume_writing()
+        await asyncio.sleep(0.01)
+        assert not transport.is_aborted
+        assert len(transport.sizes) == 1
 
     run(main())
 

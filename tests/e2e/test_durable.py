@@ -286,8 +286,10 @@ def test_a_full_store_refuses_publishers_and_takes_them_again_when_there_is_room
                     break
                 confirmed.append(len(confirmed) + 1)
             assert 5 < len(confirmed) < 100
-            with pytest.raises(RefusedError, match="store is full"):
+            with pytest.raises(RefusedError, match="store is full") as caught:
                 await client.publish({"n": 1000}, bytes(50_000), confirm=True)
+            assert caught.value.kind == "full"
+            assert caught.value.retryable == set(caught.value.refusals)
             async with client.subscribe("n > 0", durable="mine") as events:
                 assert await take(events, len(confirmed)) == confirmed
                 await eventually(lambda: waiting(net, "a") == 0)

@@ -9,6 +9,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -29,6 +30,7 @@ from covey.broker.security import read_security
 from covey.broker.server import Broker
 from covey.broker.sessions import Session
 from covey.errors import RefusedError
+from covey.protocol.events import encode_event
 from covey.protocol.outbox import Bounds
 
 BASE = {"specversion": "1.0", "id": "1", "source": "/s", "type": "quote"}
@@ -121,6 +123,7 @@ def test_mistakes_are_problems_of_one_line() -> None:
                     assert "\n" not in text
                     assert part in json.loads(text)["detail"]
                     assert json.loads(text)["status"] == status
+                    assert (status == 503) == ("Retry-After" in answer.headers)
 
             await problem(415, "ce-id", data=b"{}")
             await problem(400, "JSON object", data=b"[", headers=STRUCTURED)
@@ -178,6 +181,74 @@ def test_permissions_are_those_of_the_credentials() -> None:
                 assert answer.status == 200
 
     run(main())
+
+
+def test_what_cannot_be_kept_now_is_told_to_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not that it is forbidden: clients try again after 503 and 507, and give up after 403."""
+
+    async def main() -> None:
+        async with (
+            broker(data_dir=str(tmp_path), max_store_bytes=1 << 20) as a,
+            gateway(a) as events_url,
+            aiohttp.ClientSession() as session,
+            covey.connect(url(a.port), name="reader") as reader,
+        ):
+            async with reader.subscribe("type = 'quote'", durable="mine"):
+                pass
+
+            async def post(count: int = 0, **members: Any) -> tuple[int, dict[str, str], str]:
+                one, media_type = {**BASE, **members}, STRUCTURED
+                if count:
+                    media_type = {"Content-Type": "application/cloudevents-batch+json"}
+                async with session.post(
+                    events_url,
+                    params={"confirm": "true"},
+                    json=[one] * count if count else one,
+                    headers=media_type,
+                ) as answer:
+                    return answer.status, dict(answer.headers), await answer.text()
+
+            statuses = [(await post(data="-" * 50_000))[0] for _ in range(40)]
+            assert statuses[0] == 200
+            assert set(statuses) == {200, 507}
+            for count in (0, 3):
+                status, headers, text = await post(count, data="-" * 50_000)
+                assert status == 507
+                assert int(headers["Retry-After"]) > 0
+                assert "store is full" in text
+            monkeypatch.setattr("covey.broker.durable.delivery.MAX_PENDING", 0)
+            status, headers, text = await post()
+            assert status == 503
+            assert int(headers["Retry-After"]) > 0
+            assert "wait to be confirmed" in text
+
+    run(main())
+
+
+def test_of_a_batch_only_what_is_all_to_come_again_is_told_so() -> None:
+    """Whoever sends the same again is refused again, if only one of its events is forbidden."""
+
+    async def answered(*kinds: str) -> RefusedError:
+        posting = module.Posting(range(7, 7 + len(kinds)))
+        for number, kind in enumerate(kinds, 7):
+            assert not posting.done.done()
+            posting.settled(number, None if kind == "taken" else RefusedError(f"because {kind}", kind=kind))
+        await posting.done
+        with pytest.raises(RefusedError) as caught:
+            posting.raise_refusals()
+        return caught.value
+
+    async def main() -> None:
+        mixed = await answered("taken", "full", "", "busy")
+        assert mixed.kind == ""
+        assert str(mixed) == "3 of 4 events are refused, the first one, event 2: because full"
+        assert (await answered("taken", "full", "busy")).kind == "full"
+        alone = await answered("busy")
+        assert (alone.kind, str(alone)) == ("busy", "because busy")
+
+    asyncio.run(main())
 
 
 def test_a_slow_listener_is_cut_off_and_others_are_not() -> None:
@@ -391,13 +462,13 @@ class Turns:
     def watch(self, convert: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that does the same, and is noted."""
 
-        def noted(data: Any, *rest: Any) -> Any:
+        def noted(data: Any, *rest: Any, **more: Any) -> Any:
             self.calls += 1
             if threading.get_ident() == self._here:
                 self.bytes[self.now] += memoryview(data).nbytes
             else:
                 self.elsewhere.append(memoryview(data).nbytes)
-            return convert(data, *rest)
+            return convert(data, *rest, **more)
 
         return noted
 
@@ -465,6 +536,49 @@ def test_batches_are_read_in_slices_of_bytes_between_others(
     turns.check()
     assert turns.calls == 3 * len(sizes)
     assert len(turns.elsewhere) == 3 * large
+
+
+@pytest.mark.parametrize("confirm", ["true", "false"])
+@pytest.mark.parametrize(
+    "sizes", [(60,) * 2_000, (4_000,) * 60, (60_000, 60, 60) * 5], ids=["small", "medium", "large"]
+)
+def test_batches_are_published_in_slices_and_wait_for_one_answer(
+    sizes: tuple[int, ...], confirm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, not timed: neither the frames of all events nor a future for each are made in one turn of the loop."""
+    turns, futures = Turns(), Counter[int]()
+    monkeypatch.setattr(module, "encode_event", turns.watch(encode_event))
+
+    async def main() -> None:
+        async with (
+            broker(data_dir=str(tmp_path)) as a,
+            gateway(a) as events_url,
+            aiohttp.ClientSession() as session,
+            covey.connect(url(a.port)) as client,
+            turns.counted(),
+        ):
+            subscription = await client.subscribe("specversion = '1.0'")
+            body = json.dumps([event_of(size, number) for number, size in enumerate(sizes)]).encode()
+            media_type = {"Content-Type": "application/cloudevents-batch+json"}
+            loop = asyncio.get_running_loop()
+            create = loop.create_future
+
+            def created() -> asyncio.Future[Any]:
+                futures[turns.now] += 1
+                return create()
+
+            monkeypatch.setattr(loop, "create_future", created)
+            params = {"confirm": confirm}
+            async with session.post(events_url, data=body, headers=media_type, params=params) as answer:
+                assert answer.status == (200 if confirm == "true" else 202)
+                assert (await answer.json())["events"] == len(sizes)
+            for number in range(len(sizes)):
+                assert (await subscription.next(timeout_s=10)).content["id"] == str(number)
+
+    run(main())
+    turns.check()
+    assert turns.calls == len(sizes)
+    assert max(futures.values()) < 50
 
 
 @pytest.mark.parametrize(

@@ -230,10 +230,11 @@ def test_data_that_is_no_object_is_not_made_into_anything() -> None:
     """It is the payload as it stands, and only has to be JSON."""
     head = json.dumps(BASE).encode()[:-1] + b',"data":'
     headers = {f"ce-{name}": value for name, value in BASE.items()}
-    for read in (
+    reads: tuple[Callable[[], Posted], ...] = (
         lambda: read_structured(head + LISTS + b"}"),
         lambda: read_binary(headers, "application/json", LISTS),
-    ):
+    )
+    for read in reads:
         assert read().payload == LISTS
         assert peak_bytes(read) < 3 * len(LISTS) + 100_000
     written = write("name", "publisher", BASE, LISTS)
@@ -245,10 +246,11 @@ def test_data_that_is_too_large_for_an_event_is_not_made_into_anything() -> None
     data = b'{"x":' + LISTS + b"}"
     head = json.dumps(BASE).encode()[:-1] + b',"data":'
     headers = {f"ce-{name}": value for name, value in BASE.items()}
-    for read in (
+    reads: tuple[Callable[[], Posted], ...] = (
         lambda: read_structured(head + data + b"}", 10_000),
         lambda: read_binary(headers, "application/json", data, 10_000),
-    ):
+    )
+    for read in reads:
         with pytest.raises(EventError, match=r"data of 300,\d* bytes; the broker takes events of 10,000"):
             read()
         assert peak_bytes(read) < 3 * len(data)

@@ -74,11 +74,12 @@ class HandOver(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refuse(msgspec.Struct, frozen=True, gc=False):
-    """Tell a client, if it is there, that its event of that number is not taken."""
+    """Tell a client, if it is there, that its event of that number is not taken; `kind` is that of a Reply."""
 
     link: Link
     number: int
     reason: str
+    kind: str = ""
 
 
 class Close(msgspec.Struct, frozen=True, gc=False):

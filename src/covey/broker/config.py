@@ -49,9 +49,8 @@ class AdminConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str = ""  # its hash, by `covey token`
     tls: bool = False  # with the certificate of `[tls]`
     events: bool = False  # whether clients may post and listen at /events, each with credentials of its own
-    hosts: tuple[
-        str, ...
-    ] = ()  # names of this machine, beside loopback ones; ".example.org" is all names below it
+    # Names of this machine, beside loopback ones; ".example.org" is all names below it.
+    hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()  # of pages elsewhere that may ask and read answers, as browsers name them
 
     def __post_init__(self) -> None:

@@ -739,7 +739,7 @@ class BrokerCore:
             except ProtocolError:
                 raise
             except CoveyError as error:  # of whoever was to do what the client may ask for
-                session.answer(request.request, str(error))
+                session.answer(request.request, error)
         elif frame[0] == Kind.ACKNOWLEDGE:
             self.perform(self.durable.acknowledge(session.link, frame[1:], self.now.monotonic_s))
         else:
@@ -886,7 +886,7 @@ class BrokerCore:
     def _refuse(self, action: actions.Refuse) -> None:
         session = self.sessions.connected.get(action.link)
         if session is not None:
-            session.refuse(action.number, action.reason)
+            session.refuse(action.number, action.reason, action.kind)
 
     def _hand_over(self, action: actions.HandOver) -> None:
         self._deliver(action.output, action.frame)

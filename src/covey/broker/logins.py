@@ -29,9 +29,8 @@ from covey.errors import AccessError, BusyError
 CHECKS: Final = 2  # passwords that are checked at a time
 MAX_CHECKS: Final = 200  # that wait, of names that exist
 MAX_CHECKS_OF_ADDRESS: Final = 20  # of these, of one address
-MAX_CHECKS_OF_NAME: Final = (
-    5  # that run or wait, of one name and address: if they fail, it has to pause anyway
-)
+# That run or wait, of one name and address: after so many failures it has to pause anyway.
+MAX_CHECKS_OF_NAME: Final = 5
 MAX_UNKNOWN: Final = 8  # that wait, of names that do not exist
 
 BUSY: Final = "the broker checks too many passwords already: come back a little later"

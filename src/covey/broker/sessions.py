@@ -61,7 +61,8 @@ from covey.protocol.control import (
     SubscribeRequest,
     UnadvertiseRequest,
     UnsubscribeRequest,
-    encode,
+    encode_reply,
+    kind_of,
 )
 from covey.protocol.frames import Kind
 from covey.routing.messages import (
@@ -137,15 +138,17 @@ class Session:
         self.bytes -= self.costs.pop(key)
         return key
 
-    def answer(self, request: int, error: str = "") -> None:
-        """Answer a request; no error is success."""
+    def answer(self, request: int, error: CoveyError) -> None:
+        """Answer a request that is refused."""
         # Behind the events that were delivered before: after the answer, what was asked for holds for all that come.
-        self.outlet.send(Kind.REPLY, encode(Reply(request, error)), barrier=True)
+        self.outlet.send(
+            Kind.REPLY, encode_reply(Reply(request, str(error), kind=kind_of(error))), barrier=True
+        )
 
-    def refuse(self, event: int, reason: str) -> None:
-        """Tell it that an event of its own is not taken."""
+    def refuse(self, event: int, reason: str, kind: str = "") -> None:
+        """Tell it that an event of its own is not taken; `kind` is that of a Reply."""
         self.refused += 1
-        self.outlet.send(Kind.REPLY, encode(Reply(0, reason, event)))
+        self.outlet.send(Kind.REPLY, encode_reply(Reply(0, reason, event, kind)))
 
 
 class Sessions:
@@ -205,7 +208,7 @@ class Sessions:
         except ProtocolError:
             raise
         except CoveyError as error:
-            yield _reply(session, request.request, str(error))
+            yield _reply(session, request.request, error)
 
     def echoed(self, link: Link, echo: Echo) -> Actions:
         """A probe of a client has come back: what it asked for is in force everywhere."""
@@ -351,9 +354,10 @@ class Sessions:
         )
 
 
-def _reply(session: Session, request: int, error: str = "") -> Send:
+def _reply(session: Session, request: int, error: CoveyError | None = None) -> Send:
     # Behind the events that were delivered before: after the answer, what was asked for holds for all that come.
-    return Send(session.link, Kind.REPLY, encode(Reply(request, error)), barrier=True)
+    reply = Reply(request) if error is None else Reply(request, str(error), kind=kind_of(error))
+    return Send(session.link, Kind.REPLY, encode_reply(reply), barrier=True)
 
 
 def _added(session: Session, sid: int, filter: Filter, bytes_: int) -> Tell:

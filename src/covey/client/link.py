@@ -186,7 +186,7 @@ class Link:
 
     def _answered(self, reply: Reply) -> None:
         refusals = {reply.event: reply.error} if reply.event else {}
-        error = RefusedError(reply.error, refusals) if reply.error else None
+        error = RefusedError(reply.error, refusals, reply.kind) if reply.error else None
         waiting = self._requests.pop(reply.request, None)
         if waiting is None or waiting.done():
             if error is not None:

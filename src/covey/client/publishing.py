@@ -64,8 +64,16 @@ class Batch:
         if total == 1:
             raise first
         reasons = {number: str(error) for number, error in self.refusals.items()}
+        kinds = {
+            number: error.kind
+            for number, error in self.refusals.items()
+            if isinstance(error, RefusedError) and error.retry
+        }
         raise RefusedError(
-            f"{len(reasons):,} of {total:,} events are refused, the first one: {first}", reasons
+            f"{len(reasons):,} of {total:,} events are refused, the first one: {first}",
+            reasons,
+            next(iter(kinds.values())) if len(kinds) == len(reasons) else "",
+            kinds,
         )
 
 

@@ -37,7 +37,7 @@ import msgspec
 
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
-from covey.errors import FilterError, ProtocolError
+from covey.errors import FilterError, ProtocolError, StoreError
 from covey.protocol.frames import LAST_POSITION, OLDEST, VERSION
 from covey.routing.messages import (
     Advertise,
@@ -210,12 +210,34 @@ class FlushRequest(msgspec.Struct, frozen=True, tag="flush", array_like=True):
     near: bool = False
 
 
+BUSY: Final = "busy"  # the broker has no time for it now, or its store fails
+FULL: Final = "full"  # the store has no room for it now
+
+
 class Reply(msgspec.Struct, frozen=True, tag="reply", array_like=True):
-    """What became of a request; no error is success. Request 0 is none: an event, `event`, was refused."""
+    """What became of a request; no error is success. Request 0 is none: an event, `event`, was refused.
+
+    `kind` says whether to ask again is of use: BUSY and FULL; any other, the empty one too, is none that is known to
+    be. Brokers of earlier versions say nothing of it, and `encode_reply` leaves an empty one out.
+    """
 
     request: int
     error: str = ""
     event: int = 0
+    kind: str = ""
+
+
+class _PlainReply(msgspec.Struct, frozen=True, tag="reply", array_like=True):
+    """A Reply without a kind, as most are."""
+
+    request: int
+    error: str
+    event: int
+
+
+def kind_of(error: object) -> str:
+    """Return the kind of a refusal for this error."""
+    return BUSY if isinstance(error, StoreError) else ""
 
 
 Request: TypeAlias = (
@@ -273,6 +295,11 @@ def decode_request(body: bytes | memoryview) -> Request:
     """Return a client's request; ProtocolError for any other bytes."""
     said: Request = _decode_request(body)
     return said
+
+
+def encode_reply(reply: Reply) -> bytes:
+    """Return the body of a REPLY frame."""
+    return encode(reply if reply.kind else _PlainReply(reply.request, reply.error, reply.event))
 
 
 def decode_reply(body: bytes | memoryview) -> Reply:

@@ -69,7 +69,18 @@ from covey.broker.durable.repair import Repairs, say_lacking
 from covey.broker.epochs import Epochs
 from covey.core.filter import Filter
 from covey.errors import CoveyError, ProtocolError
-from covey.protocol.control import Lacking, Reached, Recalled, Stored, Wanted, decode_stored, encode_stored
+from covey.protocol.control import (
+    BUSY,
+    FULL,
+    Lacking,
+    Reached,
+    Recalled,
+    Stored,
+    Wanted,
+    decode_stored,
+    encode_stored,
+    kind_of,
+)
 from covey.protocol.events import (
     MOST_CONFIRMED,
     Envelope,
@@ -141,10 +152,10 @@ class Senders:
         for source in list(self._taken):
             yield from self._say_taken(source)
 
-    def refuse(self, source: Link, name: Name, reason: str) -> Action:
-        """Return what tells a client that its event is not kept."""
+    def refuse(self, source: Link, name: Name, reason: str, kind: str) -> Action:
+        """Return what tells a client that its event is not kept; `kind` is that of a Reply."""
         self.refused += 1
-        return Refuse(source, name[1], reason)
+        return Refuse(source, name[1], reason, kind)
 
     def gone(self, source: Link) -> None:
         """Somebody is not there any longer, and will send again what it has heard nothing of."""
@@ -514,14 +525,13 @@ class Durable:
             yield from self._again(name, source)
         elif source in self._clients:
             if self.has_ended:
-                yield self._senders.refuse(source, name, ENDED)
+                yield self._senders.refuse(source, name, ENDED, BUSY)
             elif self._pending.get(source, 0) >= MAX_PENDING:
-                yield self._senders.refuse(
-                    source, name, f"{MAX_PENDING:,} events of this client wait to be confirmed already"
-                )
+                reason = f"{MAX_PENDING:,} events of this client wait to be confirmed already"
+                yield self._senders.refuse(source, name, reason, BUSY)
             elif not self._tickets.room_for(len(one)):
                 used = self._tickets.room.used_bytes / (1 << 20)
-                yield self._senders.refuse(source, name, f"the store is full: it has {used:,.1f} MiB")
+                yield self._senders.refuse(source, name, f"the store is full: it has {used:,.1f} MiB", FULL)
             else:
                 self._pending[source] = self._pending.get(source, 0) + 1
                 yield from self._keep(arrived, now_s)
@@ -627,7 +637,7 @@ class Durable:
         self._names.pop(name, None)
         for sender, number in ((source, arrived.number), *self._senders.lost(name)):
             if sender in self._clients:
-                yield self._senders.refuse(sender, name, str(error))
+                yield self._senders.refuse(sender, name, str(error), kind_of(error))
             elif sender in self.outboxes.connected:
                 yield from self._wait(
                     _Arrived(arrived.one, arrived.envelope, arrived.publish, sender, number)

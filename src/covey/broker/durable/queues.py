@@ -65,7 +65,7 @@ from covey.core.costs import cost_of
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
 from covey.errors import CoveyError, ProtocolError, StoreError
-from covey.protocol.control import MAX_NAME, Reply, encode
+from covey.protocol.control import MAX_NAME, Reply, encode_reply, kind_of
 from covey.protocol.events import Acknowledgement, Name, encode_delivery, name_of
 from covey.protocol.frames import Kind
 from covey.routing.messages import Key, Link, LinkUp, Subscribe, Unsubscribe
@@ -659,7 +659,8 @@ def reply_to(who: Subscriber, error: object = None) -> Send:
     """Return the answer to a request; without an error it is done."""
     # Behind the events that were delivered before: after the answer, what was asked for holds for all that come.
     text = "" if error is None else str(error)
-    return Send(who.link, Kind.REPLY, encode(Reply(who.request, text)), barrier=True)
+    reply = Reply(who.request, text, kind=kind_of(error))
+    return Send(who.link, Kind.REPLY, encode_reply(reply), barrier=True)
 
 
 def _taken_over(one: DurableSubscription) -> str:
@@ -779,7 +780,7 @@ class DurableSubscriptions:
             old.on(Input.TAKE)
             one.feed.detach()
             if old.link != who.link:
-                yield Send(old.link, Kind.REPLY, encode(Reply(0, _taken_over(one))))
+                yield Send(old.link, Kind.REPLY, encode_reply(Reply(0, _taken_over(one))))
         attachment.on(Input.ATTACH)
         one.attachments.append(attachment)
         self._attachments.setdefault(who.link, {})[who.sid] = attachment

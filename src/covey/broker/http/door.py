@@ -3,7 +3,7 @@
 Whatever the page, with and without credentials:
 
     connections    count with all others (`broker.admission`). One that has no whole request within REQUEST_S is ended,
-                   between requests too, and so is one that takes nothing of an answer for STALLED_S
+                   between requests too, and so is one that takes less than STALLED_BYTES of an answer in STALLED_S
     headers        MAX_HEADERS of them, of at most MAX_LINE bytes each
     bodies         are read by those pages only that want one, within bytes and seconds (`read_body`). A compressed one
                    is refused, and never expanded
@@ -39,11 +39,11 @@ from covey.errors import ConfigError
 
 MAX_LINE: Final = 8_190  # bytes of a request's first line, and of each header
 MAX_HEADERS: Final = 100
-REQUEST_S: Final = (
-    15.0  # from the end of a request, or the beginning, until the next one is here with its headers
-)
+# From the end of a request, or the beginning, until the next one is here with its headers.
+REQUEST_S: Final = 15.0
 BODY_S: Final = 30.0  # for a body
-STALLED_S: Final = 60.0  # in which a peer has to take something of what waits for it
+STALLED_S: Final = 60.0  # in which a peer has to take
+STALLED_BYTES: Final = 65_536  # so much of what waits for it, or nearly all
 LINGERING_S: Final = 1.0  # for a body that nobody wants to read
 PREFLIGHT_S: Final = 600  # that a browser may remember what is allowed
 AT_ONCE: Final = 4  # requests that begin in one turn of the event loop; others wait for the next
@@ -130,7 +130,7 @@ class Visitor(web.RequestHandler):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stalled = self._loop.call_later(STALLED_S, self.end, Ending.ABORT)
+        self._look_at_peer()
 
     def resume_writing(self) -> None:
         self._go_on()
@@ -140,6 +140,19 @@ class Visitor(web.RequestHandler):
         """Log what failed, but not what is wrong with a request: anybody can send that, as often as they like."""
         if not isinstance(kw.get("exc_info"), HttpProcessingError):
             super().log_exception(*args, **kw)
+
+    def _look_at_peer(self, waited: int | None = None) -> None:
+        """End the connection if the peer has taken too little of what `waited` for it, else look again later.
+
+        Once the peer has taken nearly all, it is `_go_on`.
+        """
+        if self.transport is None:
+            return
+        waiting = self.transport.get_write_buffer_size()
+        if waited is not None and waited - waiting < STALLED_BYTES:
+            self.end(Ending.ABORT)
+        else:
+            self._stalled = self._loop.call_later(STALLED_S, self._look_at_peer, waiting)
 
     def _go_on(self) -> None:
         if self._stalled is not None:

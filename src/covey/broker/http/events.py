@@ -55,6 +55,8 @@ from covey.errors import (
     RefusedError,
 )
 from covey.protocol.control import (
+    BUSY,
+    FULL,
     AdvertiseRequest,
     FlushRequest,
     Goodbye,
@@ -82,7 +84,6 @@ from covey.protocol.events import (
 from covey.protocol.frames import Kind, Splitter, frame, framed
 
 T = TypeVar("T")
-B = TypeVar("B", bytes, msgspec.Raw)
 
 
 @dataclass(frozen=True)
@@ -125,11 +126,11 @@ class Converter:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def take_slice(waiting: deque[B]) -> tuple[list[B], int]:
+def take_slice(waiting: deque[T], size_of: Callable[[T], int]) -> tuple[list[T], int]:
     """Take the first events off a queue, for one piece of work; return how many bytes they have, too."""
     some = [waiting.popleft()]
-    size = memoryview(some[0]).nbytes
-    while waiting and size + (more := memoryview(waiting[0]).nbytes) <= SLICE:
+    size = size_of(some[0])
+    while waiting and size + (more := size_of(waiting[0])) <= SLICE:
         some.append(waiting.popleft())
         size += more
     return some, size
@@ -174,7 +175,7 @@ class Stream:
                     await response.write(b": alive\n\n")
                 self._wake.clear()
                 while self._frames:
-                    some, size = take_slice(self._frames)
+                    some, size = take_slice(self._frames, len)
                     self._size -= size
                     await response.write(await self._converter.do(size, partial(all_as_sent, some)))
             problem = problem_line(503, self._reason)
@@ -250,6 +251,48 @@ class Hub(Protocol):
         """Return what a request may do by what it shows; AccessError or BusyError if nothing."""
 
 
+class Posting:
+    """The events of one request that are being published: `done` when each is settled, with LinkError if that ends."""
+
+    def __init__(self, numbers: range) -> None:
+        self._numbers = numbers
+        self._refusals: dict[int, RefusedError] = {}
+        self.left = len(numbers)
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.done.add_done_callback(_look)
+        if not numbers:
+            self.done.set_result(None)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def settled(self, number: int, error: RefusedError | None) -> None:
+        """Note what became of an event; once for each."""
+        self.left -= 1
+        if error is not None:
+            self._refusals[number] = error
+        if not self.left and not self.done.done():
+            self.done.set_result(None)
+
+    def raise_refusals(self) -> None:
+        """Raise what is wrong with the first event that was not taken, and how many of how many there are.
+
+        To publish them again is of use only if that holds for each of these.
+        """
+        if not self._refusals:
+            return
+        first = min(self._refusals)
+        problem = self._refusals[first]
+        if len(self) == 1:
+            raise problem
+        can_retry = all(one.retry for one in self._refusals.values())
+        raise RefusedError(
+            f"{len(self._refusals):,} of {len(self):,} events are refused, the first one, "
+            f"event {first - self._numbers.start + 1:,}: {problem}",
+            kind=problem.kind if can_retry else "",
+        )
+
+
 class Attached:
     """A client of the broker in this process: it talks as other clients do, and shows nobody a password."""
 
@@ -265,7 +308,7 @@ class Attached:
         self._ended = ended
         self._splitter = Splitter(_LARGEST)
         self._answers: dict[int, asyncio.Future[None]] = {}
-        self._published: dict[int, asyncio.Future[None]] = {}
+        self._published: dict[int, Posting] = {}
         self._last_request = 0
         self._number = 0
         self._publisher = 0  # the number that it writes on events
@@ -292,7 +335,8 @@ class Attached:
             self._is_open = False
             self._local.close()
             self._resumed.set()
-            for answer in (*self._answers.values(), *self._published.values()):
+            postings = dict.fromkeys(self._published.values())
+            for answer in (*self._answers.values(), *(one.done for one in postings)):
                 if not answer.done():
                     answer.set_exception(LinkError(self._reason))
                     answer.exception()
@@ -313,17 +357,10 @@ class Attached:
         self._say([frame(Kind.REQUEST, encode(make(self._last_request)))])
         return answer
 
-    def publish(
-        self, events: Sequence[Packed], *, confirm: bool
-    ) -> tuple[asyncio.Future[None], list[asyncio.Future[None]]]:
-        """Publish events; return a future that is done when all are handled, and one for each.
-
-        That of an event is done when it is handled, or on disk if it is to be confirmed. It has RefusedError if the
-        broker does not take the event.
-        """
-        first, flags, publisher = self._number + 1, KEPT if confirm else 0, self._publisher
-        numbers = range(first, first + len(events))
-        frames = [
+    def framed(self, events: Sequence[Packed], skipped: int, *, confirm: bool) -> list[bytes]:
+        """Return the frames of events that are published next, after so many others."""
+        flags, publisher = KEPT if confirm else 0, self._publisher
+        return [
             framed(
                 encode_event(
                     one.content,
@@ -334,31 +371,33 @@ class Attached:
                     flags=flags,
                 )
             )
-            for number, one in zip(numbers, events, strict=True)
+            for number, one in enumerate(events, self._number + skipped + 1)
         ]
+
+    def publish(self, frames: list[bytes], *, confirm: bool) -> tuple[asyncio.Future[None], Posting]:
+        """Publish events, as `framed` gave them since the last time; return when they are handled, and their fate.
+
+        An event is settled when it is handled, or on disk if it is to be confirmed, or refused.
+        """
+        numbers = range(self._number + 1, self._number + 1 + len(frames))
+        posting = Posting(numbers)
         self._number += len(frames)
-        published = [self._loop.create_future() for _ in numbers]
-        for number, future in zip(numbers, published, strict=True):
-            future.add_done_callback(_look)
-            self._published[number] = future
+        self._published.update(dict.fromkeys(numbers, posting))
         self._say(frames)
         # The answer comes when they are handled: at once, unless queues are full or the network switches its plan.
         handled = self.ask(lambda request: FlushRequest(request, near=True))
         if not confirm:
             handled.add_done_callback(lambda _: self._handled(numbers))
-        return handled, published
+        return handled, posting
 
     def _handled(self, numbers: range) -> None:
         for number in numbers:
             self._settle(number, None)
 
     def _settle(self, number: int, error: RefusedError | None) -> None:
-        future = self._published.pop(number, None)
-        if future is not None and not future.done():
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
+        posting = self._published.pop(number, None)
+        if posting is not None:
+            posting.settled(number, error)
 
     def _say(self, frames: list[bytes]) -> None:
         if not self._is_open:
@@ -393,7 +432,7 @@ class Attached:
                 self._reason = said.reason
 
     def _answered(self, reply: Reply) -> None:
-        error = RefusedError(reply.error) if reply.error else None
+        error = RefusedError(reply.error, kind=reply.kind) if reply.error else None
         answer = self._answers.pop(reply.request, None)
         if reply.event:
             self._settle(reply.event, error)
@@ -416,6 +455,10 @@ class Packed(NamedTuple):
     family: int
     content: bytes
     payload: bytes
+
+    def size(self) -> int:
+        """Return how many bytes it has."""
+        return len(self.content) + len(self.payload)
 
 
 def pack(posted: cloudevents.Posted, most_bytes: int) -> Packed:
@@ -480,8 +523,9 @@ MAX_PUBLISHERS: Final = 100  # permissions for which a client is kept
 # Every CloudEvent matches it, so that none is flooded through the network.
 ADVERTISED: Final = parse(f"specversion = '{cloudevents.VERSION}'")
 
+_REFUSED: Final = {BUSY: 503, FULL: 507}  # by the kind of the refusal; others are 403
+_RETRY_S: Final = {503: 1.0, 507: 10.0}  # after which to try again, unless something else is known
 _STATUS: Final[tuple[tuple[type[CoveyError], int], ...]] = (
-    (RefusedError, 403),
     (EventError, 400),
     (FilterError, 400),
     (ProtocolError, 400),
@@ -549,14 +593,14 @@ class Gateway:
             events = await self._read(request, body)
             del body
             taken.wait()
-            published = await self._publish(request, events, confirm)
-        if published:
-            _, late = await asyncio.wait(published, timeout=self._limits.confirm_s)
-            if late:
-                what = "confirmed" if confirm else "taken"
-                raise _Problem(504, f"{len(late):,} of {len(published):,} events are not {what} in time")
-            _raise_refusals(published)
-        answer = {"events": len(published), "confirmed": confirm}
+            posting = await self._publish(request, events, confirm)
+        await asyncio.wait([posting.done], timeout=self._limits.confirm_s)
+        if not posting.done.done():
+            what = "confirmed" if confirm else "taken"
+            raise _Problem(504, f"{posting.left:,} of {len(posting):,} events are not {what} in time")
+        posting.done.result()
+        posting.raise_refusals()
+        answer = {"events": len(posting), "confirmed": confirm}
         return web.Response(
             status=200 if confirm else 202, body=msgspec.json.encode(answer), content_type="application/json"
         )
@@ -574,27 +618,34 @@ class Gateway:
             if not share.users:
                 del self._shares[permissions.name]
 
-    async def _publish(
-        self, request: web.Request, events: list[Packed], confirm: bool
-    ) -> list[asyncio.Future[None]]:
-        """Publish events when it is this request's turn; return their futures once the broker has handled them."""
-        handled: asyncio.Future[None] | None = None
-        published: list[asyncio.Future[None]] = []
+    async def _publish(self, request: web.Request, events: list[Packed], confirm: bool) -> Posting:
+        """Publish events when it is this request's turn; return their fate once the broker has handled them."""
+        posting: Posting | None = None
         try:
             async with asyncio.timeout(self._limits.confirm_s):
-                while handled is None:
+                while posting is None:
                     publisher = self._publisher(await self._permissions(request))
                     async with publisher.turn:
+                        frames = await self._framed(publisher, events, confirm)
                         await publisher.room()
                         # Permissions count as they are now, after the body has come and others were served.
                         if self._publisher(await self._permissions(request)) is publisher:
-                            handled, published = publisher.publish(events, confirm=confirm)
+                            handled, posting = publisher.publish(frames, confirm=confirm)
                             await asyncio.wait([handled])
         except TimeoutError:
-            if handled is None:
+            if posting is None:
                 raise TurnedAway(503, "the broker's queues are full: come back later", "full", 1) from None
             raise _Problem(504, f"{len(events):,} events are not taken in time") from None
-        return published
+        return posting
+
+    async def _framed(self, publisher: Attached, events: list[Packed], confirm: bool) -> list[bytes]:
+        """Return the frames of events, for a publisher whose turn it is."""
+        waiting, frames = deque(events), list[bytes]()
+        while waiting:
+            some, size = take_slice(waiting, Packed.size)
+            make = partial(publisher.framed, some, len(frames), confirm=confirm)
+            frames += await self._converter.do(size, make)
+        return frames
 
     async def _read(self, request: web.Request, body: bytes) -> list[Packed]:
         media_type = request.headers.get("Content-Type", "")
@@ -620,7 +671,7 @@ class Gateway:
         events = deque(cloudevents.split_batch(body, self._limits.batch))
         packed: list[Packed] = []
         while events:
-            some, size = take_slice(events)
+            some, size = take_slice(events, lambda one: memoryview(one).nbytes)
             packed += await self._converter.do(size, work)
         return packed
 
@@ -663,18 +714,6 @@ class Gateway:
             self._streams.discard(stream)
 
 
-def _raise_refusals(published: list[asyncio.Future[None]]) -> None:
-    """Raise what is wrong with the first event that was not taken, and how many of how many there are."""
-    problems = [(at, problem) for at, one in enumerate(published, 1) if (problem := one.exception())]
-    if problems and len(published) > 1:
-        at, problem = problems[0]
-        if isinstance(problem, RefusedError):
-            said = f"{len(problems):,} of {len(published):,} events are refused, the first one, event {at:,}"
-            raise RefusedError(f"{said}: {problem}")
-    if problems:
-        raise problems[0][1]
-
-
 # -- problems ------------------------------------------------------------------------------------------------
 
 
@@ -684,22 +723,32 @@ class _Problem(Exception):  # noqa: N818 (it is an answer)
         self.status = status
         self.wait_s = wait_s
 
+    def answer(self) -> web.Response:
+        """Return it as an answer."""
+        headers = {"WWW-Authenticate": CHALLENGE} if self.status == 401 else {}
+        wait_s = _RETRY_S.get(self.status) if self.wait_s is None else self.wait_s
+        if wait_s is not None:
+            headers["Retry-After"] = str(max(1, round(wait_s)))
+        body = problem_line(self.status, str(self))
+        return web.Response(status=self.status, body=body, headers=headers, content_type=PROBLEM)
+
+
+def _status_of(error: CoveyError) -> int:
+    if isinstance(error, RefusedError):
+        return _REFUSED.get(error.kind, 403)
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
+
 
 @web.middleware
 async def _problems(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    answer = partial(web.Response, content_type=PROBLEM)
     try:
         return await handler(request)
     except _Problem as problem:
-        headers = {"WWW-Authenticate": CHALLENGE} if problem.status == 401 else {}
-        if problem.wait_s is not None:
-            headers["Retry-After"] = str(max(1, round(problem.wait_s)))
-        return answer(status=problem.status, body=problem_line(problem.status, str(problem)), headers=headers)
+        return problem.answer()
     except CoveyError as error:
-        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
-        return answer(status=status, body=problem_line(status, str(error)))
+        return _Problem(_status_of(error), str(error)).answer()
 
 
 def _flag(request: web.Request, name: str) -> bool:
