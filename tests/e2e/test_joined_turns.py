@@ -58,7 +58,6 @@ def test_pauses_change_when_events_arrive_and_nothing_else(monkeypatch: pytest.M
             joining = broker._joining
             assert isinstance(joining, Always)
             assert joining.pauses > 0
-            assert not broker._is_ticking or joining.pauses  # it goes on by itself
-            await subscriber.flush()
+            await subscriber.flush()  # it goes on by itself
 
     run(scenario())
