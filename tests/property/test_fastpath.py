@@ -138,9 +138,11 @@ class Broker:
         vars(self.core)["full"] = lambda link, sources: self.filled.append((link, list(sources)))
         handle = self.core.sessions.request
 
-        def asked(session: Session, request: Request) -> Actions:
+        def asked(session: Session, request: Request, stored_bytes: int) -> Actions:
             is_happening = isinstance(request, FlushRequest)
-            yield from self.happen(request.request) if is_happening else handle(session, request)
+            yield from (
+                self.happen(request.request) if is_happening else handle(session, request, stored_bytes)
+            )
 
         vars(self.core.sessions)["request"] = asked
 

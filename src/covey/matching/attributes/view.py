@@ -12,6 +12,7 @@ asked about again. What was learnt is forgotten when the index changes.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import is_
 from typing import Final
 
 import numpy as np
@@ -189,6 +190,7 @@ class IndexView:
     def __init__(self, unpacker: Unpacker) -> None:
         self._unpacker = unpacker
         self._changes = -1
+        self._noted: tuple[object, ...] = (None,)  # arrays whose addresses stand in the view
         self._array: Longs = np.zeros(_LENGTH, np.int64)
         self.address = self._array.ctypes.data
         self._forget()
@@ -199,14 +201,23 @@ class IndexView:
             return
         self._changes, self._unpacker = changes, unpacker
         store.make_out()
-        self._array[_STORE] = store.addresses.ctypes.data
         self._array[_LINKS] = links
         attributes, names, texts = unpacker.arrays
-        self._array[_ATTRIBUTES] = attributes.ctypes.data
-        self._note_texts(_NAMES, names)
-        self._array[_NAME_VALUES] = names.values.ctypes.data
-        self._note_texts(_TEXTS, texts)
-        self._array[_SYMBOLS] = texts.values.ctypes.data
+        arrays = (
+            *(store.addresses, attributes, names.values, texts.values),
+            *(names.table, names.owners, names.starts, names.texts),
+            *(texts.table, texts.owners, texts.starts, texts.texts),
+        )
+        if not all(
+            map(is_, arrays, self._noted)
+        ):  # most are the same: to ask a dozen for their addresses takes longer
+            self._noted = arrays
+            self._array[_STORE] = store.addresses.ctypes.data
+            self._array[_ATTRIBUTES] = attributes.ctypes.data
+            self._note_texts(_NAMES, names)
+            self._array[_NAME_VALUES] = names.values.ctypes.data
+            self._note_texts(_TEXTS, texts)
+            self._array[_SYMBOLS] = texts.values.ctypes.data
         if len(self._learnt):
             self._forget()
 
