@@ -166,14 +166,14 @@ def _filters(room: Room, filters: list[bytes]) -> int:
 def like(room: Room) -> int:
     """Subscribe to filters of 64 conjunctions of LIKE patterns, dear ones and some that are just accepted."""
     many = max(2, int(200 * room.size))
-    found = [patterns(number, sides) for number in range(many) for sides in (12, 3)]
+    found = [patterns(number, sides) for number in range(many) for sides in (12, 1)]
     return _filters(room, [one.encode() for one in found])
 
 
 def in_sets(room: Room) -> int:
-    """Subscribe to filters of 60, and of 40, conjunctions with sets of 150 values."""
+    """Subscribe to filters of 60, and of 20, conjunctions with sets of 150 values."""
     many = max(2, int(200 * room.size))
-    found = [sets(number, conjunctions) for number in range(many) for conjunctions in (60, 40)]
+    found = [sets(number, conjunctions) for number in range(many) for conjunctions in (60, 20)]
     return _filters(room, [one.encode() for one in found])
 
 

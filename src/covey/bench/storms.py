@@ -76,7 +76,7 @@ class Network(NamedTuple):
         ) as answer:
             page = json.load(answer)
         is_up = any(row["link"] == "a" and row["up"] for row in page["rows"])
-        return sum(one["link"] == "a" for one in page["ended"]) + (not is_up)
+        return sum(bool(one["link"] == "a") for one in page["ended"]) + int(not is_up)
 
 
 @contextlib.contextmanager

@@ -92,7 +92,7 @@ class Limits:
 
     subscriptions: int = 100_000
     advertisements: int = 1_000
-    filter_cost: int = 20_000  # units of work of one filter
+    filter_cost: int = 10_000  # units of work of one filter
     bytes: int = 1 << 30  # of memory of all filters together
 
 

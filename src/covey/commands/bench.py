@@ -148,7 +148,7 @@ def storms(
     case: Annotated[
         list[str] | None,
         typer.Option(
-            "--case", metavar="NAME", help="Only this storm; repeatable.", autocompletion=complete_storm
+            "--case", metavar="NAME", help="Only this case; repeatable.", autocompletion=complete_storm
         ),
     ] = None,
     seconds: Annotated[

@@ -136,7 +136,7 @@ def count_values(data: Bytes, first: int, end: int, most: int) -> int:
     bytes_ = bytes_at(data.ctypes.data)
     at, count = first, 0
     while at < end and count <= most:
-        head = np.int64(bytes_[at])
+        head = int(bytes_[at])
         at += 1
         count += 1
         size, words, is_extension = 0, 0, False  # bytes of the length that comes before the value's own
@@ -156,9 +156,9 @@ def count_values(data: Bytes, first: int, end: int, most: int) -> int:
         elif 0xDC <= head <= 0xDF:  # lists and maps, whose values follow
             at += 2 << (head & 1)
         if words and at + size <= end:
-            length = np.int64(0)
+            length = 0
             for k in range(size):
-                length = length << 8 | bytes_[at + k]
+                length = length << 8 | int(bytes_[at + k])
             at += length
         at += size + is_extension  # which has a type
     return count
