@@ -136,10 +136,10 @@ def _case(case: Storm, network: Network, calm_s: float, storm_s: float, size: fl
     arrived, port = Arrived(), network.target.port
     patience_s = calm_s + storm_s + 4 * PATIENCE_S
     load = Load(1, EVENT_BYTES, RATE)
-    with (
+    with (  # the storm first: it may prepare for long, and the calm clients would fall silent
+        Program(storm, case.name, network.target, size, patience_s=patience_s * 4) as storming,
         Program(subscriber, Steady, port, 1, EVENT_BYTES, arrived, patience_s=patience_s) as receiving,
         Program(publisher, CoveyClient, port, load, arrived, patience_s=patience_s) as publishing,
-        Program(storm, case.name, network.target, size, patience_s=patience_s * 4) as storming,
     ):
         _once(publishing, receiving, calm_s * 0.2)
         _, calm = _once(publishing, receiving, calm_s)
