@@ -107,7 +107,7 @@ class Frames(Sequence[bytes]):
         while place < self.end:
             place += LENGTH.size + LENGTH.unpack_from(self.data, place)[0]
             count += 1
-        return Frames(self.data, self.address, at, self.end, count, self._kinds)
+        return Frames(self.data, self.address, at, self.end, count, self.kinds)
 
     def split(self, count: int) -> tuple[Frames, Frames]:
         """Return the first frames, so many, and the others."""
