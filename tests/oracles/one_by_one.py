@@ -37,6 +37,7 @@ class PlainPath(FastPath):
         for read in reads:
             if read.link not in gone and not self._one_read(read, desk, now_s):
                 gone.add(read.link)
+            read.at = read.end  # nothing of it is left to be done
 
     def _one_read(self, read: Read, core: BrokerCore, now_s: float) -> bool:
         while read.at < read.end:

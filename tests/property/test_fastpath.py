@@ -7,7 +7,7 @@ and samples is compared. Among the frames are all that the kernel leaves to Pyth
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,6 +30,7 @@ from covey.broker.fastpath import Read
 from covey.broker.neighbours import LONGEST_S, Neighbour
 from covey.broker.permissions import Allowed, Permissions
 from covey.broker.sampling import Sampler
+from covey.broker.scheduling import Scheduler
 from covey.broker.security import Security, SecurityConfig
 from covey.broker.sessions import Session
 from covey.core.families import parse
@@ -247,6 +248,15 @@ class Broker:
             "samples": None if sampler is None else (sampler._events.rows, sampler._deliveries.rows),
             "held": [(read.link, bytes(read.data[read.at : read.end])) for read in self.core._held],
         }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def whole_turns() -> Iterator[None]:
+    """Let turns have no bound of work, and nobody be charged: connections would take other turns than one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core_module, "TURN", 1e12)
+        patch.setattr(Scheduler, "charge", lambda scheduler, connection, units: None)
+        yield
 
 
 def request(kind: Any, number: int, *values: Any) -> bytes:

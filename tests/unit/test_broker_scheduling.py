@@ -175,6 +175,64 @@ def test_costs_add_up() -> None:
             assert cost_of(first) + cost_of(rest) == pytest.approx(cost_of(frames))
 
 
+def test_what_work_has_cost_is_charged_when_it_is_done() -> None:
+    box = Box()
+    box.put(A, b"dear")
+    assert box.turn() == {A: 1}
+    box.scheduler.charge(A, 10 * TURN)
+    box.put(A, b"next")
+    box.scheduler.put(B, events(100_000))
+    turns = [box.turn() for _ in range(40)]
+    first = next(number for number, found in enumerate(turns) if found[A])
+    assert first >= 9, "it waits while others have work, until its share has grown again"
+    assert all(found[B] for found in turns[:first])
+
+
+def test_who_owes_much_goes_on_at_once_if_nobody_else_has_work() -> None:
+    box = Box()
+    box.put(A, b"dear")
+    box.turn()
+    box.scheduler.charge(A, 1e12)
+    box.put(A, b"next")
+    assert box.turn() == {A: 1}
+
+
+def test_no_debt_is_for_ever() -> None:
+    box = Box()
+    box.put(A, b"dear")
+    box.turn()
+    box.scheduler.charge(A, 1e12)
+    box.put(A, b"next")
+    for _ in range(int(2 * module.MOST_CHARGED / TURN) + 10):
+        box.scheduler.put(B, events(5_000))
+        if box.turn()[A]:
+            return
+    raise AssertionError("it waits for ever")
+
+
+def test_what_a_turn_has_not_come_to_is_handled_first_in_a_later_one() -> None:
+    box = Box()
+    for body in (b"1", b"2", b"3"):
+        box.put(A, body)
+    work, _ = box.scheduler.turn()
+    assert box.scheduler.count == 0
+    for connection, frames in reversed(work):
+        box.scheduler.put_back(connection, frames.rest(frames.at))
+    assert box.scheduler.count == 3
+    box.put(A, b"4")
+    box.rest()
+    assert [one for _, one in box.handled] == [b"1", b"2", b"3", b"4"]
+
+
+def test_the_rest_of_frames() -> None:
+    frames = Frames.of([*control(b"a", b"bc"), *events(2)])
+    first, others = frames.split(1)
+    rest = frames.rest(first.end)
+    assert list(rest) == list(others)
+    assert (len(rest), rest.size) == (len(others), others.size)
+    assert len(frames.rest(frames.end)) == 0
+
+
 # -- blocked, held, congested, gone ------------------------------------------------------------------------------
 
 

@@ -32,7 +32,7 @@ VOCABULARY = {
     "--aggregate": "whether aggregation is planned",
     "--at": "admin pages of several brokers",
     "--brokers": "a number of brokers",
-    "--case": "a case of the network's benchmark",
+    "--case": "a case of a benchmark of brokers",
     "--compare": "strategies side by side",
     "--config": "a configuration's file",
     "--conf": "a setting of Spark",

@@ -378,7 +378,7 @@ class BrokerConfig:
         integer(1),
         "work of one filter of a client, in units of about a microsecond of processor time: "
         "to check it, put it into tables and take it out, and to match ten events with it",
-        default=20_000,
+        default=10_000,
         reload=True,
     )
     max_client_bytes: int = setting(

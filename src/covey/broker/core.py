@@ -55,11 +55,12 @@ from covey.broker.overlay import Overlay
 from covey.broker.permissions import EVERYTHING, Permissions, allows
 from covey.broker.plans import OWN, Plans
 from covey.broker.sampling import Sampler
-from covey.broker.scheduling import Pressure, Scheduler, Work
+from covey.broker.scheduling import TURN, Pressure, Scheduler, Work, is_heavy
 from covey.broker.security import Security, network_of
 from covey.broker.sessions import Limits, Session, Sessions
 from covey.broker.tally import Ended, Tally
 from covey.core.filter import Filter
+from covey.core.work import ACCOUNT
 from covey.errors import AccessError, BusyError, ConfigError, CoveyError, EventError, ProtocolError
 from covey.extras import require
 from covey.protocol.batches import MOST_SIDS, FastSplitter, Frames
@@ -86,7 +87,7 @@ GOING: Final = "the broker is going away"
 NO_ROOM: Final = "the broker has no room for more connections"
 CROWDED: Final = "too many connections have not said who they are: come back a little later"
 LAST_WAIT_S: Final = 1.0  # for connections that were aborted
-PASSWORD, FULL, BLOCKED = "password", "full", "blocked"  # why a connection is not read
+PASSWORD, FULL, BLOCKED, BUSY = "password", "full", "blocked", "busy"  # why a connection is not read
 REFUSALS_SAID: Final = 20  # peers that were refused, each with a line of its own, until the next look around
 
 CLIENT_COUNTS: Final = ("published", "delivered", "refused")
@@ -174,6 +175,8 @@ class BrokerCore:
         self._refusals = 0  # since the last look around
         self._crowded_s = -1e9  # when it was said last that there are too many strangers
         self._source: Peer | None = None  # whose frames are being handled
+        self._source_units = 0.0  # work that was done before them (`core.work`)
+        self._turn_units = float("inf")  # and at which a turn ends
         self._held: list[Read] = []  # of clients, while the network switches to another plan
         self._timeouts: list[tuple[float, int]] = []  # a heap: when a connection wants to be looked at
         self._effects: list[Effect] = []
@@ -596,7 +599,7 @@ class BrokerCore:
         work, resumed = self.scheduler.turn()
         for number in resumed:
             self.peers[number].connection.go_on(FULL, now_s)
-        self._handle(work)
+        self._handle_turn(work)
         self._note_congestion()
         if self.sessions.has_work:
             self.perform(self.sessions.work())
@@ -620,10 +623,20 @@ class BrokerCore:
         link, epoch = self.neighbours.next_work()
         try:
             self.perform(self.neighbours.work(link, epoch))
+            self._hold_if_busy(link)
         except ProtocolError as error:
             peer = self.peer_at(link)
             if peer is not None:
                 self._end_of_mistake(peer, error)
+
+    def _hold_if_busy(self, link: Link) -> None:
+        """Do not read a neighbour of whose router too much waits; its events wait too then, and nothing is lost."""
+        peer = self.peer_at(link)
+        if peer is None:
+            return
+        is_held = BUSY in peer.connection.holds
+        if self.neighbours.is_full(link, is_held=is_held) != is_held:
+            (peer.connection.go_on if is_held else peer.connection.hold)(BUSY, self.now.monotonic_s)
 
     def _look_around(self, now_s: float) -> None:
         """Look for what has taken too long."""
@@ -656,6 +669,33 @@ class BrokerCore:
                 reads.append(Read(who.link, who, some.data, some.address, some.at, some.end))
         if reads:
             self.fastpath.handle(reads, self, self.now.monotonic_s)
+
+    def _handle_turn(self, work: Sequence[Work]) -> None:
+        """Handle frames until a turn's work is done, and put back what is left of them.
+
+        Connections with much else than events come last, as only then what that costs is known: it delays no others.
+        """
+        heavy = {number for number, frames in work if is_heavy(frames)}
+        reads = []
+        for number, frames in sorted(work, key=lambda one: one[0] in heavy) if heavy else work:
+            who = self.peers[number].who
+            if who is not None:
+                reads.append((number, frames, Read.of(who, frames)))
+        if not reads:
+            return
+        self._turn_units = ACCOUNT.units + TURN
+        try:
+            self.fastpath.handle([read for _, _, read in reads], self, self.now.monotonic_s)
+        finally:
+            self._turn_units = float("inf")
+        for number, frames, read in reversed(reads):  # each before what came behind it
+            if read.at < read.end and number in self.peers:
+                self.scheduler.put_back(number, frames.rest(read.at))
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether a turn has done its work."""
+        return ACCOUNT.units >= self._turn_units
 
     # -- what the fast path asks and leaves (`fastpath.Desk`) ------------------------------------------------
 
@@ -694,16 +734,22 @@ class BrokerCore:
         return self.neighbours.is_used(neighbour.link, epoch)
 
     def hold(self, read: Read) -> None:
-        """Let a read of a client wait."""
+        """Let a read of a client wait, and what the client says meanwhile: in the inbox, which has a bound."""
         self._held.append(read)
+        peer = self._peer_of(read.peer)
+        if peer is not None:
+            self.scheduler.block(peer.number)
 
     def begin(self, link: Link | None) -> None:
         """What follows is done for frames of that link; None: no longer."""
         if link is None:
             self._note_pressure(self._source)
+            if self._source is not None:
+                self.scheduler.charge(self._source.number, ACCOUNT.units - self._source_units)
             self._source = None
         else:
             self._source = self.peer_at(link)
+            self._source_units = ACCOUNT.units
 
     def failed(self, read: Read, error: CoveyError) -> None:
         """A link has said what it may not: nothing more of it is handled."""
@@ -753,6 +799,7 @@ class BrokerCore:
         body = memoryview(frame)[1:]
         if frame[0] == Kind.ROUTE:
             self.perform(self.neighbours.routed(link, body))
+            self._hold_if_busy(link)
         elif frame[0] == Kind.OVERLAY:
             self.perform(self.neighbours.received(link, body, self.now.monotonic_s))
         elif frame[0] == Kind.PLAN:
@@ -901,6 +948,9 @@ class BrokerCore:
     def _release(self, action: actions.Release) -> None:
         held, self._held = self._held, []
         self.fastpath.handle(held, self, self.now.monotonic_s)
+        for peer in map(self._peer_of, (read.peer for read in held)):
+            if peer is not None and not self.pressure.waits(peer.number):
+                self.scheduler.unblock(peer.number)
 
     def _replay(self, action: actions.Replay) -> None:
         neighbour = self.neighbours.connected.get(action.link)

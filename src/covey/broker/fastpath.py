@@ -32,17 +32,20 @@ from covey.broker.epochs import Epochs
 from covey.broker.neighbours import Neighbour
 from covey.broker.sampling import Sampler
 from covey.broker.sessions import Session
-from covey.core.content import check_content
+from covey.core.content import check_content, too_wide
+from covey.core.event import MAX_ATTRIBUTES
 from covey.core.filter import Filter
+from covey.core.work import ACCOUNT
 from covey.errors import CoveyError, EventError, ProtocolError
 from covey.matching import relay as kernel
+from covey.matching.attributes.checking import count_values
 from covey.matching.attributes.packed import Bytes
 from covey.matching.attributes.view import MISSING_COLUMNS, IndexView
 from covey.matching.index import Index
 from covey.matching.jit import Longs
 from covey.matching.relay import MOST_IN_CHUNK, Status, relay, write_chunks
 from covey.protocol.batches import Frames, address_of, new_bytes
-from covey.protocol.events import ENVELOPE, KEPT, Envelope, envelope_of, family_of, publish_of
+from covey.protocol.events import ATTRIBUTES, ENVELOPE, KEPT, Envelope, envelope_of, family_of, publish_of
 from covey.protocol.frames import LENGTH, Kind
 from covey.protocol.outbox import Verdict
 from covey.routing.messages import Key, Link, Publish, Tree
@@ -54,6 +57,9 @@ from covey.routing.tree import TreePart
 __all__ = ["MOST_IN_CHUNK", "Desk", "FastPath", "Read"]
 
 ANY_LENGTH: Final = (1 << 32) - 1
+
+# Units of work (`core.work`) of an event on a lane of its own, and of each byte of its content.
+LANE, LANE_BYTE = 20.0, 0.1
 
 _ROW: Final = Struct(f"={kernel.READ_COLUMNS}q")
 _SOURCE: Final = Struct(f"={kernel.SOURCE_LENGTH}q")
@@ -73,7 +79,7 @@ Peer = Session | Neighbour
 class Read:
     """What one link has sent: bytes from `at` to `end`, which may end in a part of a frame.
 
-    `address` is where `data` begins. Once it is handled, `at` is where the first frame begins that was not complete.
+    `address` is where `data` begins. Once it is handled, `at` is where the first frame begins that was not handled.
     """
 
     __slots__ = ("address", "at", "data", "end", "limit", "link", "peer")
@@ -134,6 +140,10 @@ class Desk(Protocol):
     @property
     def is_keeping(self) -> bool:
         """Whether confirmed events are kept here."""
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether so much was done in this turn that what is left of it has to wait for another one."""
 
     def is_used(self, neighbour: Neighbour, epoch: int) -> bool:
         """Return whether routers of that epoch talk over the link to a neighbour."""
@@ -481,8 +491,10 @@ class _Turn:
         self.cells[number * kernel.READ_COLUMNS + kernel.READ_AT] = at
 
     def end(self, number: int) -> None:
-        """Handle nothing more of a read."""
-        self.cells[number * kernel.READ_COLUMNS + kernel.READ_END] = self.at(number)
+        """Handle nothing more of a read: it ends as far as it is handled."""
+        at = self.at(number)
+        self.cells[number * kernel.READ_COLUMNS + kernel.READ_END] = at
+        self.reads[number].end = at
 
     def rest(self, number: int) -> int:
         """Return how many bytes of a read are not handled."""
@@ -528,7 +540,10 @@ class FastPath:
     # -- events ----------------------------------------------------------------------------------------------
 
     def handle(self, reads: Sequence[Read], desk: Desk, now_s: float) -> None:
-        """Handle what links have sent, each in its order; what one of them may not say ends that link alone."""
+        """Handle what links have sent, each in its order; what one of them may not say ends that link alone.
+
+        It ends early if the desk says that enough was done: reads tell how far they were handled.
+        """
         if self._depth == len(self._turns):
             self._turns.append(_Turn())
         turn = self._turns[self._depth]
@@ -545,6 +560,8 @@ class FastPath:
     def _run(self, turn: _Turn, desk: Desk) -> None:
         is_placed, most = False, len(turn.reads)
         while (number := turn.next()) < len(turn.reads):
+            if self._is_spent(desk):
+                break
             if self._is_control(turn, number):  # as most that is not an event: the kernel need not know it
                 self._lane(turn, number, desk)
                 is_placed, most = False, _FEW
@@ -566,7 +583,9 @@ class FastPath:
                 is_placed = self._lane(turn, number, desk)
                 most = most if is_placed else _FEW
             elif status == Status.MISSING:
+                desk.begin(turn.reads[number].link)
                 self._learn(turn.fields[kernel.TURN_MISSED_COUNT])
+                desk.begin(None)
             elif status == Status.UNLABELLED:
                 self._label(turn, number, desk)
             elif status == Status.EPOCH:
@@ -575,6 +594,9 @@ class FastPath:
                 self._rooms.grow(turn.fields[kernel.TURN_NEED_ENTRIES])
             elif status == Status.BROKEN:
                 self._break(turn, number, desk)
+
+    def _is_spent(self, desk: Desk) -> bool:
+        return self._depth == 1 and desk.is_spent  # a turn within a turn is done to its end
 
     def _count(self, turn: _Turn) -> None:
         """Note how far reads are handled, and count the events of which the kernel has done that."""
@@ -782,7 +804,7 @@ class FastPath:
                 else:
                     is_right = False
                     desk.control(read, frame)
-                if not (
+                if self._is_spent(desk) or not (
                     self._is_control(turn, number) or (is_right and is_lane and self._is_alike(turn, number))
                 ):
                     break
@@ -838,6 +860,9 @@ class FastPath:
                 return
             neighbour.received += 1
         try:
+            if client is not None:
+                _check_width(frame, envelope)
+            ACCOUNT.spend(LANE + LANE_BYTE * envelope.content_length)
             publish = publish_of(frame, envelope)
             if client is not None:
                 check_content(publish.event.content)
@@ -933,6 +958,16 @@ class FastPath:
         }
         for (event, link), keys in together.items():
             desk.elsewhere(link, tuple(sorted(keys)), frames[event])
+
+
+def _check_width(frame: bytes, envelope: Envelope) -> None:
+    """Raise EventError if an event has too many attributes, before it is decoded."""
+    if family_of(envelope) != ATTRIBUTES or envelope.content_length <= 2 * MAX_ATTRIBUTES:
+        return
+    first, most = ENVELOPE.size, 2 * MAX_ATTRIBUTES + 1  # a name and a value each, and the map
+    data = np.frombuffer(frame, np.uint8)
+    if count_values(data, first, first + envelope.content_length, most) > most:
+        raise too_wide()
 
 
 def _signed(number: int) -> int:

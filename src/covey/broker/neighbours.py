@@ -106,6 +106,8 @@ LONGEST_S: Final = 1.0  # that a link waits for the overlay to be quiet
 FORGET_AFTER_S: Final = 86_400.0
 CHUNK: Final = 256  # states in one frame
 AT_A_TIME: Final = 8  # frames that have waited, handled in a slice of work
+# Of what a neighbour's router has said and ours is too busy for; beyond it the neighbour is not read.
+MOST_WAITING_BYTES: Final = 8 << 20
 
 FIRST_PAUSE_S: Final = 0.1  # between two attempts to reach a neighbour
 LONGEST_PAUSE_S: Final = 10.0
@@ -416,6 +418,7 @@ class Neighbours:
         self._deadline_s: float | None = None
         self._is_deadline_known = True
         self._waiting: dict[Place, deque[bytes]] = {}  # what routers have said that ours are not ready for
+        self._waiting_bytes: Counter[Link] = Counter()
         self._hearing: dict[Place, Message] = {}  # what ours are busy with
         self._turns = 0  # slices of work so far
         self._echoes: list[tuple[Link, int, Echo]] = []  # due in place of neighbours that are away
@@ -717,6 +720,7 @@ class Neighbours:
         place = link, epoch
         if self.is_used(link, epoch) and (place in self._waiting or self._epochs.is_busy(epoch, link)):
             self._waiting.setdefault(place, deque()).append(bytes(body))
+            self._waiting_bytes[link] += len(body)
         else:
             yield from self._hear(link, body)
 
@@ -748,6 +752,10 @@ class Neighbours:
                 return True
         return bool(self._waiting) and any(epoch not in self._epochs.adopting for _, epoch in self._waiting)
 
+    def is_full(self, link: Link, *, is_held: bool) -> bool:
+        """Return whether so much of a neighbour waits for its router that it is not to be read, or not yet again."""
+        return self._waiting_bytes[link] > (MOST_WAITING_BYTES // 2 if is_held else MOST_WAITING_BYTES)
+
     def next_work(self) -> Place:
         """Return the link, and the epoch of the router, for which work is to be done next; there must be some."""
         self._turns += 1
@@ -763,7 +771,7 @@ class Neighbours:
         """
         place, router = (link, epoch), self._epochs.routers.get(epoch)
         if router is None:
-            del self._waiting[place]  # the epoch is retired
+            self._drop_place(place)  # the epoch is retired
             return
         if router.is_busy(link):
             yield Proceed(link, epoch)
@@ -773,6 +781,7 @@ class Neighbours:
             if place not in self._waiting or self._epochs.is_busy(epoch, link):
                 return
             body = self._waiting[place].popleft()
+            self._waiting_bytes[link] -= len(body)
             if not self._waiting[place]:
                 del self._waiting[place]
             yield from self._hear(link, body)
@@ -780,8 +789,12 @@ class Neighbours:
     def _drop_waiting(self, neighbour: Neighbour, epochs: Iterable[int]) -> None:
         """Forget what a neighbour's router has said in some epochs and ours have not handled."""
         for epoch in epochs:
-            self._waiting.pop((neighbour.link, epoch), None)
+            self._drop_place((neighbour.link, epoch))
             self._hearing.pop((neighbour.link, epoch), None)
+
+    def _drop_place(self, place: Place) -> None:
+        for body in self._waiting.pop(place, ()):
+            self._waiting_bytes[place[0]] -= len(body)
 
     def send(self, link: Link, message: Message, epoch: int) -> Actions:
         """Send what a router says to a neighbour's, if it is there; events are forwarded instead."""

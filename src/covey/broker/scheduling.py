@@ -5,6 +5,10 @@ that no flood from one delays the others (deficit round robin). Shares are equal
 microsecond of processor time: an event costs little, a subscription much more. A connection that has used more than its
 share, because one frame was larger than that, waits until its share has grown again, as long as others have work.
 
+What a frame costs is estimated by its kind and length. What it has cost beyond that, which is only known when it is
+done (`core.work`), is charged to its connection then. A turn in which more was done than a turn is for ends at
+once: frames that it has not come to are put back, and are the first of their connections in a later one.
+
 What waits is counted. Beyond one bound the router is told that the broker is congested (and holds back what can wait);
 a connection of which too much waits is not read until less does, and TCP slows its sender.
 
@@ -28,11 +32,14 @@ from covey.protocol.frames import Kind
 from covey.protocol.outbox import Verdict
 
 TURN: Final = 2_000.0  # units of work that one turn does, of all connections together
+HEAVY: Final = 200.0  # of requests of one connection, that are handled behind what others have sent
 LEAST: Final = 50.0  # that a connection gets of a turn
 EVENT: Final = 0.5  # of an event, and 1 for each EVENT_BYTES of it
 EVENT_BYTES: Final = 4_096
 CONTROL: Final = 30.0  # of any other frame,
 CONTROL_BYTE: Final = 0.3  # and of each byte of it: a longer filter, or more of them
+
+MOST_CHARGED: Final = 1_000_000.0  # that a connection can owe: a second, after which it is forgiven
 
 HELD_AT: Final = 20_000  # frames of one connection, beyond which it is not read
 HELD_BYTES: Final = 32 << 20
@@ -62,6 +69,11 @@ def affordable(frames: Frames, credit: float) -> tuple[int, float]:
         if cost >= credit:
             break
     return count, cost
+
+
+def is_heavy(frames: Frames) -> bool:
+    """Return whether frames are more than events, and more than a few small requests."""
+    return not frames.has_only(Kind.EVENT) and affordable(frames, HEAVY)[1] >= HEAVY
 
 
 @dataclass(slots=True)
@@ -119,6 +131,26 @@ class Scheduler:
         waiting.is_held = True
         return True
 
+    def put_back(self, connection: int, frames: Frames) -> None:
+        """Take frames back that were handed out and not handled; they come before all others of the connection."""
+        waiting = self._waiting.get(connection)
+        if waiting is None:
+            waiting = self._waiting[connection] = _Waiting()
+        waiting.chunks.appendleft(frames)
+        waiting.count += len(frames)
+        waiting.bytes += frames.size
+        waiting.credit += affordable(frames, MOST_CHARGED)[1]
+        self.count += len(frames)
+        if not waiting.is_due and connection not in self._blocked:
+            waiting.is_due = True
+            self._due.appendleft(connection)
+
+    def charge(self, connection: int, units: float) -> None:
+        """Count what the work of a connection has cost beyond the estimate."""
+        waiting = self._waiting.get(connection)
+        if waiting is not None:
+            waiting.credit = max(waiting.credit - units, -MOST_CHARGED)
+
     def _make_due(self, connection: int, waiting: _Waiting) -> None:
         if not waiting.is_due and waiting.chunks and connection not in self._blocked:
             waiting.is_due = True
@@ -159,7 +191,7 @@ class Scheduler:
             if waiting.chunks:
                 self._make_due(connection, waiting)
             else:
-                waiting.credit = 0.0
+                waiting.credit = min(waiting.credit, 0.0)
         return work, resumed
 
     def _forgive(self) -> None:
@@ -266,6 +298,10 @@ class Pressure:
         for others in self._sources.values():
             others.pop(connection, None)
         return freed
+
+    def waits(self, connection: int) -> bool:
+        """Return whether a connection waits for a full outbox."""
+        return any(connection in sources for sources in self._sources.values())
 
     @property
     def is_felt(self) -> bool:

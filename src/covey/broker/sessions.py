@@ -47,9 +47,10 @@ from covey.broker.actions import (
 )
 from covey.broker.epochs import Epochs
 from covey.broker.permissions import EVERYTHING, Allowed, Permissions, allows
-from covey.core.costs import cost_of
+from covey.core.costs import SHORT, cost_of
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
+from covey.core.work import ACCOUNT
 from covey.errors import AccessError, CoveyError, ProtocolError
 from covey.protocol.connection import Outlet
 from covey.protocol.control import (
@@ -82,6 +83,8 @@ from covey.routing.messages import (
 SLICE: Final = (
     4  # subscriptions that are withdrawn at a time: about half a millisecond beside a neighbour and a plan
 )
+SLICE_UNITS: Final = 400.0  # of work (`core.work`), beyond which fewer are
+COST_BYTE: Final = 0.1  # units, of what a filter costs to be judged, for each of its bytes
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Limits:
 
     subscriptions: int = 100_000
     advertisements: int = 1_000
-    filter_cost: int = 20_000  # units of work of one filter
+    filter_cost: int = 10_000  # units of work of one filter
     bytes: int = 1 << 30  # of memory of all filters together
 
 
@@ -187,10 +190,13 @@ class Sessions:
             yield from self._withdraw(link)
 
     def _withdraw(self, link: Link) -> Actions:
-        some = list(islice(self._departures[link], SLICE))
-        for message in some:
+        before, count = ACCOUNT.units, 0
+        for message in islice(self._departures[link], SLICE):
             yield Tell(message, link)
-        if len(some) < SLICE:
+            count += 1
+            if ACCOUNT.units - before >= SLICE_UNITS:
+                return
+        if count < SLICE:
             del self._departures[link]
             yield Tell(LinkDown(), link)
             yield Departed(link)
@@ -230,9 +236,12 @@ class Sessions:
     def _cost(self, session: Session, encoded: bytes) -> int:
         """Return how many bytes a filter takes; CoveyError if its work is more than one filter may cost."""
         cost, most = cost_of(encoded), self.limits.filter_cost
+        ACCOUNT.spend(COST_BYTE * len(encoded))
         if cost.units > most:
             session.refused += 1
             raise CoveyError(f"the filter costs {cost.units:,.0f} units: max_filter_cost is {most:,} here")
+        if len(encoded) > SHORT:  # what a short one takes is in the estimate for its frame
+            ACCOUNT.spend(cost.work)
         return cost.bytes
 
     def _subscribe(self, session: Session, request: SubscribeRequest, stored_bytes: int) -> Actions:

@@ -1,7 +1,8 @@
 """`covey bench`: every part of the system beside another way to do the same, measured in one run.
 
-`match`, `cover`, `xpath` and `network` have commands of their own with all their figures; `all`, `routing`, `planning`,
-`keywords` and `pipeline` print comparisons (`covey.bench.comparison`), which can be saved, drawn and put into a page.
+`match`, `cover`, `xpath`, `network` and `storms` have commands of their own with all their figures; `all`, `routing`,
+`planning`, `keywords` and `pipeline` print comparisons (`covey.bench.comparison`), which can be saved, drawn and put
+into a page.
 """
 
 from __future__ import annotations
@@ -133,6 +134,58 @@ def network(
         print_rows("Network", rows)
     if any(row.get("lost") for row in rows):
         raise CoveyError("some events did not arrive; the figures mean nothing")
+
+
+def complete_storm(incomplete: str) -> list[str]:
+    """Return the storms whose names begin so."""
+    from covey.bench.storms import NAMES
+
+    return beginning(NAMES, incomplete)
+
+
+@app.command()
+def storms(
+    case: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--case", metavar="NAME", help="Only this case; repeatable.", autocompletion=complete_storm
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds", metavar="SECONDS", help="How long each storm lasts, by default 8, with --quick 0.4."
+        ),
+    ] = None,
+    quick: Quick = False,
+    json: Json = False,
+) -> None:
+    """Measure how long a calm client's events take while another client does its worst, beside a calm broker.
+
+    The aim is a p99 of at most twice the calm one and 5 ms, no link lost, and memory within what is documented.
+    """
+    require("broker", "covey bench storms")
+    if seconds is not None and not 0.05 <= seconds <= 120:
+        raise ConfigError(f"--seconds {seconds:g} is not between 0.05 and 120")
+    # Loaded here, as above.
+    from covey.bench import storms
+
+    for name in case or ():
+        if name not in storms.NAMES:
+            raise ConfigError(f"--case {name!r:.40} is not one of {', '.join(map(repr, storms.NAMES))}")
+    with progress("Storms") as report:
+        rows = storms.run(
+            report,
+            cases=case or storms.NAMES,
+            calm_s=storms.QUICK_S if quick else storms.CALM_S,
+            storm_s=seconds or (storms.QUICK_S if quick else storms.STORM_S),
+            size=0.02 if quick else 1.0,
+        )
+    if json:
+        print_json(rows)
+    else:
+        print_rows("Storms", rows)
+        typer.echo(storms.said(rows))
 
 
 @app.command()

@@ -25,7 +25,7 @@ from reprlib import Repr
 from typing import Any, Final
 
 from covey.core.attributes.values import NUMBER, OTHER, classify, is_encodable
-from covey.core.event import MAX_EVENT_DEPTH, flatten
+from covey.core.event import MAX_ATTRIBUTES, MAX_EVENT_DEPTH, flatten
 from covey.core.xpath.document import Document
 from covey.errors import EventError
 
@@ -57,6 +57,8 @@ _repr.maxlevel, _repr.maxstring, _repr.maxother = 2, _SHOWN, _SHOWN
 def check_content(content: Any) -> None:
     """Raise EventError, in one line that names the attribute, unless the content can be published; see above."""
     if isinstance(content, Mapping):
+        if len(content) > MAX_ATTRIBUTES:
+            raise too_wide()
         if not (is_plain(content) and all(map(_can_travel, content, content.values()))):
             published_attributes(content)
     elif isinstance(content, (set, frozenset)):
@@ -65,6 +67,13 @@ def check_content(content: Any) -> None:
         published_document(content)
     elif not isinstance(content, Document):
         raise no_content(content)
+
+
+def too_wide() -> EventError:
+    """Return the error for an event with too many attributes."""
+    return EventError(
+        f"an event has at most {MAX_ATTRIBUTES:,} attributes (hint: large data goes into the payload)"
+    )
 
 
 def no_content(content: object) -> EventError:
@@ -96,7 +105,10 @@ def _can_travel(name: str, value: bool | int | float | str) -> bool:
 def published_attributes(event: Mapping[Any, Any]) -> dict[str, bool | int | float | str]:
     """Return the attributes as one flat dictionary of plain values; EventError, naming the first that has none."""
     _check_names(event, "", 1)
-    return {str.__str__(name): _value(name, value) for name, value in flatten(event).items()}
+    flat = flatten(event)
+    if len(flat) > MAX_ATTRIBUTES:
+        raise too_wide()
+    return {str.__str__(name): _value(name, value) for name, value in flat.items()}
 
 
 def _check_names(event: Mapping[Any, Any], place: str, depth: int) -> None:

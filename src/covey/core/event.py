@@ -21,6 +21,7 @@ from typing import Any
 from covey.errors import EventError
 
 MAX_EVENT_DEPTH = 32
+MAX_ATTRIBUTES = 4_096  # of an event that is published: a few milliseconds of work
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from covey.core.attributes.values import ABSENT, OTHER, classify
-from covey.core.content import MOST_DIGITS, is_plain, published_attributes
-from covey.core.event import flatten
+from covey.core.content import MOST_DIGITS, is_plain, published_attributes, too_wide
+from covey.core.event import MAX_ATTRIBUTES, flatten
 from covey.errors import EventError
 
 BIG_INTEGER: Final = 1  # the code of the extension
@@ -53,6 +53,8 @@ def pack(event: Mapping[str, Any]) -> bytes:
 
 def pack_published(event: Mapping[Any, Any]) -> bytes:
     """Return the packed form of an event that is published; EventError, naming the attribute, if it has none."""
+    if len(event) > MAX_ATTRIBUTES:
+        raise too_wide()
     if is_plain(event):
         try:
             return _encode(event)

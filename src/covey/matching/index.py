@@ -37,7 +37,7 @@ from covey.core.packing import pack
 from covey.core.xpath.document import Document
 from covey.core.xpath.filter import XPathFilter, parse_xpath
 from covey.errors import FilterError
-from covey.matching.attributes.checking import are_packed
+from covey.matching.attributes.checking import are_packed, count_values
 from covey.matching.attributes.index import AttributeIndex
 from covey.matching.attributes.packed import PackedEvents
 from covey.matching.attributes.view import IndexView
@@ -75,6 +75,7 @@ class Index:
         self._coming: dict[int, tuple[AttributeFilter, int]] = {}
         self._coming_bytes = 0
         self._leaving: dict[int, None] = {}
+        self._leaving_rows = 0
         self._is_prepared = False
         self._others: dict[str, Any] = {}
         self._filters: dict[Hashable, Filter] = {}  # of the families whose index needs them to remove
@@ -150,7 +151,7 @@ class Index:
             if self._is_prepared:
                 attributes.store.make_postings(PREPARED)
         if self._leaving:
-            leaving, self._leaving = self._leaving, {}
+            leaving, self._leaving, self._leaving_rows = self._leaving, {}, 0
             attributes.remove_batch(list(leaving))
         if self._coming:
             coming, self._coming, self._coming_bytes = self._coming, {}, 0
@@ -178,7 +179,7 @@ class Index:
     def remove(self, key: Hashable) -> None:
         """Remove a key and its filter; KeyError if it is not there."""
         self._take_out(key, self._places.pop(key))
-        if len(self._leaving) >= MOST_WAITING:
+        if self._leaving_rows >= MOST_WAITING:
             self.attributes()
 
     def remove_batch(self, keys: Iterable[Hashable]) -> None:
@@ -196,7 +197,9 @@ class Index:
         if isinstance(place, int):
             self._keys.remove(place)
             if self._coming.pop(place, None) is None:
+                assert self._attributes is not None, "it has been added"
                 self._leaving[place] = None
+                self._leaving_rows += self._attributes.rows_of(place)
         else:
             self._others[place.family].remove(place.handle, self._filters.pop(key))
             self._other_keys[place.family].remove(place.handle)
@@ -380,6 +383,7 @@ def warm_up_attributes() -> None:
     size = np.array([0, len(data)], np.int64)
     packed = PackedEvents(np.frombuffer(data, np.uint8), size[:1], size[1:])
     assert are_packed(packed).all(), "what is packed is a packed event"
+    assert count_values(packed.data, 0, len(data), 99) == 1 + 2 * len(event), "a map, names and values"
     index.match_packed(packed)
     index.links_packed(packed)
     # So many that every table has to grow; and those who have gone make room.

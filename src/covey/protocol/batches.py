@@ -101,6 +101,14 @@ class Frames(Sequence[bytes]):
             yield self.data[at + LENGTH.size], length
             at += LENGTH.size + length
 
+    def rest(self, at: int) -> Frames:
+        """Return the frames from a place on, where one begins."""
+        count, place = 0, at
+        while place < self.end:
+            place += LENGTH.size + LENGTH.unpack_from(self.data, place)[0]
+            count += 1
+        return Frames(self.data, self.address, at, self.end, count, self.kinds)
+
     def split(self, count: int) -> tuple[Frames, Frames]:
         """Return the first frames, so many, and the others."""
         at = self.at

@@ -20,7 +20,7 @@ The states, and what each input does in each of them, are in `TABLE`; nothing el
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -400,6 +400,11 @@ class Connection:
         self._touch()
         if not self._holds:
             self._heard_s = now_s  # what the peer said meanwhile is not read yet
+
+    @property
+    def holds(self) -> Set[str]:
+        """Why the stream is not to be read for now."""
+        return self._holds
 
     @property
     def is_held(self) -> bool:

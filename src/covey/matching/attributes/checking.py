@@ -128,6 +128,43 @@ def read_attributes(data: Bytes, first: int, end: int, attributes: Longs, number
 
 
 @kernel
+def count_values(data: Bytes, first: int, end: int, most: int) -> int:
+    """Return how many values bytes of MessagePack have, names and maps counted, or one more than `most`.
+
+    What is no MessagePack has some number; whoever decodes it says so.
+    """
+    bytes_ = bytes_at(data.ctypes.data)
+    at, count = first, 0
+    while at < end and count <= most:
+        head = int(bytes_[at])
+        at += 1
+        count += 1
+        size, words, is_extension = 0, 0, False  # bytes of the length that comes before the value's own
+        if 0xA0 <= head <= 0xBF:
+            at += head & 0x1F
+        elif 0xC4 <= head <= 0xC9:  # bytes, and extensions
+            size, words = 1 << (head - 0xC4) % 3, 1
+            is_extension = head >= 0xC7
+        elif 0xCA <= head <= 0xCB:
+            at += 4 << (head - 0xCA)
+        elif 0xCC <= head <= 0xD3:
+            at += 1 << (head - 0xCC) % 4
+        elif 0xD4 <= head <= 0xD8:
+            at += 1 + (1 << (head - 0xD4))
+        elif 0xD9 <= head <= 0xDB:
+            size, words = 1 << (head - 0xD9), 1
+        elif 0xDC <= head <= 0xDF:  # lists and maps, whose values follow
+            at += 2 << (head & 1)
+        if words and at + size <= end:
+            length = 0
+            for k in range(size):
+                length = length << 8 | int(bytes_[at + k])
+            at += length
+        at += size + is_extension  # which has a type
+    return count
+
+
+@kernel
 def check_events(
     data: Bytes, firsts: Longs, lasts: Longs, attributes: Longs, numbers: Floats, passed: NDArray[np.bool_]
 ) -> None:

@@ -132,6 +132,10 @@ class AttributeIndex:
         self._rows_of[handle] = rows
         return [~row for row in rows]
 
+    def rows_of(self, handle: int) -> int:
+        """Return how many rows a filter has, at least one."""
+        return len(self._rows_of.get(handle, (0,)))
+
     def remove(self, handle: int) -> None:
         """Remove a filter."""
         self.remove_batch([handle])
