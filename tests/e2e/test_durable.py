@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shutil
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.e2e.helpers.network import Live
 from tests.e2e.helpers.running import eventually, run
 
 from covey.broker.config import AdminConfig, QueueLimits
 from covey.broker.durable.delivery import Durable
+from covey.broker.durable.mark import State, read_mark, write_mark
 from covey.broker.http.admin import Admin
 from covey.client.client import Client, connect
 from covey.client.subscription import Subscription
@@ -396,6 +400,46 @@ def test_clients_and_names_that_are_not_acceptable(tmp_path: Path) -> None:
             await client.subscribe("n > 0", durable="one")
             with pytest.raises(CoveyError, match="1 durable subscriptions"):
                 await client.subscribe("n > 0", durable="two")
+
+    run(main())
+
+
+def test_a_client_that_reconnects_knows_what_the_disk_has_forgotten(tmp_path: Path) -> None:
+    """The disk has lost the end of the store and of its mark; there is no neighbour, and all was acknowledged."""
+
+    async def main() -> None:
+        async with (
+            stored(tmp_path, []) as net,
+            reader_at(net, "a", longest_pause_s=0.1) as reader,
+            reader.subscribe("n > 0", durable="mine") as events,
+        ):
+            await publish(net, range(1, 4))
+            assert await take(events, 3) == [1, 2, 3]
+            await net.stop("a")
+            shutil.copytree(tmp_path / "a", tmp_path / "older")
+            await net.start("a")
+            await publish(net, range(4, 11))
+            assert await take(events, 7) == [4, 5, 6, 7, 8, 9, 10]
+            await net.stop("a")
+            shutil.rmtree(tmp_path / "a")
+            shutil.move(tmp_path / "older", tmp_path / "a")
+            mark = read_mark(tmp_path / "a" / "store.db")
+            assert mark is not None
+            write_mark(tmp_path / "a" / "store.db", msgspec.structs.replace(mark, state=State.OPEN))
+            await net.start("a")
+            durable = durable_at(net, "a")
+            await eventually(durable.incidents, what="the client has said so")
+            (incident,) = durable.incidents()
+            assert incident.event == "store incomplete"
+            assert incident.fields == {"missing_events": 7, "known_from": "a client"}
+            assert durable.report()["missing_total"] == 7
+            await publish(net, [11])
+            assert await take(events, 1) == [11], "a position that was given is not given again"
+
+    async def publish(net: Live, numbers: Iterable[int]) -> None:
+        async with net.client("a") as publisher:
+            for n in numbers:
+                await publisher.publish({"n": n}, confirm=True)
 
     run(main())
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -326,6 +327,46 @@ def _waiting(store: Path) -> int:
         (count,) = connection.execute("SELECT count(*) FROM queue").fetchone()
     connection.close()
     return int(count)
+
+
+def test_damaged_events_are_repaired_from_a_neighbour(nursery: Nursery, tmp_path: Path) -> None:
+    """Stored events are damaged while their broker is down: others have copies of all but one, which is named."""
+
+    async def main() -> None:
+        async with Faulty(nursery, tmp_path, LINE, has_admin=True) as net:
+            reader = await net.reader("c", "reader", goes=False)
+            await net.reader("a", "keeper", "n <> 3", goes=False)  # broker a keeps copies for it
+            publisher = await net.publisher("b", "p", goes=False)
+            await publisher.publish(10)
+            store = net.disk("c") / "store.db"
+            await eventually(lambda: _waiting(store) == 10, what="all events are on the last disk")
+            await net.drain("c")
+            with closing(sqlite3.connect(store, isolation_level=None)) as connection:
+                first, third, last = (_positions(connection)[at] for at in (0, 2, 9))
+                connection.execute("UPDATE event SET frame = zeroblob(100) WHERE id = ?", (first,))
+                connection.execute("UPDATE event SET frame = substr(frame, 2) WHERE id = ?", (third,))
+                connection.execute("UPDATE event SET number = number + 1 WHERE id = ?", (last,))
+            net.start("c")
+            await net.ready("c")
+            reader.go()
+            due = [n for n in range(1, 11) if n != 3]
+            await eventually(lambda: reader.noted.order.get("p") == due, what=f"{due} come in order")
+            page = await asyncio.to_thread(net.pages("c").get, "/storez")
+            said = [(one["event"], one["position"]) for one in page["incidents"] if "position" in one]
+            assert sorted(said) == sorted(
+                [("event damaged", at) for at in (first, third, last)]
+                + [("event repaired", first), ("event lost", third), ("event repaired", last)]
+            )
+            counts = ("damaged_total", "repaired_total", "unrepaired_total")
+            assert [page["store"][name] for name in counts] == [3, 2, 1]
+            assert all(f'event="{event}"' in net.log("c") for event, _ in said)
+            assert net.promises.wrong == []
+
+    run(main())
+
+
+def _positions(connection: sqlite3.Connection) -> list[int]:
+    return [one for (one,) in connection.execute("SELECT position FROM queue ORDER BY position")]
 
 
 def test_a_broker_is_restored_from_a_backup(nursery: Nursery, tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +21,7 @@ import covey
 from covey.broker.config import AdminConfig, BrokerConfig
 from covey.broker.credentials import hash_password, hash_token
 from covey.broker.http import cloudevents
+from covey.broker.http import events as module
 from covey.broker.http.door import Door
 from covey.broker.http.events import SLICE, Gateway, GatewayLimits
 from covey.broker.permissions import Permissions, read_rules
@@ -375,32 +378,78 @@ def test_one_users_posts_that_wait_leave_room_for_anothers() -> None:
     run(main())
 
 
-def test_a_large_batch_is_read_in_slices_between_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted, not timed: between any two slices of one body the event loop has had a turn."""
-    turns = 0
-    read: list[tuple[int, int]] = []  # the turn, and how many events were read in it
-    before = cloudevents.read_structured
+class Turns:
+    """Counts the turns of an event loop, and the bytes that are converted in each of them."""
 
-    def counted(body: Any) -> Any:
-        if not read or read[-1][0] != turns:
-            read.append((turns, 0))
-        read[-1] = (turns, read[-1][1] + 1)
-        return before(body)
+    def __init__(self) -> None:
+        self.now = 0
+        self.bytes: Counter[int] = Counter()
+        self.calls = 0
+        self.elsewhere: list[int] = []  # bytes of what another thread converts
+        self._here = threading.get_ident()
 
-    monkeypatch.setattr(cloudevents, "read_structured", counted)
+    def watch(self, convert: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that does the same, and is noted."""
+
+        def noted(data: Any, *rest: Any) -> Any:
+            self.calls += 1
+            if threading.get_ident() == self._here:
+                self.bytes[self.now] += memoryview(data).nbytes
+            else:
+                self.elsewhere.append(memoryview(data).nbytes)
+            return convert(data, *rest)
+
+        return noted
+
+    @asynccontextmanager
+    async def counted(self) -> AsyncIterator[None]:
+        """Count, meanwhile."""
+
+        async def count() -> None:
+            while True:
+                self.now += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.ensure_future(count())
+        try:
+            yield
+        finally:
+            counting.cancel()
+
+    def check(self) -> None:
+        """Whoever counts sees the end of one turn and the beginning of another, so at most two slices."""
+        assert max(self.bytes.values()) <= 2 * SLICE
+        assert all(size > SLICE for size in self.elsewhere)
+
+
+def event_of(size: int, number: int = 0) -> dict[str, Any]:
+    """Return an event of about so many bytes of JSON, in attributes."""
+    more = {f"a{at:x}": "v" * 10 for at in range(max(0, size - 60) // 20)}
+    return {**BASE, "id": str(number), **more}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "large"),
+    [((60,) * 2_000, 0), ((4_000,) * 60, 0), ((60_000, 60, 60) * 5, 5), ((9_000,) * 20, 0)],
+    ids=["small", "medium", "large", "two are too much"],
+)
+def test_batches_are_read_in_slices_of_bytes_between_others(
+    sizes: tuple[int, ...], large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, not timed: in one turn of the event loop so many bytes are read, of all requests together."""
+    turns = Turns()
+    monkeypatch.setattr(cloudevents, "read_structured", turns.watch(cloudevents.read_structured))
 
     async def main() -> None:
-        nonlocal turns
-        async with broker() as a, gateway(a) as events_url, aiohttp.ClientSession() as session:
-
-            async def count() -> None:
-                nonlocal turns
-                while True:
-                    turns += 1
-                    await asyncio.sleep(0)
-
-            counting = asyncio.ensure_future(count())
-            body = json.dumps([{**BASE, "id": str(number)} for number in range(2_000)]).encode()
+        async with (
+            broker() as a,
+            gateway(a) as events_url,
+            aiohttp.ClientSession() as session,
+            covey.connect(url(a.port)) as client,
+            turns.counted(),
+        ):
+            subscription = await client.subscribe("specversion = '1.0'")
+            body = json.dumps([event_of(size, number) for number, size in enumerate(sizes)]).encode()
             media_type = {"Content-Type": "application/cloudevents-batch+json"}
 
             async def post() -> int:
@@ -408,8 +457,48 @@ def test_a_large_batch_is_read_in_slices_between_others(monkeypatch: pytest.Monk
                     return answer.status
 
             assert await asyncio.gather(*(post() for _ in range(3))) == [202, 202, 202]
-            counting.cancel()
+            for _ in range(3):
+                for number in range(len(sizes)):
+                    assert (await subscription.next(timeout_s=10)).content["id"] == str(number)
 
     run(main())
-    assert sum(count for _, count in read) == 6_000
-    assert max(count for _, count in read) <= SLICE
+    turns.check()
+    assert turns.calls == 3 * len(sizes)
+    assert len(turns.elsewhere) == 3 * large
+
+
+@pytest.mark.parametrize(
+    ("sizes", "large"),
+    [((60,) * 1_000, 0), ((4_000,) * 40, 0), ((60_000, 60, 60) * 4, 4), ((9_000,) * 20, 0)],
+    ids=["small", "medium", "large", "two are too much"],
+)
+def test_events_for_listeners_are_written_in_slices_of_bytes(
+    sizes: tuple[int, ...], large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, not timed: in one turn of the event loop so many bytes are written, for all listeners together."""
+    turns = Turns()
+    monkeypatch.setattr(module, "as_sent", turns.watch(module.as_sent))
+
+    async def main() -> None:
+        async with (
+            broker() as a,
+            gateway(a) as events_url,
+            aiohttp.ClientSession() as session,
+            covey.connect(url(a.port)) as client,
+            turns.counted(),
+        ):
+            params = {"filter": "specversion = '1.0'"}
+            listeners = [await session.get(events_url, params=params) for _ in range(3)]
+            await client.publish_many([event_of(size, number) for number, size in enumerate(sizes)])
+
+            async def listen(one: aiohttp.ClientResponse) -> None:
+                for number in range(len(sizes)):
+                    assert json.loads((await next_event(one.content))["data"])["id"] == str(number)
+                one.close()
+
+            await asyncio.gather(*map(listen, listeners))
+
+    run(main())
+    turns.check()
+    assert turns.calls == 3 * len(sizes)
+    assert len(turns.elsewhere) == 3 * large

@@ -44,12 +44,13 @@ numbers = st.integers(0, len(FILTERS) - 1)
 
 
 @pytest.mark.parametrize("few", [0, 3, 16])
-@given(changes=st.lists(numbers, max_size=40), asked=numbers)
-def test_a_set_answers_as_each_filter_in_turn(few: int, changes: list[int], asked: int) -> None:
+@given(changes=st.lists(numbers, max_size=40), asked=numbers, begun=st.integers(0, 40))
+def test_a_set_answers_as_each_filter_in_turn(few: int, changes: list[int], asked: int, begun: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coverset, "FEW", few)
         found: CoverSet[int] = CoverSet()
         there: dict[int, Filter] = {}
+        making = found.indexing(2)  # of which some is done after each change from the one `begun` on
         for step, number in enumerate(changes):
             # The same filter may be there under several keys; every third step one leaves.
             if step % 3 == 2 and there:
@@ -58,6 +59,8 @@ def test_a_set_answers_as_each_filter_in_turn(few: int, changes: list[int], aske
             else:
                 found.add(step, FILTERS[number])
                 there[step] = FILTERS[number]
+            if step >= begun:
+                next(making, None)
             filter = FILTERS[(asked + step) % len(FILTERS)]
             covering = {key for key, other in there.items() if other.covers(filter)}
             assert found.covers(filter) == bool(covering)
@@ -112,3 +115,25 @@ def test_an_index_in_which_changes_wait_says_at_once_what_is_wrong() -> None:
     with pytest.raises(KeyError):
         index.remove("b")
     assert len(index) == 1
+
+
+@given(changes=st.lists(st.tuples(st.integers(0, 59), st.booleans()), max_size=60))
+def test_an_index_is_made_a_little_at_a_time_while_filters_come_and_go(
+    changes: list[tuple[int, bool]],
+) -> None:
+    found: CoverSet[int] = CoverSet()
+    there = {key: covey.parse(f"a > {key}") for key in range(40)}
+    for key, filter in there.items():
+        found.add(key, filter)
+    making = found.indexing(4)
+    for key, is_made in changes:
+        if key in there:
+            assert found.remove(key) == there.pop(key)
+        else:
+            there[key] = covey.parse(f"a > {key}")
+            found.add(key, there[key])
+        if is_made:
+            assert 0 <= next(making, 0) <= 4
+    assert all(count <= 4 for count in making)
+    assert sorted(found.overlapping(covey.parse("a < 25"))) == sorted(key for key in there if key < 25)
+    assert found.covers(covey.parse("a > 70")) == bool(there)

@@ -71,6 +71,30 @@ FOUND = {
         0      flip c 5
         0      rest
     """,
+    # The trial itself: an answer that came after its client had left was taken for one to the client that came back.
+    "a client leaves before it is answered": """
+        seed 62
+        links a-b a-c
+        listener l1 at c
+        publisher p2 at b
+        0.3    subscribe l1 x>=5
+        0      leave l1
+        0.003  move p2 c
+    """,
+    # The trial itself: a durable subscription from which its client has gone to another broker is read by nobody.
+    "a durable subscription that is not read": """
+        seed 62
+        links a-b a-c
+        strategy flooding
+        reader r1 at b
+        publisher p2 at b
+        0      move r1 a
+        1.2    rest
+        0      move r1 c
+        0      rest
+        0.01   forget r1
+        0      move r1 a
+    """,
 }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 
 import pytest
 
-from covey.broker.plans import GONE_S
+from covey.broker.plans import GONE_S, GRACE_S
+from covey.errors import PlanError
 from covey.planning.plan import Plan, PlannedTree
 from covey.sim import BrokerNetwork
 from tests.simulation.traffic import Traffic
@@ -109,4 +111,41 @@ def test_brokers_killed_during_an_installation_stop_nothing_for_good(seed: int) 
         machine.core.epochs.state.plans[machine.core.epochs.current] == plan()
         for machine in net.machines.values()
     )
+    traffic.round()
+
+
+@pytest.mark.parametrize("remedy", ["install", "none", "roll back"])
+@pytest.mark.parametrize("seed", range(5))
+def test_any_number_of_kills_leaves_what_the_next_request_mends(seed: int, remedy: str) -> None:
+    """Plans go in and are taken back at any broker, and whoever works at it is killed, again and again."""
+    random = Random(f"kills {seed}")
+    net, traffic = square(seed, durable=True)
+    plans = [plan(), plan("nearest"), b""]
+    for _ in range(random.randrange(3, 12)):
+        broker = random.choice(net.brokers)
+        with suppress(PlanError):  # one is under way, or there is none to take back
+            net.install(broker, random.choice(plans)) if random.random() < 0.6 else net.roll_back(broker)
+        net.run(net.now_s + random.choice([0.0, 0.001, 0.002, 0.005, 0.02, 1.0, 12.0]))
+        victim = random.choice([broker, broker, *net.brokers])
+        net.kill(victim, after=random.randrange(20))
+        net.run(net.now_s + random.choice([0.001, 0.01, 1.0]))
+        net.kill(victim)
+        net.restart(victim)
+    net.settle()
+    traffic.round(is_ordered=False)
+    broker = random.choice(net.brokers)
+    net.run(net.now_s + GONE_S + 10.0)
+    net.install(broker, b"" if remedy == "none" else plan())
+    net.run(net.now_s + 30.0)
+    epoch_before = epochs(net)
+    if remedy == "roll back":
+        net.install(broker, plan("nearest"))
+        net.run(net.now_s + GRACE_S / 2)
+        assert epochs(net) != epoch_before, "it is in use"
+        net.roll_back(broker)
+        net.run(net.now_s + 30.0)
+    net.settle()
+    (epoch,) = epochs(net)
+    for machine in net.machines.values():
+        assert machine.core.epochs.state.plans == {epoch: b"" if remedy == "none" else plan()} | {0: b""}
     traffic.round()

@@ -15,40 +15,28 @@ from covey.sim.broker_trial import BrokerTrial, shrink
 # A month passes on the wall of b while events wait there, among many things that do not matter.
 LONG = """
 seed 3
-links a-b b-c a-c c-d
+links a-b b-c
 strategy merging
 delay_ms 5
-drift 0.03
 users True
-final plans
 reader r1 at b
-reader r2 at d
 listener l1 at c
 publisher p1 at a
 publisher p2 at c
 0      subscribe l1 x>=5
 0.01   publish p2 3 plain
 0.3    advertise p1 n>=0
-0.001  flush r1
 0.05   leave r1
-0      cut a c
-1.2    mend a c
-0      publish p1 2 plain
+0      reset b c
 0.3    publish p1 5 confirmed
 0.003  drop l1
-0      publish p2 2 confirmed
-0.3    allow c p2 all all
-3      jump b 2592000
-0      kill d 3
-0.001  publish p2 5 confirmed
-1.2    restart d
-0      unsubscribe l1
+1.2    allow c p2 all all
+0.3    jump b 2592000
+0      kill c 3
+1.2    restart c
 35     publish p1 1 plain
-12     hang c
-0.01   resume c
+0      unsubscribe l1
 0      advertise p2 x<=7
-0      rest
-0      publish p1 2 confirmed
 """
 
 
@@ -62,14 +50,14 @@ def age_by_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_fails_shrinks_to_what_matters() -> None:
     trial = BrokerTrial(Script.parse(LONG))
     assert trial.run().findings[0].startswith("lost: r1 at b")
-    small = shrink(trial, budget=150)
+    small = shrink(trial, budget=60)
     assert small.run().findings[0].startswith("lost: r1 at b")
     assert {step.name for step in small.script.steps} == {"leave", "publish", "jump"}
     assert len(small.script.steps) <= 5
     assert {actor.role for actor in small.script.actors} == {"reader", "publisher"}
-    assert len(small.script.links) <= 2
+    assert len(small.script.links) <= 1
     assert (small.script.strategy, small.script.users, small.script.final) == ("covering", False, ())
-    assert shrink(trial, budget=150) == small, "it is the same each time"
+    assert shrink(trial, budget=60) == small, "it is the same each time"
     assert Script.parse(str(small.script)) == small.script
 
 
@@ -92,7 +80,7 @@ def test_the_budget_bounds_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BrokerTrial, "run", counted)
     small = shrink(BrokerTrial(Script.parse(LONG)), budget=12)
     assert runs == 12
-    assert len(small.script.steps) < 23
+    assert len(small.script.steps) < 14
 
 
 # -- the command -------------------------------------------------------------------------------------------------

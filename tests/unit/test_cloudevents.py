@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -110,10 +113,13 @@ def test_binary_mode() -> None:
 def test_batches_are_bounded() -> None:
     body = json.dumps([{**BASE, "id": str(n)} for n in range(3)]).encode()
     assert [read_structured(one).content["id"] for one in split_batch(body, 3)] == ["0", "1", "2"]
-    with pytest.raises(EventError, match="3 events; at most 2"):
+    with pytest.raises(EventError, match="at most 2 objects: there are more"):
         split_batch(body, 2)
     with pytest.raises(EventError, match="JSON array"):
         split_batch(b"{}", 2)
+    with pytest.raises(EventError, match="of at most 2 objects"):
+        split_batch(b"[1,2,3]", 2)
+    assert split_batch(b"[]", 0) == []
 
 
 @pytest.mark.parametrize(
@@ -187,3 +193,72 @@ def test_json_data_comes_back_the_same(data: Any, extensions: dict[str, str]) ->
     expected = {**BASE, **extensions} | ({} if data is None else {"data": data})
     assert round_trip(posted) == expected
     assert isinstance(msgspec.json.encode(expected), bytes)
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    """Return how many bytes a piece of work has had at most; its EventError is none of ours."""
+    tracemalloc.start()
+    try:
+        with suppress(EventError):
+            work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("one", [b"1", b"{}", b"[]", b'""', json.dumps(BASE).encode()])
+def test_a_batch_of_too_many_is_refused_before_all_are_looked_at(one: bytes) -> None:
+    """It is done in one call that nothing interrupts: 2 million of `1` took 150 ms."""
+    body = b"[" + one + (b"," + one) * 200_000 + b"]"
+    with pytest.raises(EventError, match="a batch of"):
+        split_batch(body, 100)
+    assert peak_bytes(lambda: split_batch(body, 100)) < 100_000
+
+
+def test_a_batch_with_many_commas_in_few_events_is_taken() -> None:
+    body = json.dumps([{**BASE, "data": {"x": [1] * 1_000}}] * 3).encode()
+    assert len(split_batch(body, 3)) == 3
+    with pytest.raises(EventError, match="at most 2 objects: there are more"):
+        split_batch(body, 2)
+    assert len(split_batch(body, 3)) == 3
+
+
+LISTS = b"[" + b"{}," * 100_000 + b"1]"
+
+
+def test_data_that_is_no_object_is_not_made_into_anything() -> None:
+    """It is the payload as it stands, and only has to be JSON."""
+    head = json.dumps(BASE).encode()[:-1] + b',"data":'
+    headers = {f"ce-{name}": value for name, value in BASE.items()}
+    for read in (
+        lambda: read_structured(head + LISTS + b"}"),
+        lambda: read_binary(headers, "application/json", LISTS),
+    ):
+        assert read().payload == LISTS
+        assert peak_bytes(read) < 3 * len(LISTS) + 100_000
+    written = write("name", "publisher", BASE, LISTS)
+    assert json.loads(written)["data"] == json.loads(LISTS)
+    assert peak_bytes(lambda: write("name", "publisher", BASE, LISTS)) < 6 * len(LISTS)
+
+
+def test_data_that_is_too_large_for_an_event_is_not_made_into_anything() -> None:
+    data = b'{"x":' + LISTS + b"}"
+    head = json.dumps(BASE).encode()[:-1] + b',"data":'
+    headers = {f"ce-{name}": value for name, value in BASE.items()}
+    for read in (
+        lambda: read_structured(head + data + b"}", 10_000),
+        lambda: read_binary(headers, "application/json", data, 10_000),
+    ):
+        with pytest.raises(EventError, match=r"data of 300,\d* bytes; the broker takes events of 10,000"):
+            read()
+        assert peak_bytes(read) < 3 * len(data)
+
+
+@pytest.mark.parametrize("data", [b'["\xff"]', b'"\xc3("', b"[1,]", b"[01]", b'["\x01"]', b"[1"])
+def test_data_that_is_not_json_is_refused_although_nothing_is_made_of_it(data: bytes) -> None:
+    headers = {f"ce-{name}": value for name, value in BASE.items()}
+    with pytest.raises(EventError):
+        read_structured(json.dumps(BASE).encode()[:-1] + b',"data":' + data + b"}")
+    with pytest.raises(EventError):
+        read_binary(headers, "application/json", data)
+    assert "data_base64" in json.loads(write("name", "publisher", BASE, data))

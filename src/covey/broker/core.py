@@ -952,6 +952,7 @@ class BrokerCore:
         if isinstance(request, SubscribeRequest):
             assert action.filter is not None, "it was judged"
             self.perform(durable.subscribe(who, request.durable, action.filter))
+            self.perform(durable.client_knows(request.reached, self.now.monotonic_s))
         elif isinstance(request, ReplaceRequest):
             assert action.filter is not None, "it was judged"
             self.perform(durable.replace(who, action.filter))

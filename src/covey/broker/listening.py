@@ -48,32 +48,35 @@ async def bound_sockets(host: str, port: int) -> list[socket.socket]:
 
 
 class Pace:
-    """Lets so many go on in one turn of the event loop, in their order, so that a crowd does not hold up the others."""
+    """Lets so much go on in one turn of the event loop, in its order, so that a crowd does not hold up the others."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._begun = 0  # in this turn
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
-    async def turn(self) -> None:
-        """Return when it is the caller's turn."""
+    async def turn(self, weight: int = 1) -> None:
+        """Return when it is the caller's turn; what weighs more than a turn's all has one to itself."""
         loop = asyncio.get_running_loop()
         if self._begun == 0:
             loop.call_soon(self._next)
-        if self._begun < self._most:
-            self._begun += 1
+        if not self._waiting and self._fits(weight):
+            self._begun += weight
             return
         waiting: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(waiting)
+        self._waiting.append((waiting, weight))
         await waiting
+
+    def _fits(self, weight: int) -> bool:
+        return self._begun == 0 or self._begun + weight <= self._most
 
     def _next(self) -> None:
         self._begun = 0
-        while self._waiting and self._begun < self._most:
-            one = self._waiting.popleft()
+        while self._waiting and self._fits(self._waiting[0][1]):
+            one, weight = self._waiting.popleft()
             if not one.done():  # else it has been cancelled
                 one.set_result(None)
-                self._begun += 1
+                self._begun += weight
         if self._begun:
             asyncio.get_running_loop().call_soon(self._next)
 

@@ -381,6 +381,7 @@ class Subscription:
         self.pending = Pending(limits or Limits())
         self.filter = filter
         self.durable = durable
+        self.reached = 0  # the last position that has come, of a durable one
         self.sid = 0  # its number on the link, once it has one
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -610,7 +611,8 @@ class Interests:
         self._granted.add(subscription.sid)
 
     def _subscribe_request(self, number: int, subscription: Subscription) -> SubscribeRequest:
-        return SubscribeRequest(number, subscription.sid, subscription.filter.encode(), subscription.durable)
+        one = subscription
+        return SubscribeRequest(number, one.sid, one.filter.encode(), one.durable, one.reached)
 
     def _drop(self, subscription: Subscription) -> None:
         sid = subscription.sid
@@ -682,6 +684,7 @@ class Interests:
             if delivery.position is None:
                 subscription._put([Received(one)], len(one))
             else:
+                subscription.reached = max(subscription.reached, delivery.position)
                 subscription._put([DurableReceived(one, subscription._acknowledge)], len(one))
 
     def is_slow(self, subscription: Subscription) -> None:

@@ -158,13 +158,15 @@ class Goodbye(msgspec.Struct, frozen=True, tag="goodbye", array_like=True):
 class SubscribeRequest(msgspec.Struct, frozen=True, tag="subscribe", array_like=True):
     """A client wants what the filter matches, as its subscription `sid`; numbers grow and are never used again.
 
-    A durable one has a name, under which it outlives the connection.
+    A durable one has a name, under which it outlives the connection. A client that attaches it again says the last
+    position that it had of it: a broker whose disk has forgotten that position learns so what it has lost.
     """
 
     request: int
     sid: int
     filter: bytes
     durable: str = ""
+    reached: int = 0
 
 
 class ReplaceRequest(msgspec.Struct, frozen=True, tag="replace", array_like=True):

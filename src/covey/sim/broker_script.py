@@ -176,6 +176,38 @@ _KINDS: Final[dict[str, dict[str, int]]] = {
     "drains": {"drain": 3, "restart": 3},
     "rights": {"allow": 8},
     "plans": {"install": 6, "none": 2, "roll-back": 3},
+    "news": {"advertise": 4, "unadvertise": 4},
+}
+# Steps that mean something to each other, which single draws seldom put in a row: a script that has the kind has one of
+# its rows in each phase. `A` is a reader, `R` its broker, `L` a link of that to the broker `B`, and the publisher `P`
+# is behind `B` if possible; `F` is a filter and `N` a number; a wait is one of those that are given.
+_STREAM: Final = "/".join(8 * ["0.001 publish P 2 confirmed"])
+_ANEW: Final = "0 unadvertise P/0.3 advertise P n>=0/1.2 full B"
+_ROWS: Final[dict[str, tuple[str, ...]]] = {
+    # Events come while a link comes up again, and brokers tell each other what they want.
+    "cuts": ("0.3 reset L/0.1" + "/0.01,0.02".join(12 * [" publish P 1 confirmed"]),),
+    # Events come one after the other while a disk refuses them.
+    "writes": (
+        f"0 full R/{_STREAM}/0.3,3 room R",
+        f"0 fail R 3/{_STREAM}",
+    ),
+    # A clock is set forward while events wait for longer than it takes to look for what is too old.
+    "clocks": (f"0 leave A/0.3 publish P N confirmed/0.3 jump R {30 * DAY_S:g}/35 come A",),
+    # A durable subscription is made while the disk fails, and its broker is killed while its client is away.
+    "travel": (
+        "0 fail B 1/0 move A B/1.2 rest/0 leave A/0.3 publish P N confirmed/0.3 kill B 0/0.3 restart B/0.3 come A",
+    ),
+    # Something new is advertised while a neighbour hangs, whose link is then lost. Something is advertised anew while
+    # an event of before waits for room on its way, and before the reader's broker can say what it wants of it.
+    "news": (
+        "0 unadvertise P/0.3 hang R/0.01 advertise P F/0 publish P N confirmed/12,35 publish P N confirmed",
+        f"{_ANEW}/0.3 publish P 5 confirmed/0.05 unadvertise P/0.3 hang R/0 advertise P F/0 room B/3 resume R",
+    ),
+    # The broker that installs a plan is killed, again and again; another one is, while a plan goes in.
+    "plans": (
+        "/".join(f"0.3 install B {which}/0.001,0.01 kill B 0/0.3 restart B" for which in range(3)),
+        "0 install B 0/0,0.01 kill R 0/0.3,3 restart R/12 none B/0.3 publish P N confirmed",
+    ),
 }
 KINDS: Final = tuple(_KINDS)
 # From bursts to longer than a lease (10 s), once in a while for longer than anything is tried for.
@@ -249,7 +281,7 @@ class _Draw:
         random = self.random
         names = random.choices(list(weights), list(weights.values()), k=count)
         waits = random.choice([_WAITS, _WAITS, _WAITS[:11], _WAITS[9:]])
-        return [
+        steps = [
             Step(
                 _LONG_WAIT_S if random.random() < 0.01 else random.choice(waits),
                 name,
@@ -257,6 +289,31 @@ class _Draw:
             )
             for name in names
         ]
+        for kind in self.kinds:
+            if kind in _ROWS:
+                at = random.randint(0, len(steps))
+                steps[at:at] = self._row(random.choice(_ROWS[kind]))
+        return steps
+
+    def _row(self, row: str) -> list[Step]:
+        """Return the steps of a row of `_ROWS`."""
+        random = self.random
+        actor = random.choice([actor for actor in self.actors if actor.role == "reader"])
+        reader = actor.broker
+        link = random.choice([pair for pair in self.links if reader in pair] or [(reader, reader)])
+        near = link[0] if link[1] == reader else link[1]
+        publishers = [actor for actor in self.actors if actor.role == "publisher"]
+        far = [one for one in publishers if one.broker not in link]
+        elsewhere = [one for one in publishers if one.broker != reader]
+        publisher = random.choice(far or elsewhere or publishers).name
+        drawn = {"A": actor.name, "R": reader, "L": " ".join(link), "B": near, "P": publisher}
+        steps = []
+        for text in row.split("/"):
+            waits, name, *words = text.split()
+            drawn |= {"F": random.choice(FILTERS), "N": str(random.choice(_NUMBERS["count"]))}
+            wait_s = float(random.choice(waits.split(",")))
+            steps.append(Step(wait_s, name, tuple(" ".join(drawn.get(word, word) for word in words).split())))
+        return steps
 
     def _words(self, name: str) -> list[str]:
         random = self.random

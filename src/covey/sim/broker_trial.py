@@ -42,9 +42,10 @@ from covey.sim.wire_clients import Advertisement, Client, Delivery, Published, S
 
 QUEUE: Final = "queue"  # the name of every reader's durable subscription
 FINAL_EVENTS: Final = 2  # of each publisher at the end, of each kind
-CROWDED_BYTES: Final = 2_000  # that a connection holds where queues are short, so that they are filled
+CROWDED_BYTES: Final = 400  # that a connection holds where queues are short, so that they are filled
 # How long a broker with a neighbour takes at most to tell it how far its log has come: about a second, and its way.
 TOLD_S: Final = 2.5
+LONGEST_S: Final = 40.0  # for which a link may seem to be well that is not
 
 
 @dataclass(frozen=True)
@@ -236,16 +237,20 @@ class _Run:
         self.last_s: dict[tuple[Client, int], float] = {}  # after which nothing may come on a connection
         self.clients: dict[str, _Client] = {}
         self.calm = True  # nothing fails
-        self.calm_since_s = 0.0
+        self.installer = ""  # the last broker that has installed something since the last rest
         self.delivered = self.disturbances = 0
         self.faults: Counter[str] = Counter()
         self.step = ""  # the name of the one that is done
-        self.unacknowledged: dict[tuple[Client, int], set[int]] = {}  # by connection: positions
+        self.unacknowledged: dict[tuple[Client, int], set[int]] = {}  # positions, by connection
+        self.acknowledged: dict[Wanted, set[int]] = {}  # on any connection
         self.filters: dict[
             tuple[str, str], list[Filter]
         ] = {}  # that durable subscriptions have had, by place
         self.witnessed: list[_Witnessed] = []
         self.jumped: dict[str, _Jumped] = {}
+        self.touched_s = dict.fromkeys(
+            self.net.brokers, -inf
+        )  # when a step had to do with a broker, or its links
         self.heard: dict[str, int] = dict.fromkeys(self.net.brokers, 0)  # lines of logs that were read
         self.plans = _plans(script)
         self.actions: dict[str, Callable[..., None]] = {
@@ -297,12 +302,16 @@ class _Run:
 
     def _do(self, step: Step) -> None:
         self.net.run(self.net.now_s + step.wait_s)
+        self.promises.findings += broker_checkers.memory(self.net)
         action = self.actions.get(step.name)
         if action is None:
             raise CoveyError(f"there is no step {step.name!r:.40}")
         self.step = step.name
         action(*step.words)
-        self.promises.findings += broker_checkers.memory(self.net)
+        for broker in self.touched_s.keys() & set(step.words):
+            # A connection that stalls or is half closed may seem to be well for some time.
+            lasting_s = LONGEST_S if step.name in ("stall", "half-close") else 0.0
+            self.touched_s[broker] = max(self.touched_s[broker], self.net.now_s + lasting_s)
 
     def _connect(self, name: str, broker: str, *, another: bool = False) -> Client:
         client = self.net.client(broker, name, token=f"token of {name}", another=another)
@@ -351,8 +360,11 @@ class _Run:
 
     def _answered(self, subscription: Subscription) -> None:
         wanted = self._wanted(subscription)
-        if wanted is None or subscription.refused or subscription not in subscription.client.subscriptions:
+        client = subscription.client
+        if wanted is None or subscription.refused or subscription not in client.subscriptions:
             return
+        if client.is_over and not subscription.durable:
+            return  # it has left, and asks again when it comes
         if wanted.is_over:  # it was forbidden, and is allowed again
             if subscription.durable:
                 wanted = self._wants_durable(subscription.client, subscription.filter)
@@ -384,16 +396,29 @@ class _Run:
         if delivery.subscription.durable:
             last_s = self.last_s.get((client, delivery.connection), inf)
         if delivery.position is not None:
-            waiting = self.unacknowledged.setdefault((client, delivery.connection), set())
-            if client.acknowledges:
-                waiting.discard(delivery.position)
-            else:
-                waiting.add(delivery.position)
-                self.promises.check_window(wanted, len(waiting), self.script.window)
+            self._note_window(wanted, delivery, delivery.position)
         number = delivery.content.get("n", -1) if isinstance(delivery.content, dict) else -1
         self.promises.delivered(
-            wanted, number, delivery.content, delivery.payload, delivery.name, self.net.now_s, last_s
+            wanted,
+            number,
+            delivery.content,
+            delivery.payload,
+            delivery.name,
+            self.net.now_s,
+            last_s,
+            delivery.position,
         )
+
+    def _note_window(self, wanted: Wanted, delivery: Delivery, position: int) -> None:
+        """See how many deliveries a connection has not acknowledged, nor any other connection before it."""
+        client = delivery.subscription.client
+        if client.acknowledges:
+            self.acknowledged.setdefault(wanted, set()).add(position)
+        else:
+            waiting = self.unacknowledged.setdefault((client, delivery.connection), set())
+            waiting.add(position)
+            count = len(waiting - self.acknowledged.get(wanted, set()))
+            self.promises.check_window(wanted, count, self.script.window)
 
     def _sent(self, published: Published, broker: str) -> None:
         event = self.of_published[published]
@@ -417,7 +442,8 @@ class _Run:
             self.promises.flushed(one)
         for client in self.clients.values():
             client.is_ready = True
-        self.calm, self.calm_since_s = True, self.net.now_s
+        self.calm, self.installer = True, ""
+        self.touched_s = dict.fromkeys(self.net.brokers, self.net.now_s)
 
     # -- steps: what clients do ------------------------------------------------------------------------------
 
@@ -618,11 +644,21 @@ class _Run:
         machine = self._machine(broker)
         if machine is None:
             return
-        calm_since_s = self.calm_since_s if self.calm else inf
-        others = self.net.neighbours(broker)
+        witnesses = self._witnesses(broker)
         self._disturb()
         # The mark is lost too. Neighbours know, if they were told and live on.
-        self._forgets(machine, self.net.power_cut(broker), calm_since_s, self.net.now_s - TOLD_S, others)
+        self._forgets(machine, self.net.power_cut(broker), self.net.now_s - TOLD_S, witnesses)
+
+    def _witnesses(self, broker: str) -> list[str]:
+        """Return the neighbours that must know how far a broker's log had come a while ago."""
+        since_s = self.net.now_s - TOLD_S
+        if self.touched_s[broker] > since_s:
+            return []
+        return [
+            other
+            for other in self.net.neighbours(broker)
+            if self.touched_s[other] <= since_s and self.net.is_linked(broker, other)
+        ]
 
     def _do_truncate(self, broker: str, count: str) -> None:
         machine = self._machine(broker)
@@ -632,7 +668,7 @@ class _Run:
         machine.kill()
         # The mark knows of all but the last second; but one that a disk lies about may be gone with the power.
         before_s = -inf if machine.disk.is_lying else machine.ran_s - EVERY_S
-        self._forgets(machine, machine.disk.truncate(int(count)), -inf, before_s)
+        self._forgets(machine, machine.disk.truncate(int(count)), before_s)
 
     def _do_lie(self, broker: str) -> None:
         machine = self._machine(broker)
@@ -644,11 +680,10 @@ class _Run:
         self,
         machine: Machine,
         lost: Sequence[Transaction],
-        after_s: float,
         before_s: float,
         witnesses: Sequence[str] | None = None,
     ) -> None:
-        """A disk has lost the end of its journal. What was written between two times is known to somebody.
+        """A disk has lost the end of its journal. Of what was written before a time, somebody knows.
 
         That is the broker's own mark, or neighbours that are its only witnesses.
         """
@@ -661,7 +696,7 @@ class _Run:
             if place[0] == broker:
                 wanted.before += self.filters[place]
         for at_s, operations in lost:
-            is_known = after_s <= at_s < before_s and witnesses != []
+            is_known = at_s < before_s and witnesses != []
             events = [_number(one.frame) for one in operations if isinstance(one, Keep)]
             for one in operations:
                 if isinstance(one, Owner) and (broker, one.client) in self.durable:
@@ -812,22 +847,26 @@ class _Run:
     def _do_install(self, broker: str, which: str) -> None:
         machine = self._machine(broker)
         if self.plans and machine is not None and machine.is_reading:
-            self._try(lambda: self.net.install(broker, self.plans[int(which) % len(self.plans)]))
+            self._try(broker, lambda: self.net.install(broker, self.plans[int(which) % len(self.plans)]))
 
     def _do_none(self, broker: str) -> None:
         machine = self._machine(broker)
         if machine is not None and machine.is_reading:
-            self._try(lambda: self.net.install(broker, b""))
+            self._try(broker, lambda: self.net.install(broker, b""))
 
     def _do_roll_back(self, broker: str) -> None:
         machine = self._machine(broker)
         if machine is not None and machine.is_reading:
-            self._try(lambda: self.net.roll_back(broker))
+            self._try(broker, lambda: self.net.roll_back(broker))
 
-    def _try(self, action: Callable[[], None]) -> None:
+    def _try(self, broker: str, action: Callable[[], None]) -> None:
         with suppress(CoveyError):  # it is refused while something else is under way
             action()
-            self.faults[self.step] += 1
+            if self.installer in ("", broker):
+                self.faults[self.step] += 1
+            else:
+                self._disturb()  # two install at a time: links may begin anew
+            self.installer = broker
 
     # -- rest ------------------------------------------------------------------------------------------------
 
@@ -843,7 +882,8 @@ class _Run:
         self._read_logs()
         self._check_clocks()
         self.promises.check_said()
-        self.promises.check_exact()
+        away = {wanted for place, wanted in self.durable.items() if not self._is_attached(*place)}
+        self.promises.check_exact(away)
         self.promises.check_answered()
         for (broker, name), wanted in self.durable.items():
             if not wanted.is_over and self._is_attached(broker, name):
@@ -961,7 +1001,8 @@ class _Run:
         self._heal()
         for (broker, name), wanted in list(self.durable.items()):
             one = self.clients[name]
-            if not wanted.is_over and one.client.broker != broker:
+            is_here = one.client.broker == broker and any(each.durable for each in one.client.subscriptions)
+            if not wanted.is_over and not is_here:
                 client = self._connect(name, broker, another=True)
                 one.elsewhere.append(client)
                 client.subscribe(Subscription(wanted.filter, client, QUEUE))

@@ -351,6 +351,17 @@ class BrokerNetwork:
     def _is_harmed(self, a: str, b: str) -> bool:
         return frozenset((a, b)) in self._down | self._silent or bool(self._one_way & {(a, b), (b, a)})
 
+    def is_linked(self, a: str, b: str) -> bool:
+        """Return whether two brokers run and have a link that nothing has harmed."""
+        here, there = self.machines[a], self.machines[b]
+        return (
+            here.is_reading
+            and there.is_reading
+            and not self._is_harmed(a, b)
+            and here.core.neighbours.is_open(b)
+            and there.core.neighbours.is_open(a)
+        )
+
     def client_silent(self, client: Client) -> None:
         """Let nothing arrive any more on a client's present connection; neither end is told."""
         if client.end is not None:

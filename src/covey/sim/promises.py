@@ -8,7 +8,8 @@ The promises (`docs/delivery.md`, `docs/reliability.md`):
     nothing altered   content and payload are those that were published
     order             a durable subscription gets the confirmed events of one publisher at one broker in their order,
                       repetitions left aside
-    asked for         nobody gets what it did not ask for; only a durable subscription gets an event again
+    asked for         nobody gets what it did not ask for; only a durable subscription gets an event again, and then
+                      with the position that it had
     allowed           nothing is delivered or accepted that the permissions of the moment forbid
     exact             while nothing fails, every subscription gets every matching event, an ordinary one once
     damage is said    what a disk has destroyed may be lost, if the broker has said so
@@ -21,7 +22,7 @@ published at its own broker once it was granted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final
@@ -67,6 +68,7 @@ class Wanted:
         default_factory=dict
     )  # how often, by number, in the order of the first deliveries
     names: Counter[tuple[int, int]] = field(default_factory=Counter)
+    positions: dict[tuple[int, int], int] = field(default_factory=dict)  # in its queue, by name of the event
 
     @property
     def is_granted(self) -> bool:
@@ -242,6 +244,7 @@ class Promises:
         name: tuple[int, int],
         now_s: float,
         last_s: float = inf,
+        position: int | None = None,
     ) -> None:
         """A subscription gets an event; on this connection nothing may come after `last_s`."""
         event = self.events.get(number)
@@ -256,7 +259,12 @@ class Promises:
             self._find(f"allowed: {one.title} got {content!r}, which {event.publisher} may not publish")
         one.names[name] += 1
         one.got[number] = one.got.get(number, 0) + 1
-        if one.is_durable or self.is_rolled_back:
+        if self.is_rolled_back:
+            return
+        if one.is_durable:
+            before = one.positions.setdefault(name, -1 if position is None else position)
+            if before != position:
+                self._find(f"asked for: {one.title} got {content!r} at {position}, and had it at {before}")
             return
         # A confirmed event that its publisher has sent again has another name.
         if one.names[name] > 1 or (one.got[number] > 1 and not event.confirm):
@@ -264,14 +272,18 @@ class Promises:
 
     # -- what must be true at rest ---------------------------------------------------------------------------
 
-    def check_exact(self) -> None:
-        """All that was published has arrived: see whether nothing is missing where nothing has failed."""
+    def check_exact(self, away: Set[Wanted] = frozenset()) -> None:
+        """All that was published has arrived: see whether nothing is missing where nothing has failed.
+
+        What those get that are away is seen when they are back.
+        """
         for event, wanted in self._due:
             if event.refused:
                 continue
             is_spared = event.number in self._destroyed or event.number in self._excused
             for one in wanted:
-                if not one.is_over and not one.got.get(event.number) and not (one.is_durable and is_spared):
+                is_due = not one.is_over and one not in away and not (one.is_durable and is_spared)
+                if is_due and not one.got.get(event.number):
                     self._find(f"exact: {one.title} missed {event.content!r} of {event.publisher}")
         self._due.clear()
 

@@ -9,7 +9,7 @@ index is asked, which is made when it is needed first.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, ItemsView, Iterable
+from collections.abc import Hashable, ItemsView, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -93,6 +93,9 @@ class CoverSet(Generic[Name]):
             Name, Filter
         ] = {}  # those that are not of one conjunction; they are among the free
         self._index: Index | None = None
+        self._unindexed: dict[
+            Name, Filter
+        ] = {}  # those that are not in the index yet, while it is being made
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -141,10 +144,29 @@ class CoverSet(Generic[Name]):
         self._free.pop(key, None)
         self._others.pop(key, None)
         if self._index is not None:
-            self._index.remove(key)
+            if self._unindexed.pop(key, None) is None:
+                self._index.remove(key)
             if len(self._filters) < FEW // 2:
-                self._index = None
+                self._index, self._unindexed = None, {}
         return filter
+
+    def indexing(self, batch: int) -> Iterator[int]:
+        """Make the index, if there are enough filters for one, so many at a time; yield how many were added.
+
+        Filters may come and go meanwhile, and questions be asked: then all that is left is done at once.
+        """
+        if len(self._filters) <= FEW:
+            return
+        self._begin_index()
+        while self._unindexed and self._index is not None:
+            some = [self._unindexed.popitem() for _ in range(min(batch, len(self._unindexed)))]
+            self._index.add_batch([key for key, _ in some], [filter for _, filter in some])
+            yield len(some)
+
+    def _begin_index(self) -> Index:
+        if self._index is None:
+            self._index, self._unindexed = Index(), dict(self._filters)
+        return self._index
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -210,7 +232,8 @@ class CoverSet(Generic[Name]):
         return [found, self._others]
 
     def _asked(self) -> Index:
-        if self._index is None:
-            self._index = Index()
-            self._index.add_batch(list(self._filters), list(self._filters.values()))
-        return self._index
+        index = self._begin_index()
+        if self._unindexed:
+            some, self._unindexed = self._unindexed, {}
+            index.add_batch(list(some), list(some.values()))
+        return index

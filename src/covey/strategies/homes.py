@@ -13,6 +13,7 @@ import msgspec
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Subscribe, Unsubscribe
 from covey.routing.strategy import Site
+from covey.routing.work import Job
 from covey.strategies.simple import Simple
 from covey.strategies.told import Item
 
@@ -42,6 +43,11 @@ class WithHomes(Simple):
         if isinstance(message, Subscribe):
             message = msgspec.structs.replace(message, home=self.home(message.key))
         super().tell(link, message)
+
+    def preparing(self) -> Job:
+        """Make ready what the strategy asks for when entries go: whose keys they are."""
+        yield from super().preparing()
+        yield from self.table.counting(keys=True)
 
     def learn(self, link: Link, facts: Sequence[Fact]) -> None:
         """Take the facts as the subscriptions that they are."""

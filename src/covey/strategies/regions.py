@@ -105,7 +105,7 @@ class Regions(WithHomes):
 
     def preparing(self) -> Job:
         """Make ready what `unsubscribe` asks for."""
-        return self.site.local.preparing()
+        return chain(super().preparing(), self.site.local.preparing())
 
     def _note(self, link: Link, message: Subscribe) -> None:
         if message.home not in self._carrying.number:

@@ -181,6 +181,7 @@ class SubscriptionStrategy(Strategy):
 
     def unadvertised(self, link: Link, filter: Filter) -> Job:
         """Withdraw what the neighbour wants no more."""
+        yield from self._told[link].preparing()
         for labels in batches(sorted(self._told[link].labels_overlapping(filter)), self.site.jobs.batch):
             self.retract_unwanted(link, labels)
             yield TELL_UNITS * len(labels)

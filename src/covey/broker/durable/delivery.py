@@ -780,13 +780,16 @@ class Durable:
         """Leave a durable subscription, or end it; one that another connection has taken over is left already."""
         yield from self.subscriptions.unsubscribe(who, forget)
 
+    def client_knows(self, position: int, now_s: float) -> Actions:
+        """A client has had a position of a durable subscription: an earlier life of this broker may have given it."""
+        if self._given < position <= self._recovered.last and not self._has_client_said:
+            self._has_client_said = True  # clients are not believed more than once
+            yield self._incomplete(position, "a client", now_s)
+
     def acknowledge(self, link: Link, body: bytes, now_s: float) -> Actions:
         """A client is done with deliveries; ProtocolError if it does not say with which."""
         said = decode_acknowledge(body)
-        last = max(said.positions, default=0)
-        if self._given < last <= self._recovered.last and not self._has_client_said:
-            self._has_client_said = True  # clients are not believed more than once
-            yield self._incomplete(last, "a client", now_s)
+        yield from self.client_knows(max(said.positions, default=0), now_s)
         yield from self.subscriptions.acknowledge(link, said, now_s)
         yield from self._see_to_disk(now_s)
 
@@ -1016,6 +1019,10 @@ class NoDurable:
     def unsubscribe(self, who: Subscriber, forget: bool) -> Actions:
         """There is no durable subscription."""
         raise ProtocolError(f"there is no subscription {who.sid}")
+
+    def client_knows(self, position: int, now_s: float) -> Actions:
+        """There is no log that could lack it."""
+        return iter(())
 
     def acknowledge(self, link: Link, body: bytes, now_s: float) -> Actions:
         """Nothing was delivered that could be acknowledged."""

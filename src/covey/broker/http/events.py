@@ -14,7 +14,8 @@ waits for a listener; a listener that is too slow is cut off.
 What one user posts is published one request after another, each when the broker has handled the one before. While the
 broker makes that user wait (the policy `block`), requests wait, in bounded number and bytes, and are answered 202 once
 they are taken; more of them are told to come back later (`Share`). Reading bodies takes its turns with everything else
-in the process: large batches a few events at a time, a large event in a thread.
+in the process, and so does writing for listeners (`Converter`): some kilobytes in a turn of the event loop, of all
+requests and streams together, and a large event in a thread.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -37,6 +38,7 @@ from aiohttp import web
 from covey.broker.config import BrokerConfig
 from covey.broker.http import cloudevents
 from covey.broker.http.door import TurnedAway, Visitor, read_body
+from covey.broker.listening import Pace
 from covey.broker.logins import Shown
 from covey.broker.permissions import EVERYTHING, Permissions
 from covey.broker.security import Security, is_loopback
@@ -79,6 +81,9 @@ from covey.protocol.events import (
 )
 from covey.protocol.frames import Kind, Splitter, frame, framed
 
+T = TypeVar("T")
+B = TypeVar("B", bytes, msgspec.Raw)
+
 
 @dataclass(frozen=True)
 class GatewayLimits:
@@ -95,11 +100,47 @@ class GatewayLimits:
     confirm_s: float = 30.0
 
 
+SLICE: Final = 16_384  # bytes of events that are converted in a turn of the event loop: about a millisecond
+
+
+class Converter:
+    """Converts events between their forms, so that this holds up nothing else: SLICE bytes in a turn of the loop.
+
+    An event of more bytes is converted in a thread, which takes one at a time.
+    """
+
+    def __init__(self) -> None:
+        self._pace = Pace(SLICE)
+        self._thread = ThreadPoolExecutor(1, "covey-http")
+
+    async def do(self, size: int, work: Callable[[], T]) -> T:
+        """Return what a piece of work on so many bytes returns."""
+        if size <= SLICE:
+            await self._pace.turn(size)
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def close(self) -> None:
+        """Convert nothing more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def take_slice(waiting: deque[B]) -> tuple[list[B], int]:
+    """Take the first events off a queue, for one piece of work; return how many bytes they have, too."""
+    some = [waiting.popleft()]
+    size = memoryview(some[0]).nbytes
+    while waiting and size + (more := memoryview(waiting[0]).nbytes) <= SLICE:
+        some.append(waiting.popleft())
+        size += more
+    return some, size
+
+
 class Stream:
     """What waits for one listener."""
 
-    def __init__(self, limits: GatewayLimits) -> None:
+    def __init__(self, limits: GatewayLimits, converter: Converter) -> None:
         self._limits = limits
+        self._converter = converter
         self._frames: deque[bytes] = deque()
         self._size = 0
         self._wake = asyncio.Event()
@@ -133,9 +174,9 @@ class Stream:
                     await response.write(b": alive\n\n")
                 self._wake.clear()
                 while self._frames:
-                    some = [self._frames.popleft() for _ in range(min(100, len(self._frames)))]
-                    self._size -= sum(map(len, some))
-                    await response.write(b"".join(map(as_sent, some)))
+                    some, size = take_slice(self._frames)
+                    self._size -= size
+                    await response.write(await self._converter.do(size, partial(all_as_sent, some)))
             problem = problem_line(503, self._reason)
             await response.write(b"event: error\ndata: " + problem + b"\n\n")
         except ConnectionError:
@@ -153,6 +194,11 @@ def as_sent(frame: bytes) -> bytes:
     name = name_of(envelope.publisher, envelope.number)
     shown = cloudevents.write(name, f"{envelope.publisher:x}", content, payload)
     return b"id: " + name.encode() + b"\ndata: " + shown + b"\n\n"
+
+
+def all_as_sent(frames: Sequence[bytes]) -> bytes:
+    """Return DELIVERY frames as server-sent events."""
+    return b"".join(map(as_sent, frames))
 
 
 def problem_line(status: int, detail: str) -> bytes:
@@ -431,8 +477,6 @@ PROBLEM: Final = "application/problem+json"
 STREAM: Final = "text/event-stream"
 CHALLENGE: Final = 'Bearer realm="covey", Basic realm="covey", charset="UTF-8"'
 MAX_PUBLISHERS: Final = 100  # permissions for which a client is kept
-SLICE: Final = 16  # events of a batch that are read at a time: about a millisecond
-SMALL: Final = 16_384  # bytes of an event that are read at once
 # Every CloudEvent matches it, so that none is flooded through the network.
 ADVERTISED: Final = parse(f"specversion = '{cloudevents.VERSION}'")
 
@@ -467,8 +511,7 @@ class Gateway:
         self._limits = limits or GatewayLimits()
         self._publishers: OrderedDict[Permissions, Attached] = OrderedDict()
         self._shares: dict[str, Share] = {}
-        self._reading = asyncio.Lock()  # one slice of a body in a turn of the loop
-        self._thread = ThreadPoolExecutor(1, "covey-http")
+        self._converter = Converter()
         self._streams: set[Stream] = set()
 
     def application(self) -> web.Application:
@@ -486,7 +529,7 @@ class Gateway:
         for publisher in self._publishers.values():
             publisher.close()
         self._publishers.clear()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._converter.close()
 
     async def _permissions(self, request: web.Request) -> Permissions:
         try:
@@ -558,30 +601,28 @@ class Gateway:
         kind = media_type.partition(";")[0].strip().lower()
         if kind == cloudevents.BATCH:
             return await self._read_batch(body)
+        read: Callable[[], cloudevents.Posted]
         if kind == cloudevents.STRUCTURED:
-            return [await self._read_one(body, lambda: cloudevents.read_structured(body))]
-        if "ce-id" in request.headers or "ce-specversion" in request.headers:
-            headers = dict(request.headers)
-            return [await self._read_one(body, lambda: cloudevents.read_binary(headers, media_type, body))]
-        raise _Problem(415, f"post {cloudevents.STRUCTURED}, {cloudevents.BATCH}, or headers such as ce-id")
+            read = partial(cloudevents.read_structured, body, self._max_frame)
+        elif "ce-id" in request.headers or "ce-specversion" in request.headers:
+            read = partial(cloudevents.read_binary, dict(request.headers), media_type, body, self._max_frame)
+        else:
+            raise _Problem(
+                415, f"post {cloudevents.STRUCTURED}, {cloudevents.BATCH}, or headers such as ce-id"
+            )
+        return [await self._converter.do(len(body), lambda: pack(read(), self._max_frame))]
 
     async def _read_batch(self, body: bytes) -> list[Packed]:
-        events = cloudevents.split_batch(body, self._limits.batch)
+        def work() -> list[Packed]:
+            most = self._max_frame
+            return [pack(cloudevents.read_structured(one, most), most) for one in some]
+
+        events = deque(cloudevents.split_batch(body, self._limits.batch))
         packed: list[Packed] = []
-        for first in range(0, len(events), SLICE):
-            async with self._reading:  # which those who wait get in their order
-                some = events[first : first + SLICE]
-                packed += [pack(cloudevents.read_structured(one), self._max_frame) for one in some]
-                await asyncio.sleep(0)
+        while events:
+            some, size = take_slice(events)
+            packed += await self._converter.do(size, work)
         return packed
-
-    async def _read_one(self, body: bytes, read: Callable[[], cloudevents.Posted]) -> Packed:
-        def work() -> Packed:
-            return pack(read(), self._max_frame)
-
-        if len(body) <= SMALL:
-            return work()
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _publisher(self, permissions: Permissions) -> Attached:
         """Return a client with these permissions; what one posts after another keeps its order."""
@@ -606,7 +647,7 @@ class Gateway:
         filter = parse(text, request.query.get("language", DEFAULT_LANGUAGE))
         if len(self._streams) >= self._limits.streams:
             raise _Problem(503, f"{len(self._streams):,} listen already")
-        stream = Stream(self._limits)
+        stream = Stream(self._limits, self._converter)
         self._streams.add(stream)
         attached = Attached(self._hub, permissions, stream.take, stream.end)
         try:

@@ -49,6 +49,7 @@ from covey.matching.attributes.postings import (
 )
 from covey.matching.attributes.query import query, query_batch
 from covey.matching.attributes.ranges import ABSENCE, CHANNEL_COLUMNS, SHORT
+from covey.matching.attributes.room import Room
 from covey.matching.attributes.rows import foresee_row, note_constraint, place_row, take_row
 from covey.matching.jit import BLOCK, Floats, Ints, Longs, floats_at, ints_at, kernel, part, prefetch
 
@@ -223,7 +224,7 @@ class Store:
     """Rows of constraints on numbered channels, and the queries on them."""
 
     def __init__(self) -> None:
-        self.words: Longs = np.zeros(2 * ROOM_WORDS, dtype=np.int64)
+        self._heap = Room(np.zeros(2 * ROOM_WORDS, dtype=np.int64))
         self.table: Ints = np.zeros(1024, dtype=np.int32)
         self.channels: Ints = np.zeros((16, CHANNEL_COLUMNS), dtype=np.int32)
         self.values: Floats = np.full((16, 2), np.nan)
@@ -253,7 +254,7 @@ class Store:
         return vars(self) | {
             "out": answers,
             "_batch_out": answers.copy(),
-            "words": self.words[: self._used()],
+            "_heap": Room(self._heap.array[: self._used()]),
         }
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -263,7 +264,7 @@ class Store:
 
     def _used(self) -> int:
         """Return how many words of the heap hold records, with the block that is read beyond them."""
-        return min(len(self.words), int(self.meta[TOP]) + 2 * BLOCK)
+        return min(len(self._heap.array), int(self.meta[TOP]) + 2 * BLOCK)
 
     @property
     def rows(self) -> int:
@@ -278,11 +279,11 @@ class Store:
     @property
     def _room(self) -> int:
         """How many words records may take: copying ids by the block reads up to a block beyond them."""
-        return len(self.words) - BLOCK
+        return len(self._heap.array) - BLOCK
 
     def _memory(self) -> tuple[np.ndarray, ...]:
         return (
-            self.words,
+            self._heap.array,
             self.table,
             self.channels,
             self.values,
@@ -340,7 +341,7 @@ class Store:
         old = self.table
         if 2 * (self.meta[CONSTRAINTS] + self.widest) > self.meta[TABLE_MASK]:
             self.table = np.zeros(2 * len(old), dtype=np.int32)
-        self.words = grown(self.words, int(self.meta[TOP] + self.meta[WANTED]) + BLOCK)
+        self._heap.grow(int(self.meta[TOP] + self.meta[WANTED]) + BLOCK)
         self._note_addresses()
         if old is not self.table:
             rehash(self.addresses, old)
