@@ -42,6 +42,7 @@ FAULTS = 25  # of a round
 ROUND_S = 300.0
 LONGEST_S = 2.5 * LEASE_S  # of a fault
 HEALED_S = 60.0  # within which all must be well again
+ATTEMPTS = 5  # to find the network at rest
 
 
 @dataclass
@@ -264,22 +265,48 @@ async def _is_well(net: Faulty, random: Random) -> None:
     """See that plans go in and out, and that each event comes once to everyone who asks for it."""
     await installed(net, random.choice(net.names), plan_for(net.links, 1), HEALED_S)
     await installed(net, random.choice(net.names), b"", HEALED_S)
-    ordinary = [one for one in net.readers if not one.noted.is_durable]
-    await asyncio.gather(*(_flushed(one) for one in ordinary))
-    last = await net.publisher(random.choice(net.names), "last", kind=PLAIN, at_rest=True, goes=False)
-    await last.client.flush()
-    await last.publish(20)
+    for attempt in range(ATTEMPTS):
+        ordinary = [one for one in net.readers if not one.noted.is_durable]
+        await asyncio.gather(*(_flushed(one) for one in ordinary))
+        last = await net.publisher(random.choice(net.names), f"last-{attempt}", kind=PLAIN, goes=False)
+        await last.client.flush()
+        before = _breaks(net, last)
+        await last.publish(20)
+        try:
+            await _have_all(ordinary, last)
+        except AssertionError:
+            if _breaks(net, last) == before:
+                raise
+        else:
+            return
+    raise AssertionError(f"links break {ATTEMPTS} times while nothing is done to them")
+
+
+def _breaks(net: Faulty, publisher: Publisher) -> tuple[int, list[object]]:
+    """Return what differs if a link broke in between: on a machine that is busy with others, a lease can run out.
+
+    Then nothing was at rest, and what was published meanwhile may be lost by any promise.
+    """
+    clients = [publisher.client, *(one.client for one in net.readers if one.client is not None)]
+    return sum(net.log(name).count('event="link down"') for name in net.names), [
+        one._session.link for one in clients
+    ]
+
+
+async def _have_all(ordinary: list[Reader], publisher: Publisher) -> None:
+    """Return once all have what they asked for of a publisher, in its order; AssertionError if they do not get it."""
+    name = publisher.noted.name
     due = {
-        (one.noted.name, content["n"])
+        one.noted.name: [content["n"] for content in publisher.noted.contents if one.noted.asks_for(content)]
         for one in ordinary
-        for content in last.noted.contents
-        if one.noted.asks_for(content)
     }
 
     def has_all() -> bool:
-        return due <= {(one.noted.name, n) for one in ordinary for n in one.noted.order.get("last", ())}
+        return all(sorted(one.noted.order.get(name, ())) == due[one.noted.name] for one in ordinary)
 
     await eventually(has_all, 20.0, "everyone gets what is published at rest")
+    for one in ordinary:
+        assert one.noted.order.get(name, []) == due[one.noted.name], "in the order of publication"
 
 
 async def _flushed(reader: Reader) -> None:

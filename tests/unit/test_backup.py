@@ -270,7 +270,7 @@ def test_a_backup_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_copy_that_does_not_fit_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backups, "_free", lambda directory: 1 << 20)
-    with pytest.raises(ConfigError, match=r"has 1\.0 MiB \(hint"):
+    with pytest.raises(ConfigError, match=r"has 1\.0 MiB, of which the broker needs some \(hint"):
         back_up(filled(tmp_path / "data"), tmp_path / "copy")
     assert [one.name for one in tmp_path.iterdir()] == ["data"]
 

@@ -628,6 +628,9 @@ TRIED: dict[str, Try] = (
         "restart the broker, which mends its store, and back up then": backed_up(
             lambda folder: (folder / "data" / "store.db").write_bytes(bytes(8_192)), lambda _: None
         ),
+        "restart the broker": plain,
+        "restart the broker, which mends its store": plain,
+        "the broker's log says why, and it must be restarted": plain,
         "be the user that the broker runs as": plain,
         "use the version of Covey that the broker runs with": plain,
         "start the newer version that wrote it, or put back the copy that it kept": newer_store,

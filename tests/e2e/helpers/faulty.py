@@ -325,11 +325,10 @@ class Faulty:
         kind: str = CONFIRMED,
         pause_s: float = 0.005,
         advertises: bool = True,
-        at_rest: bool = False,
         goes: bool = True,
     ) -> Publisher:
-        """Return a new publisher; it publishes at once if it `goes`. `at_rest` says that nothing breaks meanwhile."""
-        is_ordered = isinstance(broker, str) and (kind == CONFIRMED or at_rest)
+        """Return a new publisher; it publishes at once if it `goes`."""
+        is_ordered = isinstance(broker, str) and kind == CONFIRMED
         noted = self.promises.publisher(name, kind, is_ordered=is_ordered)
         client = await self._stack.enter_async_context(self.client(broker, f"publisher-{name}"))
         if advertises:

@@ -21,6 +21,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -130,6 +131,9 @@ class Nursery:
 
 def _run_nursery(commands: socket.socket) -> None:
     warm_up()
+    # Brokers with admin pages would each load aiohttp: a second of CPU time, of which a busy machine has few.
+    import_module("covey.broker.http.admin")
+    import_module("covey.broker.http.events")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever ends is gone at once
     children: list[int] = []

@@ -47,7 +47,8 @@ PLANS: Final = "plans.bin"  # as `covey.broker.plans` has it, which brings the c
 STEP: Final = 256  # pages that are copied at a time
 LONGEST_PAUSE_S: Final = 0.05  # between two steps, in which others have the disk
 SYNC_EVERY: Final = 64  # steps: so that what is left for the last sync does not hold up the broker's
-LEFT: Final = 64 << 20  # bytes that are left free on the disk of the store, and on that of the copy
+LEFT: Final = 64 << 20  # bytes that are left free on the disk of the store
+SPARE: Final = 1 << 20  # bytes that are left free on another disk, where the copy is
 CHECKED: Final = 10_000  # rows between two lines of progress
 
 Tell = Callable[[str], None]  # takes a line for people: how far it is
@@ -160,10 +161,11 @@ def _reading(store: Path) -> Iterator[sqlite3.Connection]:
 def _copy_store(store: Path, copy: Path, tell: Tell) -> None:
     with _reading(store) as source:
         size = pragma(source, "page_count") * PAGE
-        free = _free(copy.parent)
-        if free < size + LEFT:
+        free, is_shared = _free(copy.parent), os.stat(store).st_dev == os.stat(copy.parent).st_dev
+        if free < size + (LEFT if is_shared else SPARE):
             raise ConfigError(
-                f"the copy takes {_mib(size + LEFT)}, and {copy.parent.parent} has {_mib(free)} "
+                f"the copy takes {_mib(size)}, and {copy.parent.parent} has {_mib(free)}"
+                f"{', of which the broker needs some' if is_shared else ''} "
                 "(hint: another disk for the copy)"
             )
         with open(copy, "xb", opener=opener) as file, closing(sqlite3.connect(copy)) as target:
