@@ -105,7 +105,7 @@ class Marker:
                 return None
             return Notice(
                 f"the mark of the store {self._store} cannot be written ({error.strerror or error}), so a missing end "
-                f"would not be noticed (hint: see to {mark_of(self._store)}, and to room on its disk)"
+                "would not be noticed (hint: let the broker write beside its store, and make room on that disk)"
             )
         was_said, self._failures = self._failures >= PATIENCE, 0
         self._is_behind = False
