@@ -629,6 +629,7 @@ TRIED: dict[str, Try] = (
             lambda folder: (folder / "data" / "store.db").write_bytes(bytes(8_192)), lambda _: None
         ),
         "restart the broker": plain,
+        "let the broker write beside its store, and make room on that disk": plain,
         "restart the broker, which mends its store": plain,
         "the broker's log says why, and it must be restarted": plain,
         "be the user that the broker runs as": plain,

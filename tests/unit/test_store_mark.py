@@ -13,7 +13,7 @@ from tests.oracles.logs import Store
 
 from covey.broker.durable import mark as marks
 from covey.broker.durable.log import Clock, Damaged, Entry, Keep, Owner, Release
-from covey.broker.durable.mark import Mark, State, mark_of, read_mark, write_mark
+from covey.broker.durable.mark import Mark, Marker, State, mark_of, read_mark, write_mark
 from covey.errors import ConfigError
 
 OWNER = Owner(1, "subscription", "ann", "reader", "mine", filter=b"filter")
@@ -140,6 +140,71 @@ def test_a_store_without_a_mark_says_that_it_cannot_tell(tmp_path: Path, how: st
     assert "a missing end would not be noticed" in store.warning
     assert store.recovered.missing == 0
     assert opened(left).warning == ""
+
+
+def test_a_mark_that_cannot_be_written_is_said_once_and_when_it_can_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "EVERY_S", 0.001)
+    path = tmp_path / "store.db"
+    tried: list[bool] = []
+    is_broken = False
+    write = marks.write_mark
+
+    def faulty(store: Path, mark: Mark) -> None:
+        tried.append(is_broken)
+        if is_broken:
+            raise PermissionError(13, "Permission denied")
+        write(store, mark)
+
+    monkeypatch.setattr(marks, "write_mark", faulty)
+
+    async def until(count: int) -> None:
+        async with asyncio.timeout(30):
+            while len(tried) < count:
+                await asyncio.sleep(0.001)
+
+    async def main() -> None:
+        nonlocal is_broken
+        store = Store(path, "A")
+        store.start()
+        assert await store.done(OWNER) is None
+        is_broken = True
+        tried.clear()
+        assert await store.done(event(1)) is None
+        await until(marks.PATIENCE - 1)
+        await until(4 * marks.PATIENCE)
+        assert await store.done(event(2)) is None, "and nothing else follows from it"
+        assert ["cannot be written (Permission denied)" in one.text for one in store.notices] == [True]
+        is_broken = False
+        await until(len(tried) + 1)
+        await store.settle()
+        assert [one.is_right for one in store.notices] == [False, True]
+        assert not any(one.is_end for one in store.notices)
+        await store.close()
+
+    asyncio.run(main())
+    mark = read_mark(path)
+    assert mark is not None
+    assert mark.last == 2
+
+
+def test_a_disk_that_is_full_for_a_moment_is_not_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = Marker(tmp_path / "store.db", 1, 1, None)
+
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for _ in range(3):
+        marker.note(1, 1, None)
+        with monkeypatch.context() as patch:
+            patch.setattr(marks, "write_mark", full)
+            assert [marker.write() for _ in range(marks.PATIENCE - 1)] == [None] * (marks.PATIENCE - 1)
+            assert marker.due_in_s() is not None
+        assert marker.write() is None
+        assert marker.due_in_s() is None
 
 
 def test_the_mark_follows_what_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,7 @@ NO_ROOM: Final = "the broker has no room for more connections"
 CROWDED: Final = "too many connections have not said who they are: come back a little later"
 LAST_WAIT_S: Final = 1.0  # for connections that were aborted
 PASSWORD, FULL, BLOCKED, BUSY = "password", "full", "blocked", "busy"  # why a connection is not read
+DISK: Final = -1  # stands for the log's disk among those whose sources wait, which are connections
 REFUSALS_SAID: Final = 20  # peers that were refused, each with a line of its own, until the next look around
 
 CLIENT_COUNTS: Final = ("published", "delivered", "refused")
@@ -410,6 +411,7 @@ class BrokerCore:
         self._handle([(peer.number, frames) for frames in self.scheduler.finish(peer.number)])
         del self.peers[peer.number], self._of[peer.connection]
         self._unblock(self.pressure.gone(peer.number))
+        self.scheduler.unblock(peer.number)  # it may have filled something even now
         self._leave(peer, peer.connection.reason)
         if peer.stranger.dialled:
             self.neighbours.dial_ended(peer.stranger.dialled, self.now.monotonic_s)
@@ -788,6 +790,7 @@ class BrokerCore:
                 session.answer(request.request, error)
         elif frame[0] == Kind.ACKNOWLEDGE:
             self.perform(self.durable.acknowledge(session.link, frame[1:], self.now.monotonic_s))
+            self._wait_for_disk(session.link)
         else:
             raise ProtocolError(f"a client does not send frames of the kind {frame[0]}")
 
@@ -832,11 +835,15 @@ class BrokerCore:
     def confirmed(self, frame: bytes, envelope: Envelope, publish: Publish, read: Read) -> None:
         """Take a confirmed event."""
         self.perform(self.durable.arrived(frame, envelope, publish, read.link, self.now.monotonic_s))
+        if read.link in self.clients:  # what neighbours send has a window of its own
+            self._wait_for_disk(read.link)
 
-    def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
+    def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes, source: Link | None) -> None:
         """An event is for subscriptions that no connected client has: for durable ones, or nobody can be told."""
         if link == LINK:
             self.perform(self.durable.deliver(keys, frame, self.now.monotonic_s))
+            if source is not None:
+                self._wait_for_disk(source)
 
     # -- pressure --------------------------------------------------------------------------------------------
 
@@ -849,6 +856,14 @@ class BrokerCore:
             signals.pressed = [one for one in signals.pressed if one != (peer.connection, Verdict.FULL)]
             found = [one for one in map(self.peer_at, sources) if one is not None]
             self._press(peer, Verdict.FULL, found)
+
+    def _wait_for_disk(self, link: Link) -> None:
+        """Somebody has sent something for the disk: if too much waits there, nothing more of it is handled for now."""
+        peer = self.peer_at(link) if self.durable.is_choked else None
+        if peer is not None and peer.number in self.peers:
+            self.pressure.wait_for(DISK, [peer.number])
+            if self.scheduler.block(peer.number):
+                peer.connection.hold(BLOCKED, self.now.monotonic_s)
 
     def _note_pressure(self, source: Peer | None) -> None:
         """Look at the outboxes whose bounds were met, by what was handled for a source."""
@@ -1089,7 +1104,8 @@ class BrokerCore:
             else:
                 sids.append(sid)
         if others:
-            self.elsewhere(output.link, tuple(others), one)
+            who = None if self._source is None else self._source.who
+            self.elsewhere(output.link, tuple(others), one, None if who is None else who.link)
         sids.sort()
         for first in range(0, len(sids), MOST_SIDS):
             assert session is not None, "whose subscriptions have numbers"
@@ -1106,6 +1122,8 @@ class BrokerCore:
                 self.perform(self.durable.noticed(answer, self.now.monotonic_s))
             else:
                 self.perform(self.durable.read(answer, self.now.monotonic_s))
+        if not self.durable.is_choked:
+            self._unblock(self.pressure.drained(DISK))
 
     def _write_samples(self) -> None:
         assert self.sampler is not None, "there are samples"

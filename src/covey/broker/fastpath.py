@@ -177,8 +177,8 @@ class Desk(Protocol):
     ) -> None:
         """Carry out what the router of an epoch says of one event."""
 
-    def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes) -> None:
-        """Deliver an event to subscriptions that have no slot."""
+    def elsewhere(self, link: Link, keys: tuple[Key, ...], frame: bytes, source: Link | None) -> None:
+        """Deliver an event, which the source has sent if that is known, to subscriptions that have no slot."""
 
 
 class Slots:
@@ -957,7 +957,8 @@ class FastPath:
             for event, _ in together
         }
         for (event, link), keys in together.items():
-            desk.elsewhere(link, tuple(sorted(keys)), frames[event])
+            read = turn.reads[int(self._rooms.events[event, kernel.EVENT_READ])]
+            desk.elsewhere(link, tuple(sorted(keys)), frames[event], read.link)
 
 
 def _check_width(frame: bytes, envelope: Envelope) -> None:

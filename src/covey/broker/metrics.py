@@ -115,6 +115,7 @@ STORE: Final = {
     "events_kept_total": "Events that were written to the store.",
     "commits_total": "Transactions that the store has committed.",
     "pending": "Operations that wait for the next commit.",
+    "pending_bytes": "Bytes of memory that these operations take.",
     "is_sure": "1 if the broker knows the interests of all neighbours, so that confirmed events need no flooding.",
     "flooded_total": "Confirmed events that were flooded because some interests were not known for certain.",
     "duplicates_total": "Confirmed events that were published again and had been stored before.",

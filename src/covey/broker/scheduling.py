@@ -272,6 +272,10 @@ class Pressure:
         self._sources.setdefault(connection, {}).update(dict.fromkeys(waiting))
         return waiting
 
+    def wait_for(self, what: int, sources: Iterable[int]) -> None:
+        """Note that sources wait for something that is no connection, until it is `drained`."""
+        self._sources.setdefault(what, {}).update(dict.fromkeys(sources))
+
     def is_news(self, connection: int, verdict: Verdict, name: str, now_s: float) -> bool:
         """Return whether people should be told of a slow connection: once an episode."""
         last_s = self._named_s.get(connection)

@@ -414,6 +414,9 @@ def _flooded(copy: bytes) -> bytes:
 
 EXPIRE_EVERY_S: Final = 30.0
 MAX_PENDING: Final = 20_000  # events of one client that are not confirmed
+# Bytes of memory that wait for the disk: beyond this, whoever sends more waits. Twice as much is refused, or lost.
+MOST_HELD: Final = 64 << 20
+SAY_EVERY_S: Final = 10.0
 
 
 @dataclass
@@ -477,6 +480,8 @@ class Durable:
         self._pending: dict[Link, int] = {}  # clients' events on the way to the disk
         self._is_failing = False  # the log has refused events
         self.has_ended = False  # the log keeps nothing any longer
+        self.is_choked = False  # too much waits for the disk: whoever sends more for it is to wait
+        self._choked_said_s = -SAY_EVERY_S
         # The last position that earlier lives are known to have given away, and how many of them the log does not know.
         self._given = recovered.known + recovered.missing
         self.missing = recovered.missing
@@ -529,18 +534,24 @@ class Durable:
             elif self._pending.get(source, 0) >= MAX_PENDING:
                 reason = f"{MAX_PENDING:,} events of this client wait to be confirmed already"
                 yield self._senders.refuse(source, name, reason, BUSY)
+            elif self._tickets.held_bytes > 2 * MOST_HELD:
+                held = self._tickets.held_bytes / (1 << 20)
+                reason = f"the disk is too slow, or does not answer: {held:,.1f} MiB wait for it already"
+                yield self._senders.refuse(source, name, reason, BUSY)
             elif not self._tickets.room_for(len(one)):
                 used = self._tickets.room.used_bytes / (1 << 20)
                 yield self._senders.refuse(source, name, f"the store is full: it has {used:,.1f} MiB", FULL)
             else:
                 self._pending[source] = self._pending.get(source, 0) + 1
                 yield from self._keep(arrived, now_s)
-        elif self._is_failing or self._rooms.get(source) or not self._tickets.room_for(len(one)):
-            if len(self._rooms.get(source, ())) >= 4 * WINDOW:
+        elif self._is_failing or self._rooms.get(source) or not self._has_room(len(one)):
+            room = self._rooms.get(source, ())
+            if len(room) >= 4 * WINDOW or sum(len(one.one) for one in room) >= 4 * WINDOW_BYTES:
                 raise ProtocolError(f"{source} sends confirmed events beyond its window")
             yield from self._wait(arrived)
         else:
             yield from self._keep(arrived, now_s)
+        yield from self._see_to_disk(now_s)
 
     def _again(self, name: Name, source: Link) -> Actions:
         self.duplicates += 1
@@ -658,7 +669,7 @@ class Durable:
 
     def deliver(self, keys: Sequence[Key], one: bytes, now_s: float) -> Actions:
         """Keep an event that nobody confirms for durable subscriptions; without room it is lost to them."""
-        if not self._tickets.room_for(len(one), len(keys)):
+        if not self._tickets.room_for(len(one), len(keys)) or self._tickets.held_bytes > 2 * MOST_HELD:
             yield from self._lost(len(keys))
             return
         envelope = envelope_of(one)
@@ -675,14 +686,31 @@ class Durable:
                 yield from self._lost(len(keys))
 
         yield self._tickets.commit(keep, then=then)
+        yield from self._see_to_disk(now_s)
 
     def _lost(self, count: int) -> Actions:
         if not self.dropped:
-            text = "the store is full: events that nobody confirms are lost to durable subscriptions"
+            text = "the store has no room: events that nobody confirms are lost to durable subscriptions"
             yield Say(logging.WARNING, text, {})
         self.dropped += count
 
     # -- room, and what waits for it -------------------------------------------------------------------------
+
+    def _has_room(self, size: int) -> bool:
+        """Return whether a neighbour's event of this size is taken now, on disk and in memory."""
+        return not self.is_choked and self._tickets.room_for(size)
+
+    def _see_to_disk(self, now_s: float) -> Actions:
+        """See whether too much waits for the disk; people are told now and then."""
+        held = self._tickets.held_bytes
+        if not self.is_choked and held > MOST_HELD:
+            self.is_choked = True
+            if now_s >= self._choked_said_s + SAY_EVERY_S:
+                self._choked_said_s = now_s
+                fields: dict[str, object] = {"waiting_bytes": held}
+                yield self._tickets.incidents.say(logging.ERROR, "disk too slow", fields, now_s)
+        elif self.is_choked and held <= MOST_HELD // 2:
+            self.is_choked = False
 
     def _wait(self, arrived: _Arrived) -> Actions:
         """Let an event wait for room: behind all that arrived before it, which may be heard of later."""
@@ -702,7 +730,7 @@ class Durable:
         yield from self._tickets.retry()
         for source, room in list(self._rooms.items()):
             count = 0
-            while count < len(room) and self._tickets.room_for(len(room[count].one)):
+            while count < len(room) and self._has_room(len(room[count].one)):
                 arrived = room[count]
                 count += 1
                 if arrived.name in self._names:
@@ -716,6 +744,7 @@ class Durable:
     def committed(self, answer: Committed, now_s: float) -> Actions:
         """The log has answered `Commit`s."""
         yield from self._tickets.answered(answer, now_s)
+        yield from self._see_to_disk(now_s)
         yield from self.subscriptions.trim_grown()
         yield from self.flush()
 
@@ -769,6 +798,7 @@ class Durable:
         said = decode_acknowledge(body)
         yield from self.client_knows(max(said.positions, default=0), now_s)
         yield from self.subscriptions.acknowledge(link, said, now_s)
+        yield from self._see_to_disk(now_s)
 
     def filter_bytes(self, user: str, client: str) -> int:
         """Return how many bytes the filters of a client's durable subscriptions take."""
@@ -935,6 +965,7 @@ class Durable:
             "events_kept_total": tickets.kept,
             "commits_total": tickets.commits,
             "pending": tickets.pending,
+            "pending_bytes": tickets.held_bytes,
             "is_sure": float(self.completeness.is_complete),
             "flooded_total": self.flooded,
             "duplicates_total": self.duplicates,
@@ -958,6 +989,7 @@ class NoDurable:
     keeps: Final = False
     pending: Final = 0
     has_ended: Final = False
+    is_choked: Final = False
 
     def __init__(self) -> None:
         self._clients: set[Link] = set()

@@ -22,9 +22,11 @@ from typing import Final
 
 import msgspec
 
+from covey.broker.durable.log import Notice
 from covey.broker.private_files import replace_file, with_sum, without_sum
 
 EVERY_S: Final = 1.0  # between two writings of the mark, while something is committed
+PATIENCE: Final = 5  # writings in a row that may fail before people are told
 
 
 class State(Enum):
@@ -70,7 +72,8 @@ def write_mark(store: Path, mark: Mark) -> None:
 class Marker:
     """Keeps the mark of an open store; `note` what is on disk, and `write` when `due_in_s` says so.
 
-    A disk that does not take the mark now is asked again a second later.
+    A disk that does not take the mark now is asked again a second later. People are told if that goes on, and when it
+    is over.
     """
 
     def __init__(self, store: Path, commits: int, last: int, clock_s: float | None) -> None:
@@ -79,6 +82,7 @@ class Marker:
         self._clock_s = clock_s
         self._is_behind = True
         self._next_s = 0.0  # it is not written before
+        self._failures = 0  # in a row
 
     def note(self, commits: int, last: int, clock_s: float | None) -> None:
         """Something is on disk; `clock_s` is what the log's clock shows, if that was said."""
@@ -90,11 +94,23 @@ class Marker:
         """Return after how many seconds the mark is to be written, None if it need not be."""
         return max(0.0, self._next_s - time.monotonic()) if self._is_behind else None
 
-    def write(self, state: State = State.OPEN) -> None:
-        """Write what was noted last, if the disk takes it."""
+    def write(self, state: State = State.OPEN) -> Notice | None:
+        """Write what was noted last, if the disk takes it; return what people must know now of that."""
         self._next_s = time.monotonic() + EVERY_S
         try:
             write_mark(self._store, Mark(self._commits, self._last, time.time(), state, self._clock_s))
-        except OSError:
-            return  # a full disk: the mark stays behind
+        except OSError as error:  # a full disk, or one that others have taken away: the mark stays behind
+            self._failures += 1
+            if self._failures != PATIENCE:
+                return None
+            return Notice(
+                f"the mark of the store {self._store} cannot be written ({error.strerror or error}), so a missing end "
+                "would not be noticed (hint: let the broker write beside its store, and make room on that disk)"
+            )
+        was_said, self._failures = self._failures >= PATIENCE, 0
         self._is_behind = False
+        return (
+            Notice(f"the mark of the store {self._store} is written again", is_right=True)
+            if was_said
+            else None
+        )

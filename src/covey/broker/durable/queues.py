@@ -74,6 +74,23 @@ OVERHEAD: Final = 160  # bytes that an event costs on disk beside its own
 PER_ENTRY: Final = 60  # bytes for each owner who waits for it
 
 
+def memory_of(operation: Operation) -> int:
+    """Return about how many bytes of memory an operation takes while it waits for the disk."""
+    match operation:
+        case Keep():
+            others = {
+                id(frame): len(frame) for _, frame in operation.entries if frame is not None
+            }  # many share one
+            return len(operation.frame) + sum(others.values()) + OVERHEAD + PER_ENTRY * len(operation.entries)
+        case Release(_, positions):
+            return OVERHEAD + PER_ENTRY * len(positions)
+        case Mend(_, _, frame):
+            return OVERHEAD + len(frame)
+        case Owner():
+            return OVERHEAD + len(operation.filter)
+    return OVERHEAD
+
+
 class Outcome(NamedTuple):
     """What became of a batch: `gone` are the positions that it has dropped."""
 
@@ -99,6 +116,7 @@ class Tickets:
         self._fetches: dict[int, ThenRead] = {}
         self._finds: dict[int, ThenFound] = {}
         self._pending_bytes = 0
+        self.held_bytes = 0  # of memory, which batches take until the log has answered them
         self._unforgotten: list[int] = []  # owners that the log could not forget
         self.commits = self.kept = 0
         self.damaged = self.repaired = self.unrepaired = 0  # events
@@ -136,6 +154,7 @@ class Tickets:
         """Return the action that has operations carried out, all or none; `then` follows from the answer."""
         self._last_ticket += 1
         self._commits[self._last_ticket] = (operations, then)
+        self.held_bytes += sum(map(memory_of, operations))
         for one in operations:
             if isinstance(one, Keep):
                 self._pending_bytes += len(one.frame) + OVERHEAD
@@ -176,6 +195,7 @@ class Tickets:
         self.commits += answer.error is None
         for ticket in answer.tickets:
             operations, then = self._commits.pop(ticket)
+            self.held_bytes -= sum(map(memory_of, operations))
             for one in operations:
                 if isinstance(one, Keep):
                     self._pending_bytes -= len(one.frame) + OVERHEAD

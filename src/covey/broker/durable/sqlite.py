@@ -1378,7 +1378,7 @@ class SqliteLog:
             self._marker.note(self._writer.commits, self._writer.last, self._writer.clock_s)
         self._search()
         if self._marker.due_in_s() == 0.0:
-            self._marker.write()
+            self._write_mark()
 
     def _search(self) -> None:
         """Go on with a search for copies, a slice; one search is for all that wait when it begins."""
@@ -1431,7 +1431,12 @@ class SqliteLog:
             try:
                 return self._waiting.get(timeout=self._marker.due_in_s())
             except queue.Empty:
-                self._marker.write()
+                self._write_mark()
+
+    def _write_mark(self) -> None:
+        notice = self._marker.write()
+        if notice is not None:
+            self._report([notice])
 
     def _commit(self, group: Sequence[Batch]) -> list[Committed]:
         answers = list(self._carry_out(group))
