@@ -1,14 +1,21 @@
-"""Matching events against many attribute filters: naive scan, plain counting index, ours.
+"""Matching events against many attribute filters: naive scan, plain counting index, columns in NumPy, ours.
+
+Workloads whose filters no constraint selects well (`wide` and those after it) are measured up to LARGEST_POOR filters,
+after the index has moved them to where they are cheapest.
 
 Columns, times in microseconds an event unless said otherwise:
 
     scan_us, counting_us, ours_us   all matching filters; events encoded once, in batches of 256
+    columnar_us                     the same by NumPy over columns of all low and high ends, where filters have at most
+                                    MOST_COLUMNS attributes; without the gathering of rows for each event
+    first_us                        ours, the first batch of all
     single_us                       one event: a dictionary in, keys out
     encode_us                       what it takes to encode an event for a batch
     links_us                        only the links to forward to, of 16
     churned                         ours after half of the filters were replaced, as a multiple of ours before
     add_us, remove_us               a filter, in batches of 20,000, from filter objects
     bytes_per_filter                of the index's arrays, keys not counted
+    gridded                         the share of filters that stand in grids
     exponent                        e if ours_us grows as size**e from the smallest size
 """
 
@@ -22,15 +29,20 @@ import numpy as np
 from covey.bench.comparison import Comparison
 from covey.bench.timing import Row, best_us, table
 from covey.core.attributes.filter import AttributeFilter
+from covey.matching.attributes.channels import Batch
+from covey.matching.attributes.index import AttributeIndex
 from covey.matching.counting import CountingIndex
 from covey.matching.index import Index
 from covey.matching.scan import ScanIndex
-from covey.workloads.attributes import WORKLOADS, Event, Workload
+from covey.workloads.attributes import POOR_WORKLOADS, WORKLOADS, Event, Workload
 
 BATCH = 256
 LINKS = 16
 SCANNED_FILTERS = 2_000
 SCANNED_EVENTS = 16
+MOST_COLUMNS = 16
+LARGEST_POOR = 250_000
+SETTLING = 200  # batches after which an index has moved what it moves
 SEED = 20_26
 
 
@@ -38,18 +50,27 @@ def run(
     sizes: Sequence[int],
     progress: Callable[[str], None],
     seed: int = SEED,
-    workloads: Sequence[Workload] = WORKLOADS,
+    workloads: Sequence[Workload] = (*WORKLOADS, *POOR_WORKLOADS),
 ) -> list[Row]:
     """Return one row of figures for each workload and size; `progress` is told what is being done."""
-    return table(workloads, sizes, progress, lambda workload, size: _measure(workload, size, seed))
+    rows: list[Row] = []
+    for workload in workloads:
+        some = [size for size in sizes if size <= LARGEST_POOR or workload not in POOR_WORKLOADS]
+        rows += table([workload], some, progress, lambda one, size: _measure(one, size, seed))
+    return rows
 
 
 def compare(
     progress: Callable[[str], None], *, sizes: Mapping[str, Sequence[int]], seed: int = SEED
 ) -> list[Comparison]:
-    """Return for each of these workloads, at its sizes, all matches of an event beside scan and counting index."""
+    """Return for each of these workloads, at its sizes, all matches of an event beside scan and counting index.
+
+    Where no constraint selects well columns in NumPy stand beside it too.
+    """
     result: list[Comparison] = []
-    for workload in (one for one in WORKLOADS if one.name in sizes):
+    baselines = {"scan": "scan", "counting index": "counting"}
+    for workload in (one for one in (*WORKLOADS, *POOR_WORKLOADS) if one.name in sizes):
+        columnar = {"columns in NumPy": "columnar"} if workload in POOR_WORKLOADS else {}
         for row in run(sizes[workload.name], progress, seed, [workload]):
             result += [
                 Comparison(
@@ -63,7 +84,7 @@ def compare(
                     theirs=row[f"{column}_us"],
                     equal=row["equal"],
                 )
-                for baseline, column in (("scan", "scan"), ("counting index", "counting"))
+                for baseline, column in (baselines | columnar).items()
             ]
     return result
 
@@ -73,7 +94,10 @@ def _measure(workload: Workload, size: int, seed: int) -> Row:
     index, add_us = _filled(workload, size, seed)
     inner = index.attributes()
     batch = inner.encode(events)
+    first_us = best_us(lambda: inner.match_encoded(batch), BATCH, rounds=1)
+    _settle(inner, batch)
     ours_us = best_us(lambda: inner.match_encoded(batch), BATCH)
+    columnar_us, columnar_equal = _columnar(inner, batch, size)
     scan_us, scan_equal = _scan(workload, size, seed, events)
     counting_us, counting_equal = _count(workload, size, seed, events, index)
     row: Row = {
@@ -82,6 +106,8 @@ def _measure(workload: Workload, size: int, seed: int) -> Row:
         "matches": sum(map(len, index.match_batch(events))) / BATCH,
         "scan_us": scan_us,
         "counting_us": counting_us,
+        "columnar_us": columnar_us,
+        "first_us": first_us,
         "ours_us": ours_us,
         "scan_ratio": scan_us / ours_us,
         "counting_ratio": counting_us / ours_us,
@@ -90,9 +116,11 @@ def _measure(workload: Workload, size: int, seed: int) -> Row:
         "links_us": best_us(lambda: inner.store.link_masks(*batch, LINKS + 1, _NO_LINKS_BEYOND), BATCH),
         "bytes_per_filter": inner.store.nbytes / size,
         "add_us": add_us,
-        "equal": scan_equal and counting_equal,
+        "gridded": inner.store.in_grids() / max(1, inner.store.rows),
+        "equal": scan_equal and counting_equal and columnar_equal,
     }
     row["remove_us"] = _churn(workload, size, seed, index)
+    _settle(inner, batch)
     row["churned"] = best_us(lambda: inner.match_encoded(batch), BATCH) / ours_us
     return row
 
@@ -111,6 +139,52 @@ def _filled(workload: Workload, size: int, seed: int) -> tuple[Index, float]:
         spent += time.thread_time() - start
         key += len(filters)
     return index, spent / size * 1e6
+
+
+def _settle(index: AttributeIndex, batch: Batch) -> None:
+    """Ask an index until it has moved its rows to where they are cheapest."""
+    before, same = -1, 0
+    for _ in range(SETTLING):
+        index.match_encoded(batch)
+        there = index.store.in_grids()
+        same = same + 1 if there == before else 0
+        if same == 4:
+            return
+        before = there
+
+
+def _columnar(index: AttributeIndex, batch: Batch, size: int) -> tuple[float | None, bool]:
+    """Return the time that NumPy takes over columns, if there are few of them, and whether it found what ours did."""
+    store = index.store
+    starts, names, lows, highs = store.read(np.arange(size, dtype=np.int32))
+    total = int(starts[-1])
+    names, lows, highs = names[:total], lows[:total], highs[:total]
+    channels = np.unique(names)
+    if len(channels) > MOST_COLUMNS:
+        return None, True
+    rows = np.repeat(np.arange(size), np.diff(starts))
+    columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    for channel in channels.tolist():
+        low, high, free = np.full(size, -np.inf), np.full(size, np.inf), np.ones(size, np.bool_)
+        which = rows[names == channel]
+        low[which], high[which], free[which] = lows[names == channel], highs[names == channel], False
+        columns[channel] = (low, high, free)
+    event_starts, event_names, points = batch
+
+    def answer(number: int) -> np.ndarray:
+        here = slice(event_starts[number], event_starts[number + 1])
+        values = dict(zip(event_names[here].tolist(), points[here].tolist(), strict=True))
+        holds: np.ndarray = np.ones(size, np.bool_)
+        for channel, (low, high, free) in columns.items():
+            value = values.get(channel)
+            holds &= free if value is None else (low <= value) & (value <= high)
+        return np.flatnonzero(holds)
+
+    some = range(SCANNED_EVENTS)
+    spent = best_us(lambda: [answer(number) for number in some], SCANNED_EVENTS, rounds=3)
+    found, ends = index.match_encoded(batch)
+    parts = np.split(found, ends[:-1])
+    return spent, all(np.array_equal(np.sort(parts[number]), answer(number)) for number in some)
 
 
 def _scan(workload: Workload, size: int, seed: int, events: list[Event]) -> tuple[float, bool]:

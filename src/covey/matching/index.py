@@ -391,6 +391,8 @@ def warm_up_attributes() -> None:
     keys = range(len(filters), len(filters) + len(many))
     index.add_batch(keys, many)
     index.match_packed(packed)
+    index.attributes().store.consider(1)
+    index.attributes().store.give_back()
     index.remove_batch(keys)
     index.match_packed(packed)
     index.remove_batch(range(len(filters)))

@@ -195,6 +195,70 @@ def copy_block(typing_context, target, index, source, position):  # type: ignore
     return numba.types.void(target, numba.types.intp, source, numba.types.intp), generate
 
 
+LINE = ir.VectorType(ir.IntType(64), 8)
+
+
+def _line_at(builder: Any, pointer: Any, index: Any) -> Any:
+    return builder.bitcast(builder.gep(pointer, [index]), LINE.as_pointer())
+
+
+def _any_bit(builder: Any, line: Any) -> Any:
+    kind, name = ir.FunctionType(ir.IntType(64), [LINE]), "llvm.vector.reduce.or.v8i64"
+    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    return builder.call(function, [line])
+
+
+@numba.extending.intrinsic
+def copy_line(typing_context, target, index, source, position):  # type: ignore[no-untyped-def]
+    """Copy the 512 bits at `source[position:]` to `target[index:]`; return 0 if none is set."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        to, index, of, position = arguments
+        line = builder.load(_line_at(builder, of, position), align=8)
+        builder.store(line, _line_at(builder, to, index), align=8)
+        return _any_bit(builder, line)
+
+    return numba.types.int64(target, numba.types.intp, source, numba.types.intp), generate
+
+
+@numba.extending.intrinsic
+def and_line(typing_context, target, index, source, position):  # type: ignore[no-untyped-def]
+    """Keep of the 512 bits at `target[index:]` those that are set at `source[position:]` too; return 0 if none is."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        to, index, of, position = arguments
+        kept = _line_at(builder, to, index)
+        line = builder.and_(
+            builder.load(kept, align=8), builder.load(_line_at(builder, of, position), align=8)
+        )
+        builder.store(line, kept, align=8)
+        return _any_bit(builder, line)
+
+    return numba.types.int64(target, numba.types.intp, source, numba.types.intp), generate
+
+
+@numba.extending.intrinsic
+def common_bits(typing_context, one, index, other, position):  # type: ignore[no-untyped-def]
+    """Return 0 if no bit is set both in the 512 at `one[index:]` and in those at `other[position:]`."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        one, index, other, position = arguments
+        lines = (_line_at(builder, one, index), _line_at(builder, other, position))
+        return _any_bit(builder, builder.and_(*(builder.load(line, align=8) for line in lines)))
+
+    return numba.types.int64(one, numba.types.intp, other, numba.types.intp), generate
+
+
+@numba.extending.intrinsic
+def trailing_zeros(typing_context, bits):  # type: ignore[no-untyped-def]
+    """Return the number of the lowest bit that is set; there is one."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.cttz(arguments[0], ir.IntType(1)(1))
+
+    return numba.types.int64(numba.types.int64), generate
+
+
 @numba.extending.intrinsic
 def copy_bytes(typing_context, target, index, source, position, count):  # type: ignore[no-untyped-def]
     """Copy `count` bytes from `source[position:]` to `target[index:]`, which do not overlap."""

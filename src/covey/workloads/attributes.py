@@ -7,6 +7,13 @@
     quotes      symbol = s and price between 50 - t and 50 + u, with 1,000 symbols; events are quotes
     ranges      one two-sided range of a single attribute, up to 1% of its domain wide; values are floats
 
+Those of the second list select poorly by each of their constraints, and well or not by all of them together:
+
+    wide        ranges of ten attributes, each 70–95% of its domain wide
+    middle      ranges of three attributes, 30–70% wide
+    narrow      ranges of three attributes, 5–20% wide
+    popular     equalities on two attributes with four values each, and ranges of three others, 30–70% wide
+
 A workload makes filters in batches, because a million of them as objects would take gigabytes.
 """
 
@@ -26,6 +33,7 @@ NAMES = 1_000
 VALUES = 100
 SYMBOLS = 1_000
 DOMAIN = 1_000_000.0
+POPULAR = 4
 
 Filters = list[AttributeFilter]
 Event = dict[str, Any]
@@ -134,9 +142,51 @@ def range_events(generator: np.random.Generator, count: int) -> list[Event]:
     return [{"x": value} for value in (generator.random(count) * DOMAIN).tolist()]
 
 
+def box_filters(
+    attributes: int, least: float, most: float, popular: int = 0
+) -> Callable[[np.random.Generator, int], Filters]:
+    """Return the drawer of filters with ranges of so many attributes, shares of the domain wide, and of equalities on
+    `popular` others."""
+    names = [f"x{k}" for k in range(attributes)]
+
+    def draw(generator: np.random.Generator, count: int) -> Filters:
+        widths = generator.uniform(least, most, (count, attributes))
+        lows = generator.random((count, attributes)) * (1.0 - widths)
+        equal = generator.integers(0, POPULAR, (count, popular)).tolist()
+        filters = []
+        for row_lows, row_highs, values in zip(lows.tolist(), (lows + widths).tolist(), equal, strict=True):
+            sides = [(f"e{k}", _comparison("=", value)) for k, value in enumerate(values)]
+            ends = zip(names, row_lows, row_highs, strict=True)
+            sides += [(name, between(low, high)) for name, low, high in ends]
+            filters.append(trusted((Conjunction(tuple(sides)),)))
+        return filters
+
+    return draw
+
+
+def box_events(attributes: int, popular: int = 0) -> Callable[[np.random.Generator, int], list[Event]]:
+    """Return the drawer of events with a value for each of these attributes."""
+
+    def draw(generator: np.random.Generator, count: int) -> list[Event]:
+        values = generator.random((count, attributes)).tolist()
+        equal = generator.integers(0, POPULAR, (count, popular)).tolist()
+        return [
+            {f"e{k}": value for k, value in enumerate(some)} | {f"x{k}": value for k, value in enumerate(row)}
+            for row, some in zip(values, equal, strict=True)
+        ]
+
+    return draw
+
+
 WORKLOADS = (
     Workload("siena", siena_filters(1), siena_events),
     Workload("siena-3", siena_filters(3), siena_events),
     Workload("quotes", quote_filters, quote_events),
     Workload("ranges", range_filters, range_events),
+)
+POOR_WORKLOADS = (
+    Workload("wide", box_filters(10, 0.7, 0.95), box_events(10)),
+    Workload("middle", box_filters(3, 0.3, 0.7), box_events(3)),
+    Workload("narrow", box_filters(3, 0.05, 0.2), box_events(3)),
+    Workload("popular", box_filters(3, 0.3, 0.7, popular=2), box_events(3, popular=2)),
 )

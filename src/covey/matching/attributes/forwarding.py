@@ -1,35 +1,57 @@
 """Forwarding: which links an event must go to, without asking for every row.
 
-Each list knows the links of its rows as a mask. A list whose links have all been hit already is skipped; simple rows
-hit all of a list's links at once; and the query stops when every link is hit. Only if simple rows leave a link open are
-rows verified, all of them as for matching. Links from SHARED_BIT up share the last bit of masks, and lists that have
-it are looked at row by row.
+Each list, and each block of a grid, knows the links of its rows as a mask. One whose links have all been hit already
+is skipped; simple rows hit all of a list's links at once; and the query stops when every link is hit. Only if simple
+rows leave a link open are rows verified, those of grids first, and no more of them than it takes. Links from
+SHARED_BIT up share the last bit of masks, and lists that have it are looked at row by row.
 """
 
 from __future__ import annotations
 
-from covey.matching.attributes.constraints import SIMPLE_LIST, find
-from covey.matching.attributes.heap import ALWAYS_SIMPLE
+from covey.matching.attributes.constraints import SIMPLE_LIST, VERIFY_LIST, find
+from covey.matching.attributes.grids import (
+    NOTHING,
+    add_handles,
+    first_block,
+    lines_of,
+    links_of_block,
+    next_block,
+    next_grid,
+    satisfied_in,
+    strings_of,
+)
+from covey.matching.attributes.heap import ALWAYS_SIMPLE, ALWAYS_VERIFY
 from covey.matching.attributes.lists import (
     CAPACITY,
+    KIND,
     LENGTH,
     NEXT,
     SHARED_BIT,
     SPAN,
+    VERIFY_SPAN,
     ids_at,
     key_at,
     links_of,
 )
 from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
-from covey.matching.attributes.query import satisfied
+from covey.matching.attributes.query import (
+    approach,
+    check_spans,
+    next_stamp,
+    reset_values,
+    set_values,
+    verify_rows,
+)
 from covey.matching.attributes.ranges import (
     CHANNEL_COLUMNS,
     COUNT,
     FIRST_DIRECTORY,
+    FIRST_GRID,
     LIST_KIND,
     LOWER,
     NEXT_DIRECTORY,
     SHORT_SIMPLE,
+    SHORT_VERIFY,
     SIDE,
     SPANS,
     WIDTH,
@@ -37,7 +59,7 @@ from covey.matching.attributes.ranges import (
     buckets_at,
     rows_below,
 )
-from covey.matching.jit import Floats, Ints, Longs, floats_at, ints_at, kernel, part
+from covey.matching.jit import Floats, Ints, Longs, called, floats_at, ints_at, kernel, part
 
 SHARED = 1 << SHARED_BIT
 NO_LINK = 1  # rows with link 0 have none: it counts as hit from the start
@@ -89,6 +111,20 @@ def _visit(
 
 
 @part
+def _verify(
+    m: Memory, record: int, start: int, end: int, value: float, hit: int, out: Ints, seen: Ints, links: int
+) -> int:
+    """Hit the links of a list's rows from `start` to `end` that have to be verified and pass, unless all are hit."""
+    if links_of(m, record) & ~hit == 0 or start >= end:
+        return hit
+    if m.i[2 * record + KIND] == VERIFY_SPAN:
+        found = check_spans(m, record, value, value, out, 0)
+    else:
+        found = verify_rows(m, record, start, end, out, 0)
+    return _hit_found(m, hit, seen, links, out, found)
+
+
+@part
 def _visit_chain(m: Memory, record: int, hit: int, seen: Ints, links: int) -> int:
     while record != 0:
         hit = _visit(m, record, 0, m.i[2 * record + LENGTH], False, 0.0, hit, seen, links)
@@ -97,10 +133,26 @@ def _visit_chain(m: Memory, record: int, hit: int, seen: Ints, links: int) -> in
 
 
 @part
+def _verify_chain(m: Memory, record: int, hit: int, out: Ints, seen: Ints, links: int) -> int:
+    while record != 0:
+        hit = _verify(m, record, 0, m.i[2 * record + LENGTH], 0.0, hit, out, seen, links)
+        record = m.i[2 * record + NEXT]
+    return hit
+
+
+@part
 def _visit_bucket(
-    m: Memory, directory: int, bucket: int, boundary: int, value: float, hit: int, seen: Ints, links: int
+    m: Memory,
+    directory: int,
+    bucket: int,
+    boundary: int,
+    value: float,
+    hit: int,
+    out: Ints,
+    seen: Ints,
+    links: int,
 ) -> int:
-    side = m.i[2 * directory + SIDE]
+    side, simple = m.i[2 * directory + SIDE], m.i[2 * directory + LIST_KIND] <= SPAN
     record = m.i[buckets_at(m, directory) + bucket]
     while record != 0:
         start, end = 0, m.i[2 * record + LENGTH]
@@ -108,19 +160,30 @@ def _visit_bucket(
             end = rows_below(m, record, value, True)
         elif bucket == boundary and side != SPANS:
             start = rows_below(m, record, value, False)
-        hit = _visit(m, record, start, end, side == SPANS, value, hit, seen, links)
+        if simple:
+            hit = _visit(m, record, start, end, side == SPANS, value, hit, seen, links)
+        else:
+            hit = _verify(m, record, start, end, value, hit, out, seen, links)
         record = m.i[2 * record + NEXT]
     return hit
 
 
-@part
+@called
 def _visit_ranges(
-    m: Memory, directory: int, value: float, hit: int, everything: int, seen: Ints, links: int
+    m: Memory,
+    directory: int,
+    simple: bool,
+    value: float,
+    hit: int,
+    everything: int,
+    out: Ints,
+    seen: Ints,
+    links: int,
 ) -> int:
-    """Hit the links of satisfied simple rows in a channel's directories."""
+    """Hit the links of satisfied rows in a channel's directories: of simple rows, or of those to verify."""
     while directory != 0 and hit != everything:
         base = 2 * directory
-        if m.i[base + LIST_KIND] <= SPAN:
+        if (m.i[base + LIST_KIND] <= SPAN) == simple:
             boundary = bucket_of(m, directory, value)
             first, last = 0, boundary + 1
             if m.i[base + SIDE] == SPANS:
@@ -130,14 +193,14 @@ def _visit_ranges(
             for bucket in range(first, last):
                 if hit == everything:
                     break
-                hit = _visit_bucket(m, directory, bucket, boundary, value, hit, seen, links)
+                hit = _visit_bucket(m, directory, bucket, boundary, value, hit, out, seen, links)
         directory = m.i[base + NEXT_DIRECTORY]
     return hit
 
 
 @part
 def _hit_simple(
-    m: Memory, w: Intervals, start: int, end: int, everything: int, seen: Ints, links: int
+    m: Memory, w: Intervals, start: int, end: int, everything: int, out: Ints, seen: Ints, links: int
 ) -> int:
     """Hit the links of satisfied simple rows: no other row has to be verified if they hit everything."""
     hit = _visit_chain(m, m.meta[ALWAYS_SIMPLE], NO_LINK, seen, links)
@@ -145,7 +208,8 @@ def _hit_simple(
         if hit == everything:
             return hit
         column = CHANNEL_COLUMNS * w.names[k]
-        hit = _visit_ranges(m, m.channels[column + FIRST_DIRECTORY], w.lows[k], hit, everything, seen, links)
+        directory = m.channels[column + FIRST_DIRECTORY]
+        hit = _visit_ranges(m, directory, True, w.lows[k], hit, everything, out, seen, links)
         record = m.channels[column + SHORT_SIMPLE]
         if record != 0:
             hit = _visit(m, record, 0, m.i[2 * record + LENGTH], True, w.lows[k], hit, seen, links)
@@ -158,6 +222,62 @@ def _hit_simple(
     return hit
 
 
+@called
+def _hit_grids(m: Memory, grid: int, hit: int, everything: int, out: Ints, seen: Ints, links: int) -> int:
+    """Hit the links of satisfied rows in a chain of grids."""
+    while grid != 0 and hit != everything:
+        strings = strings_of(m, grid)
+        block = first_block(m, grid) if strings != NOTHING else 0
+        while block != 0 and hit != everything:
+            after = next_block(m, block)
+            for line in range(lines_of(m, block)):
+                if links_of_block(m, block) & ~hit == 0:
+                    break
+                if satisfied_in(m, grid, block, line, strings):
+                    hit = _hit_found(m, hit, seen, links, out, add_handles(m, block, line, out, 0))
+            block = after
+        grid = next_grid(m, grid)
+    return hit
+
+
+@part
+def _hit_verified(
+    m: Memory,
+    w: Intervals,
+    start: int,
+    end: int,
+    hit: int,
+    everything: int,
+    cells: Ints,
+    out: Ints,
+    seen: Ints,
+    links: int,
+) -> int:
+    """Hit the links of satisfied rows that are not simple, those first that take the least work."""
+    for k in range(start, end):
+        grid = m.channels[CHANNEL_COLUMNS * w.names[k] + FIRST_GRID]
+        if grid != 0:
+            hit = _hit_grids(m, grid, hit, everything, out, seen, links)
+    approach(m, w, start, end, cells)
+    for k in range(end - start):
+        if hit == everything:
+            return hit
+        if cells[k] != 0:
+            hit = _verify_chain(m, m.i[2 * cells[k] + VERIFY_LIST], hit, out, seen, links)
+    for k in range(start, end):
+        if hit == everything:
+            return hit
+        column, value = CHANNEL_COLUMNS * w.names[k], w.lows[k]
+        record = m.channels[column + SHORT_VERIFY]
+        if record != 0:
+            hit = _verify(m, record, 0, m.i[2 * record + LENGTH], value, hit, out, seen, links)
+        directory = m.channels[column + FIRST_DIRECTORY]
+        hit = _visit_ranges(m, directory, False, value, hit, everything, out, seen, links)
+    if hit == everything:
+        return hit
+    return _verify_chain(m, m.meta[ALWAYS_VERIFY], hit, out, seen, links)
+
+
 @part
 def all_links(links: int) -> int:
     """Return the mask of all `links` links."""
@@ -166,22 +286,32 @@ def all_links(links: int) -> int:
 
 
 @part
-def hit_simple(m: Memory, w: Intervals, start: int, end: int, links: int, seen: Ints) -> int:
-    """Return the mask of links that simple rows send an event to: others are open unless it is `all_links`.
-
-    With links from SHARED_BIT up, `seen` has room for links + 1 zeros.
-    """
-    return _hit_simple(m, w, start, end, all_links(links), seen, links)
-
-
-@part
-def hit_found(m: Memory, hit: int, seen: Ints, links: int, found: Ints, count: int) -> int:
-    """Return the mask with the links of the rows that a query has found."""
+def _hit_found(m: Memory, hit: int, seen: Ints, links: int, found: Ints, count: int) -> int:
+    """Return the mask with the links of the rows that were found."""
     everything = all_links(links)
     for k in range(count):
         hit = _hit_row(m, found[k], hit, seen, links)
         if hit == everything:
             break
+    return hit
+
+
+@part
+def event_links(
+    m: Memory, w: Intervals, start: int, end: int, links: int, cells: Ints, out: Ints, seen: Ints
+) -> int:
+    """Return the mask of links that an event must go to.
+
+    `cells` and `out` have the room that `query.satisfied` asks for. With links from SHARED_BIT up, `seen` has room for
+    links + 1 zeros.
+    """
+    everything = all_links(links)
+    hit = _hit_simple(m, w, start, end, everything, out, seen, links)
+    if hit != everything:
+        next_stamp(m)
+        set_values(m, w, start, end)
+        hit = _hit_verified(m, w, start, end, hit, everything, cells, out, seen, links)
+        reset_values(m, w, start, end)
     return hit
 
 
@@ -195,12 +325,8 @@ def links_batch(
     """
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(points.ctypes.data), floats_at(points.ctypes.data))
-    cells, found = ints_at(addresses[ARRAYS + 3]), ints_at(addresses[ARRAYS + 4])
+    cells, out = ints_at(addresses[ARRAYS + 3]), ints_at(addresses[ARRAYS + 4])
     width = links + 1 if links > SHARED_BIT else 0
     for number in range(len(starts) - 1):
         row = ints_at(seen.ctypes.data + 4 * width * number)
-        hit = hit_simple(m, w, starts[number], starts[number + 1], links, row)
-        if hit != all_links(links):
-            count = satisfied(m, w, starts[number], starts[number + 1], cells, found, 0, 2**62)
-            hit = hit_found(m, hit, row, links, found, count)
-        masks[number] = hit
+        masks[number] = event_links(m, w, starts[number], starts[number + 1], links, cells, out, row)

@@ -28,6 +28,7 @@ FREE_WORDS = 8
 TABLE_MASK = 9  # length of the hash table, less one
 LINKED = 10  # whether rows have links
 EXTRA_ROWS = 11  # length of `extra`
+GRIDS = 12  # sets of channels with rows in blocks (grids.py)
 POSTED_HANDLES = 13  # rows of handles below this number have postings
 POSTED_EXTRA = 14  # as do rows of `extra` below this one
 WANTED = 15  # words for which a kernel has found no room
@@ -35,7 +36,19 @@ FIRST_CHAIN = 16
 
 SMALL = 64
 CLASSES = SMALL + 4 * 26
-META_LENGTH = FIRST_CHAIN + CLASSES + 1
+BLOCK_TOP = FIRST_CHAIN + CLASSES + 1  # first word of `blocks` never given out
+BLOCK_ROOM = BLOCK_TOP + 1  # length of `blocks`
+LARGEST_BLOCK = BLOCK_TOP + 2  # words of the largest block of a grid
+VERIFIED = (
+    BLOCK_TOP + 3
+)  # rows that queries have met in lists, and had to verify, since this was last looked at
+QUERIES = BLOCK_TOP + 4  # queries ever
+SMALL_GRID = BLOCK_TOP + 5  # a grid that is to give its rows back to lists
+FREE_BLOCKS = BLOCK_TOP + 8  # a chain for each number of columns and each height
+SCRATCH = (
+    (FREE_BLOCKS + 4 * 17 + 7) // 8 * 8
+)  # room of a query in grids; `meta` and this begin with a cache line
+META_LENGTH = SCRATCH + 8 + 64 + 128
 
 
 @part

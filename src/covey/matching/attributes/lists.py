@@ -16,12 +16,22 @@ last row in the place of the one that leaves. A row stands in one list, its home
 rows with a handle as id and in `extra` for the others. A list that needs another size moves: `append` and `remove_at`
 return where it is, and the caller tells the one who points at it.
 
+VISITS says how often queries had to verify the list's rows of late (`note_visit`).
+
 LINKS_LOW and LINKS_HIGH are a mask of the links of the list's rows: bit n stands for link n, bit 62 for all from 62 up.
 """
 
 from __future__ import annotations
 
-from covey.matching.attributes.heap import LARGEST_LIST, allocate, class_words, free, size_class
+from covey.matching.attributes.heap import (
+    LARGEST_LIST,
+    QUERIES,
+    VERIFIED,
+    allocate,
+    class_words,
+    free,
+    size_class,
+)
 from covey.matching.attributes.memory import Memory
 from covey.matching.jit import called, part
 
@@ -33,6 +43,7 @@ NEXT = 3
 OWNER = 4
 LINKS_LOW = 5
 LINKS_HIGH = 6
+VISITS = 7
 HEADER_WORDS = 4
 
 IDS = 0
@@ -45,6 +56,15 @@ POSTING = 6
 
 CHUNK = 512  # lists this long are chained or split, so that a row is found quickly in its home
 SHARED_BIT = 62
+
+# How visits are counted: windows of 256 queries, in which a list whose rows are met by a fifth of them is a poor one.
+WINDOW_BITS = 8
+COUNT_BITS = 14
+COUNT_MASK = (1 << COUNT_BITS) - 1
+RECENT = 4  # windows for which a count holds
+DEAR = 16
+POOR = 51
+FEW = 4  # rows that are not worth counting
 
 # Columns of `extra`, where rows with negative ids ~n have their properties.
 EXTRA_HOME = 0
@@ -158,6 +178,7 @@ def _moved(m: Memory, record: int, capacity: int) -> int:
     m.i[2 * larger + NEXT] = m.i[base + NEXT]
     m.i[2 * larger + LINKS_LOW] = m.i[base + LINKS_LOW]
     m.i[2 * larger + LINKS_HIGH] = m.i[base + LINKS_HIGH]
+    m.i[2 * larger + VISITS] = m.i[base + VISITS]
     ids = ids_at(m, record)
     for k in range(length):
         copy_row(m, record, k, larger, k)
@@ -210,6 +231,30 @@ def remove_at(m: Memory, record: int, position: int) -> int:
     if 0 < last < m.i[base + CAPACITY] // 3 and m.i[base + CAPACITY] > 8:
         return _moved(m, record, last + last // 4 + 1)
     return record
+
+
+@part
+def note_visit(m: Memory, record: int, rows: int, passed: int) -> None:
+    """Count that a query has met `rows` rows of a list, of which `passed` were looked at more closely.
+
+    VISITS is the number of a window of queries, and what the list's rows have cost in it: a visit counts one, and up to
+    DEAR more by the share of rows whose chain had to be followed. A new window begins with half of the old one's count.
+    """
+    m.meta[VERIFIED] += rows
+    if rows < FEW:
+        return
+    window, visits = (m.meta[QUERIES] >> WINDOW_BITS) & 0xFFFF, m.i[2 * record + VISITS]
+    count = visits & COUNT_MASK
+    if visits >> COUNT_BITS != window:
+        count >>= 1
+    m.i[2 * record + VISITS] = (window << COUNT_BITS) | min(count + 1 + DEAR * passed // rows, COUNT_MASK)
+
+
+@part
+def is_poor(m: Memory, record: int) -> bool:
+    """Return whether queries have met the list's rows so often, of late, that they would be cheaper in a grid."""
+    window, visits = (m.meta[QUERIES] >> WINDOW_BITS) & 0xFFFF, m.i[2 * record + VISITS]
+    return visits & COUNT_MASK >= POOR and (window - (visits >> COUNT_BITS)) & 0xFFFF <= RECENT
 
 
 @part

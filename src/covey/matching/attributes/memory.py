@@ -12,6 +12,7 @@ They know no length: whoever runs a kernel has made enough room before.
     homes     the list in which each handle's row stands                                  (lists.py)
     extra     EXTRA_COLUMNS int32 a row of a filter with several conjunctions             (lists.py)
     links     the link of each handle, when links are used
+    b, bf, bi the blocks of grids, as int64 and float64 words and as int32 half words     (grids.py)
     meta      counters                                                                    (heap.py)
 """
 
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 from covey.matching.jit import Floats, Ints, Longs, floats_at, ints_at, longs_at, part
 
-ARRAYS = 9
+ARRAYS = 10
 
 
 class Memory(NamedTuple):
@@ -37,6 +38,9 @@ class Memory(NamedTuple):
     extra: Ints
     links: Ints
     meta: Longs
+    b: Longs
+    bf: Floats
+    bi: Ints
 
 
 class Intervals(NamedTuple):
@@ -61,4 +65,7 @@ def memory_at(addresses: Longs) -> Memory:
         ints_at(addresses[6]),
         ints_at(addresses[7]),
         longs_at(addresses[8]),
+        longs_at(addresses[9]),
+        floats_at(addresses[9]),
+        ints_at(addresses[9]),
     )

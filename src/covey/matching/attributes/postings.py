@@ -12,6 +12,7 @@ those that were reached.
 
 from __future__ import annotations
 
+from covey.matching.attributes.grids import is_in_block, read_from_block
 from covey.matching.attributes.heap import (
     EXTRA_ROWS,
     POSTED_EXTRA,
@@ -111,6 +112,8 @@ def _unpost(m: Memory, channel: int, low: float, row: int) -> None:
 def _read(m: Memory, row: int, w: Intervals) -> int:
     """Write the constraints of a row to `w`; return their number."""
     record = home_of(m, row)
+    if is_in_block(record):
+        return read_from_block(m, row, w)
     return read_row(m, record, position_of(m, record, row), w)
 
 

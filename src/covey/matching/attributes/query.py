@@ -5,7 +5,8 @@ where the event says nothing, so that a comparison with a missing value fails by
 it contains the interval: for an event that is matching, for the intervals of a conjunction it is covering.
 
 A query visits the lists under each of the event's channels: simple rows are copied as they are, the others are
-verified. It stops once it has `limit` rows. Rows of several-conjunction filters give their handle once.
+verified; rows in grids, which select too poorly for that, are judged by the block. It stops once it has `limit` rows.
+Rows of several-conjunction filters give their handle once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from __future__ import annotations
 import numpy as np
 
 from covey.matching.attributes.constraints import CHANNEL, HIGH, LOW, SIMPLE_LIST, VERIFY_LIST, hash_of
-from covey.matching.attributes.heap import ALWAYS_SIMPLE, ALWAYS_VERIFY, EXTRA_ROWS, ROWS, STAMP, TABLE_MASK
+from covey.matching.attributes.grids import visit_grids
+from covey.matching.attributes.heap import (
+    ALWAYS_SIMPLE,
+    ALWAYS_VERIFY,
+    EXTRA_ROWS,
+    QUERIES,
+    ROWS,
+    STAMP,
+    TABLE_MASK,
+    VERIFIED,
+)
 from covey.matching.attributes.lists import (
     CAPACITY,
     EXTRA_COLUMNS,
@@ -31,6 +42,7 @@ from covey.matching.attributes.lists import (
     ids_at,
     key_at,
     list_words,
+    note_visit,
 )
 from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
 from covey.matching.attributes.ranges import (
@@ -38,6 +50,7 @@ from covey.matching.attributes.ranges import (
     CHANNEL_COLUMNS,
     COUNT,
     FIRST_DIRECTORY,
+    FIRST_GRID,
     LOWER,
     NEXT_DIRECTORY,
     SHORT_SIMPLE,
@@ -61,6 +74,8 @@ from covey.matching.jit import (
     part,
     prefetch,
 )
+
+ENOUGH = 1 << 17  # rows that a batch verifies before the store may move some
 
 
 @part
@@ -129,6 +144,7 @@ def verify_rows(m: Memory, record: int, first: int, last: int, out: Ints, found:
     for k in range(first, last):
         out[found + passed] = k
         passed += holds_inline(m, column + k, capacity, m.i[ids + capacity + k])
+    note_visit(m, record, last - first, passed)
     return _settle(m, ids, capacity, out, found, passed)
 
 
@@ -166,6 +182,7 @@ def check_spans(m: Memory, record: int, low: float, high: float, out: Ints, foun
         out[found + passed] = k
         inside = (m.f[keys + k] <= low) & (m.f[keys + capacity + k] >= high)
         passed += inside & holds_inline(m, column + k, capacity, m.i[ids + capacity + k])
+    note_visit(m, record, length, passed)
     return _settle(m, ids, capacity, out, found, passed)
 
 
@@ -284,6 +301,7 @@ def approach(m: Memory, w: Intervals, start: int, end: int, cells: Ints) -> None
 @part
 def next_stamp(m: Memory) -> None:
     """Begin a query: no handle has been given yet."""
+    m.meta[QUERIES] += 1
     m.meta[STAMP] += 1
     if m.meta[STAMP] == 2**31 - 1:
         m.meta[STAMP] = 1
@@ -316,6 +334,8 @@ def satisfied(
         found = visit_ranges(
             m, m.channels[column + FIRST_DIRECTORY], w.lows[k], w.highs[k], out, found, limit
         )
+        if m.channels[column + FIRST_GRID] != 0:
+            found = visit_grids(m, m.channels[column + FIRST_GRID], out, found, limit)
     for k in range(end - start):
         if cells[k] != 0:
             found = visit_chain(m, m.i[2 * cells[k] + SIMPLE_LIST], out, found, limit)
@@ -342,7 +362,8 @@ def query(addresses: Longs, count: int, limit: int) -> int:
 def query_batch(
     addresses: Longs, starts: Longs, names: Ints, points: Floats, first: int, out: Ints, ends: Longs
 ) -> int:
-    """Match events from number `first` on while `out` has room; return the number of the first one not matched.
+    """Match events from number `first` on; return the number of the first one not matched: while `out` has room, and
+    until so many rows were verified that it is time to move some (`store.Store.tidy`).
 
     `ends[n]` becomes where the handles of event n end in `out`; ends[first - 1] is where they begin.
     """
@@ -352,6 +373,8 @@ def query_batch(
     found = ends[first - 1] if first > 0 else 0
     for number in range(first, len(starts) - 1):
         if found + m.meta[ROWS] + BLOCK > len(out):
+            return number
+        if m.meta[VERIFIED] > ENOUGH:
             return number
         found = satisfied(m, w, starts[number], starts[number + 1], cells, answers, found, 2**62)
         ends[number] = found

@@ -24,7 +24,23 @@ from covey.matching.attributes.constraints import (
     intern,
     release,
 )
-from covey.matching.attributes.heap import ALWAYS_SIMPLE, ALWAYS_VERIFY, FREED, LINKED, ROWS, allocate, free
+from covey.matching.attributes.grids import (
+    append_to_grid,
+    find_grid,
+    is_in_block,
+    read_from_block,
+    take_from_block,
+)
+from covey.matching.attributes.heap import (
+    ALWAYS_SIMPLE,
+    ALWAYS_VERIFY,
+    FREED,
+    GRIDS,
+    LINKED,
+    ROWS,
+    allocate,
+    free,
+)
 from covey.matching.attributes.lists import (
     CAPACITY,
     CHUNK,
@@ -71,6 +87,8 @@ from covey.matching.jit import Floats, Ints, called, part, prefetch
 # Channel 0 belongs to no attribute and its value is always 0: the inline constraint of rows that need none.
 NO_CHANNEL = 0
 
+GOOD_SHARE = 16  # rows whose access lets through less than one of so many events do not go to a grid at first
+
 
 @part
 def cost(m: Memory, channel: int, low: float, high: float) -> float:
@@ -98,6 +116,21 @@ def weight_of_range(m: Memory, channel: int, low: float, high: float) -> float:
 
 
 @part
+def is_dear(m: Memory, price: float) -> bool:
+    """Return whether a row with this `cost` should be in a grid, as far as that can be told without events."""
+    return GOOD_SHARE * price >= m.meta[ROWS]
+
+
+@part
+def least_cost(m: Memory, w: Intervals, count: int) -> float:
+    """Return the `cost` of the best of the first `count` constraints."""
+    least = np.inf
+    for k in range(count):
+        least = min(least, cost(m, w.names[k], w.lows[k], w.highs[k]))
+    return least
+
+
+@part
 def note_constraint(m: Memory, channel: int, low: float, high: float) -> None:
     """Count a constraint in the statistics that `cost` reads; an equality is interned."""
     m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES] += 1
@@ -114,8 +147,9 @@ def note_constraint(m: Memory, channel: int, low: float, high: float) -> None:
 
 
 @part
-def place_row(m: Memory, row: int, w: Intervals, start: int, end: int) -> None:
-    """Put a row, whose constraints were all noted before, under its access constraint."""
+def place_row(m: Memory, row: int, w: Intervals, start: int, end: int, gridded: bool) -> None:
+    """Put a row, whose constraints were all noted before, under its access constraint; or, if `gridded`, into the grid
+    of its channels, if there is one and its access constraint would select poorly."""
     count = end - start
     access, inline = -1, -1
     access_cost, inline_cost = np.inf, np.inf
@@ -127,6 +161,12 @@ def place_row(m: Memory, row: int, w: Intervals, start: int, end: int) -> None:
         elif price < inline_cost or inline < 0:
             inline, inline_cost = k, price
     simple = row >= 0 and (count == 0 or (count == 1 and access == start))
+    if gridded and m.meta[GRIDS] != 0 and not simple and is_dear(m, access_cost):
+        grid = find_grid(m, w, start, end)
+        if grid != 0:
+            append_to_grid(m, grid, row, w, start, end)
+            m.meta[ROWS] += 1
+            return
     if access < 0:
         head = _head_of_always(m, simple)
         record = append(m, head, row)
@@ -229,7 +269,7 @@ def read_access(m: Memory, record: int, position: int, w: Intervals) -> int:
 
 @called
 def read_row(m: Memory, record: int, position: int, w: Intervals) -> int:
-    """Write the constraints of the row at this place into the arrays, access first; return their number."""
+    """Write the constraints of the row at this place of a list into the arrays, access first; return their number."""
     base = 2 * record
     kind, capacity = m.i[base + KIND], m.i[base + CAPACITY]
     count = read_access(m, record, position, w)
@@ -276,6 +316,13 @@ def take_row(m: Memory, row: int, w: Intervals, freed_channels: Ints, freed_valu
 
     Equalities that no row uses any more are added to the freed channels and values, channels themselves with NaN.
     """
+    if is_in_block(home_of(m, row)):
+        count = read_from_block(m, row, w)
+        take_from_block(m, row)
+        _release_all(m, w, count, count, 0, freed_channels, freed_values)
+        set_home(m, row, 0)
+        m.meta[ROWS] -= 1
+        return count
     record = home_of(m, row)
     position = position_of(m, record, row)
     count = read_row(m, record, position, w)
@@ -296,6 +343,25 @@ def take_row(m: Memory, row: int, w: Intervals, freed_channels: Ints, freed_valu
         bit = link_bit(m, row)
         if not _still_linked(m, moved, bit):
             refresh_links(m, moved)
+    _release_all(m, w, count, first_chained, chain, freed_channels, freed_values)
+    if chain != 0:
+        free(m, chain, (count - first_chained + 1) // 2)
+    set_home(m, row, 0)
+    m.meta[ROWS] -= 1
+    return count
+
+
+@part
+def _release_all(
+    m: Memory,
+    w: Intervals,
+    count: int,
+    first_chained: int,
+    chain: int,
+    freed_channels: Ints,
+    freed_values: Floats,
+) -> None:
+    """Drop the references of a row's constraints, of which those from `first_chained` on stand in its chain."""
     for k in range(count):
         channel = w.names[k]
         m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES] -= 1
@@ -313,11 +379,6 @@ def take_row(m: Memory, row: int, w: Intervals, freed_channels: Ints, freed_valu
         if m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES] == 0:
             freed_channels[m.meta[FREED]], freed_values[m.meta[FREED]] = channel, np.nan
             m.meta[FREED] += 1
-    if chain != 0:
-        free(m, chain, (count - first_chained + 1) // 2)
-    set_home(m, row, 0)
-    m.meta[ROWS] -= 1
-    return count
 
 
 @called

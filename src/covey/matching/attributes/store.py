@@ -12,17 +12,24 @@ from numpy.typing import NDArray
 
 from covey.matching.attributes.constraints import foresee_record, foresee_slot, rehash
 from covey.matching.attributes.forwarding import links_batch
+from covey.matching.attributes.grids import FIRST_WORDS, GRID_WORDS, LINE, is_in_block, refresh_block_links
 from covey.matching.attributes.heap import (
+    BLOCK_ROOM,
+    BLOCK_TOP,
     CONSTRAINTS,
     EXTRA_ROWS,
     FREED,
+    LARGEST_BLOCK,
     LARGEST_LIST,
     LINKED,
     META_LENGTH,
     POSTED_EXTRA,
+    QUERIES,
     ROWS,
+    SMALL_GRID,
     TABLE_MASK,
     TOP,
+    VERIFIED,
     WANTED,
 )
 from covey.matching.attributes.lists import (
@@ -35,6 +42,7 @@ from covey.matching.attributes.lists import (
     refresh_links,
 )
 from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
+from covey.matching.attributes.moving import CROWDS, consider_row, give_back_row
 from covey.matching.attributes.postings import (
     EVERY,
     is_posted,
@@ -54,6 +62,13 @@ from covey.matching.attributes.rows import foresee_row, note_constraint, place_r
 from covey.matching.jit import BLOCK, Floats, Ints, Longs, floats_at, ints_at, kernel, part, prefetch
 
 ROOM_WORDS = 2048  # for directories and other small records of one operation
+# When rows are moved to grids: if a query has to verify MUCH rows on the average.
+MUCH = 128
+LEAST_QUERIES = 32
+A_LOOK = 64  # rows that are verified in the time in which one is looked at and moved
+MOST_LOOKS, FEW_LOOKS = 2048, 256  # at a time; and where others wait: that is a millisecond
+MOST_PATIENCE = 1024
+CHANGED = 8  # one of so many rows must be new for patience to end
 AHEAD = 4  # rows between one step towards a record and the next: time for memory to answer
 
 
@@ -76,14 +91,14 @@ def _foresee_lists(m: Memory, ids: Ints, number: int) -> None:
     if number + 4 * AHEAD < count and ids[number + 4 * AHEAD] >= 0:
         prefetch(m.homes, ids[number + 4 * AHEAD])
     if number + 3 * AHEAD < count:
-        prefetch(m.f, home_of(m, ids[number + 3 * AHEAD]))
+        prefetch(m.f, max(0, home_of(m, ids[number + 3 * AHEAD])))
     if number + 2 * AHEAD < count:
         record = home_of(m, ids[number + 2 * AHEAD])
-        if record != 0:
+        if record > 0:
             prefetch(m.i, ids_at(m, record))
     if number + AHEAD < count:
         record = home_of(m, ids[number + AHEAD])
-        if record != 0:
+        if record > 0:
             foresee_row(m, record, position_of(m, record, ids[number + AHEAD]))
 
 
@@ -130,7 +145,7 @@ def place_rows(
         if is_short(m, size, widest, words_to_post(m, w, starts[row], starts[row + 1]) if posts else 0):
             return row
         _foresee_constraints(m, starts, row, w)
-        place_row(m, ids[row], w, starts[row], starts[row + 1])
+        place_row(m, ids[row], w, starts[row], starts[row + 1], True)
         if posts:
             post_row(m, ids[row], w, starts[row], starts[row + 1])
     return len(starts) - 1
@@ -168,6 +183,54 @@ def take_rows(
     return len(ids)
 
 
+@kernel
+def consider_rows(
+    addresses: Longs,
+    size: int,
+    widest: int,
+    handles: int,
+    names: Ints,
+    lows: Floats,
+    highs: Floats,
+    crowds: Longs,
+    freed_channels: Ints,
+    freed_values: Floats,
+    first: int,
+    last: int,
+) -> int:
+    """Move rows from number `first` up to `last` to grids where they are better there; return the first one for which
+    there was no room. `crowds[0]` is how many have moved."""
+    m = memory_at(addresses)
+    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
+    for number in range(first, last):
+        if is_short(m, size, widest, GRID_WORDS):
+            return number
+        moved = consider_row(m, number, handles, w, crowds[2:], freed_channels, freed_values)
+        crowds[0] += moved
+    return last
+
+
+@kernel
+def give_back_rows(
+    addresses: Longs,
+    size: int,
+    widest: int,
+    names: Ints,
+    lows: Floats,
+    highs: Floats,
+    freed_channels: Ints,
+    freed_values: Floats,
+) -> bool:
+    """Move the rows of grids that have few left to lists; return whether there was room for all."""
+    m = memory_at(addresses)
+    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
+    while m.meta[SMALL_GRID] != 0:
+        if is_short(m, size, widest, 0):
+            return False
+        give_back_row(m, m.meta[SMALL_GRID], w, freed_channels, freed_values)
+    return True
+
+
 @part
 def room_for_row(m: Memory, widest: int) -> int:
     """Return how many words at most one operation on a row with up to `widest` constraints can take from the heap.
@@ -188,6 +251,10 @@ def is_short(m: Memory, size: int, widest: int, postings: int) -> bool:
     if 2 * (m.meta[CONSTRAINTS] + widest) > m.meta[TABLE_MASK] or m.meta[TOP] + words > size:
         m.meta[WANTED] = words
         return True
+    # Without grids there is no largest block, and no need for one.
+    if m.meta[LARGEST_BLOCK] != 0 and m.meta[BLOCK_TOP] + m.meta[LARGEST_BLOCK] > m.meta[BLOCK_ROOM]:
+        m.meta[WANTED] = words
+        return True
     return False
 
 
@@ -196,11 +263,17 @@ def refresh_all_links(addresses: Longs, handles: int) -> None:
     """Compute the masks of all lists anew."""
     m = memory_at(addresses)
     for handle in range(handles):
-        if m.homes[handle] != 0:
-            refresh_links(m, m.homes[handle])
+        _refresh_home(m, m.homes[handle])
     for row in range(m.meta[EXTRA_ROWS]):
-        if m.extra[EXTRA_COLUMNS * row + EXTRA_HOME] != 0:
-            refresh_links(m, m.extra[EXTRA_COLUMNS * row + EXTRA_HOME])
+        _refresh_home(m, m.extra[EXTRA_COLUMNS * row + EXTRA_HOME])
+
+
+@part
+def _refresh_home(m: Memory, home: int) -> None:
+    if is_in_block(home):
+        refresh_block_links(m, -home)
+    elif home != 0:
+        refresh_links(m, home)
 
 
 def _filled(shape: tuple[int, ...], fill: float, dtype: type) -> np.ndarray:
@@ -215,6 +288,14 @@ def grown(array: np.ndarray, length: int, fill: float = 0) -> np.ndarray:
     larger = _filled((size, *array.shape[1:]), fill, array.dtype.type)
     larger[: len(array)] = array
     return larger
+
+
+def _on_lines(array: Longs, length: int) -> Longs:
+    """Return a longer copy of the array that begins with a cache line, so that no line of a block is in two of them."""
+    room: Longs = np.empty(length + LINE, dtype=np.int64)
+    shift = -room.ctypes.data % (8 * LINE) // 8
+    room[shift : shift + len(array)] = array
+    return room[shift : shift + length]
 
 
 _NONE_SEEN: Ints = np.zeros((1, 1), dtype=np.int32)
@@ -233,8 +314,10 @@ class Store:
         self.homes: Ints = np.zeros(16, dtype=np.int32)
         self.extra: Ints = np.zeros((1, EXTRA_COLUMNS), dtype=np.int32)
         self.links: Ints = np.zeros(1, dtype=np.int32)
-        self.meta: Longs = np.zeros(META_LENGTH, dtype=np.int64)
+        self.blocks: Longs = np.zeros(0, dtype=np.int64)
+        self.meta: Longs = _on_lines(np.zeros(META_LENGTH, dtype=np.int64), META_LENGTH)
         self.meta[TOP] = 1  # word 0 is null
+        self.meta[BLOCK_TOP] = LINE  # and so is line 0
         self.widest = 16  # constraints of the largest row ever added, at least
         self.names: Ints = np.zeros(64, dtype=np.int32)
         self.lows: Floats = np.zeros(64)
@@ -245,6 +328,8 @@ class Store:
         self._one_start: Longs = np.zeros(2, dtype=np.int64)
         self._one_mask: Longs = np.zeros(1, dtype=np.int64)
         self._freed: tuple[Ints, Floats] = (np.zeros(1024, dtype=np.int32), np.zeros(1024))
+        self._crowds: Longs = np.zeros(2 + 2 * CROWDS, dtype=np.int64)
+        self._tidied, self._looked, self._credit, self._patience, self._added = 0, 0, 0.0, 1, 0
         self.addresses: Longs = np.zeros(ARRAYS + 5, dtype=np.int64)
         self._note_addresses()
 
@@ -255,10 +340,13 @@ class Store:
             "out": answers,
             "_batch_out": answers.copy(),
             "_heap": Room(self._heap.array[: self._used()]),
+            "blocks": self.blocks[: int(self.meta[BLOCK_TOP])],
         }
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
+        self.blocks = _on_lines(self.blocks, len(self.blocks))
+        self.meta = _on_lines(self.meta, META_LENGTH)
         self.addresses = np.zeros_like(self.addresses)
         self._note_addresses()
 
@@ -292,12 +380,14 @@ class Store:
             self.extra,
             self.links,
             self.meta,
+            self.blocks,
         )
 
     def _note_addresses(self) -> None:
         """Tell kernels where the arrays are; to be called after any of them was replaced."""
         self.meta[TABLE_MASK] = len(self.table) - 1
         self.meta[EXTRA_ROWS] = len(self.extra)
+        self.meta[BLOCK_ROOM] = len(self.blocks)
         arrays = (*self._memory(), self.names, self.lows, self.highs, self.cells, self.out)
         for number, array in enumerate(arrays):
             self.addresses[number] = array.ctypes.data
@@ -342,9 +432,16 @@ class Store:
         if 2 * (self.meta[CONSTRAINTS] + self.widest) > self.meta[TABLE_MASK]:
             self.table = np.zeros(2 * len(old), dtype=np.int32)
         self._heap.grow(int(self.meta[TOP] + self.meta[WANTED]) + BLOCK)
+        self._grow_blocks()
         self._note_addresses()
         if old is not self.table:
             rehash(self.addresses, old)
+
+    def _grow_blocks(self) -> None:
+        """Make room for one more block of a grid."""
+        needed = int(self.meta[BLOCK_TOP] + self.meta[LARGEST_BLOCK])
+        if self.meta[LARGEST_BLOCK] and needed > len(self.blocks):
+            self.blocks = _on_lines(self.blocks, max(needed, len(self.blocks) * 5 // 4))
 
     def add_rows(
         self, ids: Ints, starts: Longs, names: Ints, lows: Floats, highs: Floats, widest: int
@@ -354,6 +451,7 @@ class Store:
             return
         self.widest = max(self.widest, widest)
         self.make_intervals(self.widest)
+        self._added += len(ids)
         row = (starts, names, lows, highs)
         done = 0
         while (done := note_rows(self.addresses, self._room, self.widest, *row, done)) < len(ids):
@@ -376,7 +474,58 @@ class Store:
             self.meta[FREED] = 0
             if done < len(ids):
                 self._grow()
+        if self.meta[SMALL_GRID]:
+            self.give_back()
         return freed
+
+    def give_back(self) -> None:
+        """Move the rows of grids that have few left to lists."""
+        work = (self.names, self.lows, self.highs, *self._freed)
+        while not give_back_rows(self.addresses, self._room, self.widest, *work):
+            self._grow()
+
+    def tidy(self, most: int = MOST_LOOKS) -> None:
+        """Move some rows to where queries find them with less work, if those since the last call have spent much.
+
+        Of so many rows that were verified one is looked at. If none was found to move for a whole round, the next one
+        waits for more, and again for more, until many filters have come.
+        """
+        if self.meta[VERIFIED] < MUCH * LEAST_QUERIES:
+            return
+        verified, queries = int(self.meta[VERIFIED]), int(self.meta[QUERIES]) - self._tidied
+        self.meta[VERIFIED] = 0
+        self._tidied += queries
+        if CHANGED * self._added > self.rows:
+            self._patience, self._added = 1, 0
+        if verified < MUCH * queries:
+            return
+        self._credit += verified / (A_LOOK * self._patience)
+        count = min(int(self._credit), most)
+        if count:
+            self._credit = min(self._credit - count, MOST_LOOKS)
+            self.consider(count)
+
+    def consider(self, count: int) -> None:
+        """Move those of the next `count` rows to grids that are better there."""
+        self.meta[LARGEST_BLOCK] = max(self.meta[LARGEST_BLOCK], FIRST_WORDS)
+        rows = len(self.homes) + len(self.extra)
+        if self._looked >= rows:
+            moved = int(self._crowds[0])
+            self._patience = 1 if moved else min(2 * self._patience, MOST_PATIENCE)
+            self._crowds[:] = 0
+            self._looked = 0
+        last = min(self._looked + count, rows)
+        work = (self.names, self.lows, self.highs, self._crowds, *self._freed)
+        while self._looked < last:
+            self._looked = consider_rows(
+                self.addresses, self._room, self.widest, len(self.homes), *work, self._looked, last
+            )
+            if self._looked < last:
+                self._grow()
+
+    def in_grids(self) -> int:
+        """Return how many rows stand in grids."""
+        return int((self.homes < 0).sum() + (self.extra[:, EXTRA_HOME] < 0).sum())
 
     def make_postings(self, most: int) -> bool:
         """Make postings of so many more rows, and keep them from now on; return whether all rows have theirs."""
@@ -439,6 +588,7 @@ class Store:
         self.make_out()
         self._one_start[1] = count
         links_batch(self.addresses, self._one_start, self.names, self.lows, links, _NONE_SEEN, self._one_mask)
+        self.tidy()
         return int(self._one_mask[0])
 
     def link_masks(self, starts: Longs, names: Ints, points: Floats, links: int, seen: Ints) -> Longs:
@@ -448,6 +598,7 @@ class Store:
         if len(masks):
             self.make_intervals(int((starts[1:] - starts[:-1]).max()))
         links_batch(self.addresses, starts, names, points, links, seen, masks)
+        self.tidy()
         return masks
 
     def make_intervals(self, count: int) -> None:
@@ -465,7 +616,9 @@ class Store:
         The answer is a view, valid until the next query.
         """
         self.make_out()
-        return self.out[: query(self.addresses, count, limit)]
+        found = query(self.addresses, count, limit)
+        self.tidy()
+        return self.out[:found]
 
     def make_out(self) -> None:
         """Make room for the answer of one query."""
@@ -485,8 +638,11 @@ class Store:
         done = 0
         if len(self._batch_out) < self.rows + 1024:
             self._batch_out = grown(self._batch_out, self.rows + 1024)
-        while (
-            done := query_batch(self.addresses, starts, names, points, done, self._batch_out, ends)
-        ) < count:
-            self._batch_out = grown(self._batch_out, len(self._batch_out) * 2 + self.rows)
+        while True:
+            self.tidy()
+            done = query_batch(self.addresses, starts, names, points, done, self._batch_out, ends)
+            if done == count:
+                break
+            if len(self._batch_out) < (int(ends[done - 1]) if done else 0) + self.rows + BLOCK:
+                self._batch_out = grown(self._batch_out, len(self._batch_out) * 2 + self.rows)
         return self._batch_out[: ends[-1] if count else 0], ends

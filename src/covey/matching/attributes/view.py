@@ -28,11 +28,11 @@ from covey.matching.attributes.checking import (
     VALUE_FIRST,
     VALUE_LAST,
 )
-from covey.matching.attributes.forwarding import all_links, hit_found, hit_simple
+from covey.matching.attributes.forwarding import event_links
 from covey.matching.attributes.memory import ARRAYS, Intervals, memory_at
 from covey.matching.attributes.packed import FLOAT, LARGE, NOTHING, TEXT, TRUTH, Bytes
 from covey.matching.attributes.query import satisfied
-from covey.matching.attributes.store import Store
+from covey.matching.attributes.store import FEW_LOOKS, Store
 from covey.matching.attributes.texts import FREE, HOLE, Texts, find
 from covey.matching.attributes.unpacking import ATOMS, COLUMNS, NUMBER, SYMBOL, Unpacker, put_point
 from covey.matching.jit import Floats, Ints, Longs, bytes_at, called, floats_at, ints_at, longs_at, part
@@ -168,14 +168,9 @@ def matching(at: int, channels: Ints, values: Floats, count: int, cells: Ints, l
 
 @called
 def links_to(at: int, channels: Ints, values: Floats, count: int, cells: Ints, seen: Ints) -> int:
-    """Return the mask of links that an event with these points must go to; see `forwarding.hit_simple`."""
-    links = longs_at(at)[_LINKS]
+    """Return the mask of links that an event with these points must go to; see `forwarding.event_links`."""
     m, w = memory_at(longs_at(longs_at(at)[_STORE])), Intervals(channels, values, values)
-    hit = hit_simple(m, w, 0, count, links, seen)
-    if hit != all_links(links):
-        found = matching(at, channels, values, count, cells, 2**62)
-        hit = hit_found(m, hit, seen, links, answers_of(at), found)
-    return hit
+    return event_links(m, w, 0, count, longs_at(at)[_LINKS], cells, answers_of(at), seen)
 
 
 @part
@@ -197,6 +192,7 @@ class IndexView:
 
     def refresh(self, changes: int, store: Store, unpacker: Unpacker, links: int) -> None:
         """Follow the index to its present state, of so many changes and links, with its store and unpacker."""
+        store.tidy(FEW_LOOKS)
         if self._changes == changes and links == self._array[_LINKS]:
             return
         self._changes, self._unpacker = changes, unpacker

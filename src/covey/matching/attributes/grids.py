@@ -1,0 +1,707 @@
+"""Grids: rows on the same channels side by side, as bits, for conjunctions none of whose constraints selects well.
+
+A *grid* is a set of channels, each with up to CUTS cuts that part its numbers into BUCKETS. Its rows stand in
+*blocks*. For each channel and bucket a block has two strings of bits, one bit a row:
+
+    may    the row's range has a number of the bucket in it
+    edge   the range ends inside the bucket: whether it contains a value of the bucket must be looked up
+
+An event falls into one bucket a channel. The rows that match it are those in the conjunction of its `may` bits, less
+those with an `edge` bit whose range is looked up and found not to contain the value: LINE_ROWS rows at a time,
+without a look at any of them that fails. An interval (a filter asked about) has two buckets a channel, those of its
+ends.
+
+Cuts are ends of ranges: where few values are popular each has a bucket of its own and nothing is looked up. They are
+drawn from rows that are there when the grid is made; those that come later are judged right with any cuts.
+
+A block is `height` lines of LINE_ROWS rows high. The first block of a grid grows and shrinks by doubling and halving,
+up to TALLEST lines; then another one is begun before it. Every block but the first is full: the row that leaves gives
+its place to the last one of the first block. A block is a run of 64-byte lines in `blocks`, and a pointer to one is
+the number of its first line:
+
+    length, grid, next, height, links      a line
+    ids                                    an int32 a row
+    for each channel                       BUCKETS times `height` lines `may` and as many `edge`; then each row's ends
+
+That is 32 bytes a constraint and 4 a row. A row's home is the negative of its block. Grids are found by the smallest of
+their channels that is not one for absence, without which no event can match their rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covey.matching.attributes.heap import (
+    BLOCK_TOP,
+    FREE_BLOCKS,
+    GRIDS,
+    LARGEST_BLOCK,
+    LINKED,
+    SCRATCH,
+    SMALL_GRID,
+    STAMP,
+    allocate,
+    free,
+)
+from covey.matching.attributes.lists import (
+    EXTRA_COLUMNS,
+    EXTRA_GROUP,
+    EXTRA_HANDLE,
+    EXTRA_STAMP,
+    home_of,
+    link_bit,
+    set_home,
+)
+from covey.matching.attributes.memory import Intervals, Memory
+from covey.matching.attributes.ranges import ABSENCE, CHANNEL_COLUMNS, FIRST_GRID
+from covey.matching.jit import (
+    Ints,
+    and_line,
+    bits_float,
+    called,
+    common_bits,
+    copy_line,
+    float_bits,
+    part,
+    prefetch,
+    sort,
+    trailing_zeros,
+)
+
+MOST_COLUMNS = 16  # channels of a grid
+BUCKETS = 64
+CUTS = BUCKETS - 1
+LINE_ROWS = 512
+LINE = 8  # words
+TALLEST = 8  # lines of a block
+FEWEST_ROWS = 64  # with which a grid is kept
+
+# Fields of a grid's record in the heap, as int32 numbers from its start; its channels and its cuts follow.
+COLUMNS = 0
+FIRST_BLOCK = 1
+NEXT_GRID = 2
+ANCHOR = 3
+GRID_ROWS = 4
+GRID_HEADER = 4  # words
+GRID_WORDS = GRID_HEADER + MOST_COLUMNS // 2 + BUCKETS * MOST_COLUMNS
+
+# Fields of a block, as int32 numbers from its start; LINKS is a word.
+LENGTH = 0
+GRID = 1
+NEXT = 2
+HEIGHT = 3
+LINKS = 2
+IDS = 2 * LINE
+BITS = 2 * LINE * BUCKETS  # words of a column for each line of height
+# Columns are some lines longer than they need: with a power of two all of them would share a few places in caches.
+SPARE = 3 * LINE
+# Enough for the first block of any grid.
+FIRST_WORDS = LINE + LINE_ROWS // 2 + MOST_COLUMNS * (BITS + 2 * LINE_ROWS + SPARE)
+
+# The room of a query in `meta`: the rows still in question, a line; then each channel and bucket whose bits are looked
+# at, bucket and column; then ranges that are to be looked at.
+BUCKET_OF = SCRATCH + LINE
+COLUMN_OF = BUCKET_OF + 2 * MOST_COLUMNS
+EDGES = COLUMN_OF + 2 * MOST_COLUMNS
+MANY_EDGES = 64  # there is room for so many and another word of them
+NOTHING, EVERY_ROW = 0, -1  # instead of how many strings of bits to look at
+
+
+@part
+def _channels_at(grid: int) -> int:
+    """Return where in `i` the channels of a grid are."""
+    return 2 * (grid + GRID_HEADER)
+
+
+@part
+def _cuts_at(grid: int, column: int) -> int:
+    """Return where in `f` the cuts of a column are."""
+    return grid + GRID_HEADER + MOST_COLUMNS // 2 + BUCKETS * column
+
+
+@part
+def _column_words(height: int) -> int:
+    return height * (BITS + 2 * LINE_ROWS) + SPARE
+
+
+@part
+def _block_words(columns: int, height: int) -> int:
+    """Return how many words a block takes."""
+    return LINE + height * LINE_ROWS // 2 + columns * _column_words(height)
+
+
+@part
+def _chain_of(columns: int, height: int) -> int:
+    """Return where in `meta` the free blocks of this size are."""
+    return FREE_BLOCKS + 4 * columns + trailing_zeros(height)
+
+
+@part
+def is_in_block(home: int) -> bool:
+    """Return whether a row with this home stands in a block."""
+    return home < 0
+
+
+@part
+def _bucket_of(m: Memory, cuts: int, value: float) -> int:
+    """Return how many cuts are not greater than the value."""
+    bucket, half = 0, BUCKETS // 2
+    while half > 0:
+        bucket += half * (m.f[cuts + bucket + half - 1] <= value)
+        half >>= 1
+    return bucket
+
+
+@part
+def next_up(value: float) -> float:
+    """Return the next greater float64."""
+    if value == np.inf:
+        return value
+    bits = float_bits(value + 0.0)  # -0.0 is 0
+    return bits_float(bits + 1 if value >= 0.0 else bits - 1)
+
+
+@part
+def anchor_of(m: Memory, w: Intervals, start: int, end: int) -> int:
+    """Return the channel under which a grid for such a row is found; 0 if there can be none."""
+    anchor = 0
+    if end - start > MOST_COLUMNS:
+        return 0
+    for k in range(start, end):
+        channel = w.names[k]
+        if m.channels[CHANNEL_COLUMNS * channel + ABSENCE] == 0 and (anchor == 0 or channel < anchor):
+            anchor = channel
+    return anchor
+
+
+@part
+def _side_of(w: Intervals, start: int, end: int, channel: int) -> int:
+    """Return which of the constraints is on the channel; -1 if none is."""
+    for k in range(start, end):
+        if w.names[k] == channel:
+            return k
+    return -1
+
+
+@part
+def columns_of(m: Memory, grid: int) -> int:
+    """Return how many channels a grid has."""
+    return int(m.i[2 * grid + COLUMNS])
+
+
+@part
+def column_of(m: Memory, grid: int, channel: int) -> int:
+    """Return which of a grid's columns is that of a channel, which it has."""
+    column = 0
+    while m.i[_channels_at(grid) + column] != channel:
+        column += 1
+    return column
+
+
+@part
+def row_of_grid(m: Memory, grid: int) -> int:
+    """Return the row of a grid that is taken out with the least work."""
+    head = m.i[2 * grid + FIRST_BLOCK]
+    return int(m.bi[_ids_at(head) + m.bi[2 * LINE * head + LENGTH] - 1])
+
+
+@called
+def find_grid(m: Memory, w: Intervals, start: int, end: int) -> int:
+    """Return the grid with exactly the channels of these constraints, or 0."""
+    anchor = anchor_of(m, w, start, end)
+    if anchor == 0:
+        return 0
+    grid = m.channels[CHANNEL_COLUMNS * anchor + FIRST_GRID]
+    while grid != 0:
+        if m.i[2 * grid + COLUMNS] == end - start:
+            same = True
+            for column in range(end - start):
+                if _side_of(w, start, end, m.i[_channels_at(grid) + column]) < 0:
+                    same = False
+                    break
+            if same:
+                return int(grid)
+        grid = m.i[2 * grid + NEXT_GRID]
+    return 0
+
+
+@called
+def new_grid(m: Memory, w: Intervals, start: int, end: int) -> int:
+    """Return a new grid, without cuts, for such rows, which have an anchor."""
+    grid = allocate(m, GRID_WORDS)
+    for k in range(2 * GRID_HEADER):
+        m.i[2 * grid + k] = 0
+    anchor = anchor_of(m, w, start, end)
+    m.i[2 * grid + COLUMNS] = end - start
+    m.i[2 * grid + ANCHOR] = anchor
+    m.i[2 * grid + NEXT_GRID] = m.channels[CHANNEL_COLUMNS * anchor + FIRST_GRID]
+    m.channels[CHANNEL_COLUMNS * anchor + FIRST_GRID] = grid
+    m.meta[GRIDS] += 1
+    m.meta[LARGEST_BLOCK] = max(m.meta[LARGEST_BLOCK], _block_words(end - start, TALLEST))
+    for column in range(end - start):
+        m.i[_channels_at(grid) + column] = w.names[start + column]
+        for k in range(BUCKETS):
+            m.f[_cuts_at(grid, column) + k] = np.inf
+    return grid
+
+
+@called
+def cut_column(m: Memory, grid: int, column: int, ends: np.ndarray, count: int) -> None:
+    """Choose the cuts of a column of an empty grid: evenly among the first `count` of these numbers, which are put in
+    order."""
+    sort(ends, 0, count)
+    cuts, chosen, distinct = _cuts_at(grid, column), 0, 0
+    for k in range(count):
+        distinct += k == 0 or ends[k] != ends[k - 1]
+    k = 0
+    while k < count:
+        run = k + 1
+        while run < count and ends[run] == ends[k]:
+            run += 1
+        # Each of them if they are few; else one whenever another share of all is behind us, popular ones among them.
+        if distinct <= CUTS or (run * CUTS) // count > chosen:
+            m.f[cuts + chosen] = ends[k]
+            chosen += 1
+        k = run
+    while chosen < BUCKETS:
+        m.f[cuts + chosen] = np.inf
+        chosen += 1
+
+
+@part
+def is_end(number: float) -> bool:
+    """Return whether a number can be a cut."""
+    return -np.inf < number < np.inf
+
+
+@called
+def _drop_grid(m: Memory, grid: int) -> None:
+    column = CHANNEL_COLUMNS * m.i[2 * grid + ANCHOR] + FIRST_GRID
+    after = m.i[2 * grid + NEXT_GRID]
+    if m.channels[column] == grid:
+        m.channels[column] = after
+    else:
+        previous = m.channels[column]
+        while m.i[2 * previous + NEXT_GRID] != grid:
+            previous = m.i[2 * previous + NEXT_GRID]
+        m.i[2 * previous + NEXT_GRID] = after
+    free(m, grid, GRID_WORDS)
+    m.meta[GRIDS] -= 1
+    if m.meta[SMALL_GRID] == grid:
+        m.meta[SMALL_GRID] = 0
+
+
+# -- rows of a block -----------------------------------------------------------------------------------------
+
+
+@part
+def _height_of(m: Memory, block: int) -> int:
+    return int(m.bi[2 * LINE * block + HEIGHT])
+
+
+@part
+def _column_at(m: Memory, block: int, column: int) -> int:
+    """Return the first word of a column of a block."""
+    height = _height_of(m, block)
+    return LINE * block + LINE + height * LINE_ROWS // 2 + column * _column_words(height)
+
+
+@part
+def _ids_at(block: int) -> int:
+    return 2 * LINE * block + IDS
+
+
+@part
+def _pairs_at(m: Memory, block: int, column: int) -> int:
+    """Return where low and high of a block's first row are; those of the others follow."""
+    return _column_at(m, block, column) + _height_of(m, block) * BITS
+
+
+@part
+def _has_edges(m: Memory, cuts: int, low: float, high: float, first: int, last: int) -> tuple[bool, bool]:
+    """Return whether a range ends inside its first bucket, and inside its last one."""
+    lower = low != -np.inf if first == 0 else m.f[cuts + first - 1] != low
+    upper = high != np.inf if last == CUTS else m.f[cuts + last] != next_up(high)
+    return lower, upper
+
+
+@called
+def _write(m: Memory, grid: int, block: int, column: int, slot: int, low: float, high: float) -> None:
+    """Write the bits and the ends of one range, whatever stood in its place."""
+    cuts, height = _cuts_at(grid, column), _height_of(m, block)
+    first, last = _bucket_of(m, cuts, low), _bucket_of(m, cuts, high)
+    lower, upper = _has_edges(m, cuts, low, high, first, last)
+    word, bit = _column_at(m, block, column) + (slot >> 6), 1 << (slot & 63)
+    for bucket in range(BUCKETS):
+        may = word + 2 * height * LINE * bucket
+        edge = may + height * LINE
+        m.b[may] = (m.b[may] | bit) if first <= bucket <= last else (m.b[may] & ~bit)
+        ends = (lower & (bucket == first)) | (upper & (bucket == last))
+        m.b[edge] = (m.b[edge] | bit) if ends else (m.b[edge] & ~bit)
+    pair = _pairs_at(m, block, column) + 2 * slot
+    m.bf[pair], m.bf[pair + 1] = low, high
+
+
+@called
+def _rewrite(m: Memory, grid: int, block: int, column: int, slot: int, low: float, high: float) -> None:
+    """Do as `_write` where a row stood before: only what differs is touched, which is little of a large block."""
+    cuts, height, pair = _cuts_at(grid, column), _height_of(m, block), _pairs_at(m, block, column) + 2 * slot
+    was_first, was_last = _bucket_of(m, cuts, m.bf[pair]), _bucket_of(m, cuts, m.bf[pair + 1])
+    first, last = _bucket_of(m, cuts, low), _bucket_of(m, cuts, high)
+    lower, upper = _has_edges(m, cuts, low, high, first, last)
+    may, bit = _column_at(m, block, column) + (slot >> 6), 1 << (slot & 63)
+    step = 2 * height * LINE
+    for bucket in range(BUCKETS):
+        if (first <= bucket <= last) != (was_first <= bucket <= was_last):
+            m.b[may + step * bucket] ^= bit
+    edge = may + height * LINE
+    m.b[edge + step * was_first] &= ~bit
+    m.b[edge + step * was_last] &= ~bit
+    if lower:
+        m.b[edge + step * first] |= bit
+    if upper:
+        m.b[edge + step * last] |= bit
+    m.bf[pair], m.bf[pair + 1] = low, high
+
+
+@called
+def _new_block(m: Memory, grid: int, height: int, after: int) -> int:
+    """Return a new, empty block, the first of its grid, with the block `after` behind it."""
+    columns = m.i[2 * grid + COLUMNS]
+    chain = _chain_of(columns, height)
+    block = m.meta[chain]
+    if block != 0:
+        m.meta[chain] = m.bi[2 * LINE * block + NEXT]
+    else:
+        block = m.meta[BLOCK_TOP] // LINE
+        m.meta[BLOCK_TOP] += _block_words(columns, height)
+    m.bi[2 * LINE * block + LENGTH] = 0
+    m.bi[2 * LINE * block + GRID] = grid
+    m.bi[2 * LINE * block + NEXT] = after
+    m.bi[2 * LINE * block + HEIGHT] = height
+    m.b[LINE * block + LINKS] = 0
+    m.i[2 * grid + FIRST_BLOCK] = block
+    return int(block)
+
+
+@part
+def _free_block(m: Memory, block: int, columns: int) -> None:
+    chain = _chain_of(columns, _height_of(m, block))
+    m.bi[2 * LINE * block + NEXT] = m.meta[chain]
+    m.meta[chain] = block
+
+
+@called
+def _resized(m: Memory, grid: int, height: int) -> int:
+    """Give the first block of a grid, whose rows fit, another height; return where it is now."""
+    old, columns = m.i[2 * grid + FIRST_BLOCK], m.i[2 * grid + COLUMNS]
+    block = _new_block(m, grid, height, m.bi[2 * LINE * old + NEXT])
+    was, length = _height_of(m, old), m.bi[2 * LINE * old + LENGTH]
+    m.bi[2 * LINE * block + LENGTH] = length
+    m.b[LINE * block + LINKS] = m.b[LINE * old + LINKS]
+    for slot in range(length):
+        row = m.bi[_ids_at(old) + slot]
+        m.bi[_ids_at(block) + slot] = row
+        set_home(m, row, -block)
+    for column in range(columns):
+        source, target = _column_at(m, old, column), _column_at(m, block, column)
+        for string in range(2 * BUCKETS):
+            for word in range(LINE * min(was, height)):
+                m.b[target + string * height * LINE + word] = m.b[source + string * was * LINE + word]
+        source, target = _pairs_at(m, old, column), _pairs_at(m, block, column)
+        for word in range(2 * length):
+            m.b[target + word] = m.b[source + word]
+    _free_block(m, old, columns)
+    return block
+
+
+@called
+def append_to_grid(m: Memory, grid: int, row: int, w: Intervals, start: int, end: int) -> None:
+    """Add a row with these constraints, which are on the channels of the grid."""
+    block = m.i[2 * grid + FIRST_BLOCK]
+    if block == 0:
+        block = _new_block(m, grid, 1, 0)
+    elif m.bi[2 * LINE * block + LENGTH] == LINE_ROWS * _height_of(m, block):
+        height = _height_of(m, block)
+        block = _new_block(m, grid, 1, block) if height == TALLEST else _resized(m, grid, 2 * height)
+    slot = m.bi[2 * LINE * block + LENGTH]
+    m.bi[_ids_at(block) + slot] = row
+    for column in range(end - start):
+        k = _side_of(w, start, end, m.i[_channels_at(grid) + column])
+        _write(m, grid, block, column, slot, w.lows[k], w.highs[k])
+    m.bi[2 * LINE * block + LENGTH] = slot + 1
+    m.i[2 * grid + GRID_ROWS] += 1
+    set_home(m, row, -block)
+    if m.meta[LINKED] != 0:
+        m.b[LINE * block + LINKS] |= 1 << link_bit(m, row)
+
+
+@part
+def _slot_of(m: Memory, block: int, row: int) -> int:
+    ids, slot = _ids_at(block), 0
+    while m.bi[ids + slot] != row:
+        slot += 1
+    return slot
+
+
+@called
+def read_from_block(m: Memory, row: int, w: Intervals) -> int:
+    """Write the constraints of a row that stands in a block into the arrays; return their number."""
+    block = -home_of(m, row)
+    grid, slot = m.bi[2 * LINE * block + GRID], _slot_of(m, block, row)
+    columns = m.i[2 * grid + COLUMNS]
+    for column in range(columns):
+        pair = _pairs_at(m, block, column) + 2 * slot
+        w.names[column] = m.i[_channels_at(grid) + column]
+        w.lows[column], w.highs[column] = m.bf[pair], m.bf[pair + 1]
+    return int(columns)
+
+
+@called
+def refresh_block_links(m: Memory, block: int) -> None:
+    """Compute a block's mask of links anew."""
+    links = 0
+    for slot in range(m.bi[2 * LINE * block + LENGTH]):
+        links |= 1 << link_bit(m, m.bi[_ids_at(block) + slot])
+    m.b[LINE * block + LINKS] = links
+
+
+@part
+def _forget_link(m: Memory, block: int, bit: int) -> None:
+    """Put the mask of a block right from which a row with the link of this bit is gone."""
+    for slot in range(m.bi[2 * LINE * block + LENGTH]):
+        if link_bit(m, m.bi[_ids_at(block) + slot]) == bit:
+            return
+    m.b[LINE * block + LINKS] &= ~(1 << bit)
+
+
+@called
+def take_from_block(m: Memory, row: int) -> None:
+    """Take a row that stands in a block out; the last row of the grid's first block takes its place."""
+    block = -home_of(m, row)
+    grid, slot = m.bi[2 * LINE * block + GRID], _slot_of(m, block, row)
+    head = m.i[2 * grid + FIRST_BLOCK]
+    last = m.bi[2 * LINE * head + LENGTH] - 1
+    other = m.bi[_ids_at(head) + last]
+    if other != row:
+        for column in range(m.i[2 * grid + COLUMNS]):
+            pair = _pairs_at(m, head, column) + 2 * last
+            _rewrite(m, grid, block, column, slot, m.bf[pair], m.bf[pair + 1])
+        m.bi[_ids_at(block) + slot] = other
+        set_home(m, other, -block)
+    m.bi[2 * LINE * head + LENGTH] = last
+    m.i[2 * grid + GRID_ROWS] -= 1
+    if m.i[2 * grid + GRID_ROWS] < FEWEST_ROWS:
+        m.meta[SMALL_GRID] = grid
+    if m.meta[LINKED] != 0:
+        if head != block:
+            m.b[LINE * block + LINKS] |= 1 << link_bit(m, other)
+            _forget_link(m, head, link_bit(m, other))
+        _forget_link(m, block, link_bit(m, row))
+    height = _height_of(m, head)
+    if last == 0:
+        m.i[2 * grid + FIRST_BLOCK] = m.bi[2 * LINE * head + NEXT]
+        _free_block(m, head, m.i[2 * grid + COLUMNS])
+        if m.i[2 * grid + FIRST_BLOCK] == 0:
+            _drop_grid(m, grid)
+    elif height > 1 and 4 * last <= LINE_ROWS * height:
+        _resized(m, grid, height // 2)
+
+
+# -- questions -----------------------------------------------------------------------------------------------
+
+
+@part
+def _note_string(m: Memory, number: int, column: int, bucket: int) -> None:
+    m.meta[BUCKET_OF + number] = bucket
+    m.meta[COLUMN_OF + number] = column
+
+
+@part
+def strings_of(m: Memory, grid: int) -> int:
+    """Note which strings of bits the present query has to look at in a grid's blocks; return how many.
+
+    NOTHING if a channel has no value, EVERY_ROW if ends in the wrong order (those of a range that has no float64 in it)
+    leave nothing to do but to look at the rows.
+    """
+    columns, channels = m.i[2 * grid + COLUMNS], _channels_at(grid)
+    wrong = False
+    for column in range(columns):
+        channel = m.i[channels + column]
+        low, high = m.values[2 * channel], m.values[2 * channel + 1]
+        if low != low or high != high:
+            return NOTHING
+        wrong |= high < low
+    if wrong:
+        return EVERY_ROW
+    strings = 0
+    for column in range(columns):
+        channel, cuts = m.i[channels + column], _cuts_at(grid, column)
+        low, high = m.values[2 * channel], m.values[2 * channel + 1]
+        first = _bucket_of(m, cuts, low)
+        _note_string(m, strings, column, first)
+        strings += 1
+        if high != low:
+            last = _bucket_of(m, cuts, high)
+            if last != first:
+                _note_string(m, strings, column, last)
+                strings += 1
+    return strings
+
+
+@part
+def _string_at(m: Memory, block: int, number: int) -> int:
+    """Return where the `may` bits of a string that was noted are; its `edge` bits follow, a block's height further."""
+    height = _height_of(m, block)
+    at = LINE * block + LINE + height * LINE_ROWS // 2
+    return (
+        at
+        + m.meta[COLUMN_OF + number] * _column_words(height)
+        + 2 * height * LINE * m.meta[BUCKET_OF + number]
+    )
+
+
+@part
+def _look_at(m: Memory, grid: int, block: int, line: int, column: int, slot: int) -> None:
+    """Drop a row from the scratch line if its range does not contain what the query says of a column."""
+    channel = m.i[_channels_at(grid) + column]
+    pair = _pairs_at(m, block, column) + 2 * (LINE_ROWS * line + slot)
+    holds = (m.bf[pair] <= m.values[2 * channel]) & (m.values[2 * channel + 1] <= m.bf[pair + 1])
+    m.meta[SCRATCH + (slot >> 6)] &= ~((1 - holds) << (slot & 63))
+
+
+@part
+def _look_at_edges(m: Memory, grid: int, block: int, line: int, strings: int) -> None:
+    """Drop from the scratch line the rows whose range ends in a bucket of the query and does not contain its value.
+
+    Ranges lie far apart in memory. Which ones to look at is gathered first, so that they are looked at in a loop whose
+    course is foreseeable, and are on their way from memory all at a time.
+    """
+    height, gathered = _height_of(m, block), 0
+    for string in range(strings):
+        edges = _string_at(m, block, string) + LINE * (height + line)
+        if common_bits(m.meta, SCRATCH, m.b, edges) == 0:
+            continue
+        place = m.meta[COLUMN_OF + string] * LINE_ROWS
+        for word in range(LINE):
+            bits = m.meta[SCRATCH + word] & m.b[edges + word]
+            while bits != 0:
+                m.meta[EDGES + gathered] = place + 64 * word + trailing_zeros(bits)
+                gathered += 1
+                bits &= bits - 1
+            if gathered >= MANY_EDGES:
+                _look_at_gathered(m, grid, block, line, gathered)
+                gathered = 0
+    _look_at_gathered(m, grid, block, line, gathered)
+
+
+@part
+def _look_at_gathered(m: Memory, grid: int, block: int, line: int, count: int) -> None:
+    for k in range(count):
+        place = m.meta[EDGES + k]
+        _look_at(m, grid, block, line, place // LINE_ROWS, place % LINE_ROWS)
+
+
+@part
+def lines_of(m: Memory, block: int) -> int:
+    """Return how many lines of a block have rows."""
+    return int(m.bi[2 * LINE * block + LENGTH] + LINE_ROWS - 1) // LINE_ROWS
+
+
+@called
+def _end_line(m: Memory, block: int, line: int) -> None:
+    """Take from the scratch line the bits behind a block's last row."""
+    length = m.bi[2 * LINE * block + LENGTH] - LINE_ROWS * line
+    for word in range(LINE):
+        rest = length - 64 * word
+        if rest < 64:
+            m.meta[SCRATCH + word] &= (1 << max(rest, 0)) - 1
+
+
+@called
+def _look_at_every_row(m: Memory, grid: int, block: int, line: int) -> None:
+    """Leave in the scratch line the rows of a line that satisfy the query, by looking at the ranges of all."""
+    for word in range(LINE):
+        m.meta[SCRATCH + word] = -1
+    _end_line(m, block, line)
+    for slot in range(min(LINE_ROWS, m.bi[2 * LINE * block + LENGTH] - LINE_ROWS * line)):
+        for column in range(m.i[2 * grid + COLUMNS]):
+            _look_at(m, grid, block, line, column, slot)
+
+
+@part
+def satisfied_in(m: Memory, grid: int, block: int, line: int, strings: int) -> bool:
+    """Leave in the scratch line the rows of a block's line that satisfy the query; return whether there may be some."""
+    if strings == EVERY_ROW:
+        _look_at_every_row(m, grid, block, line)
+        return True
+    if copy_line(m.meta, SCRATCH, m.b, _string_at(m, block, 0) + LINE * line) == 0:
+        return False
+    if LINE_ROWS * (line + 1) > m.bi[2 * LINE * block + LENGTH]:
+        _end_line(m, block, line)
+    for string in range(1, strings):
+        if and_line(m.meta, SCRATCH, m.b, _string_at(m, block, string) + LINE * line) == 0:
+            return False
+    _look_at_edges(m, grid, block, line, strings)
+    return True
+
+
+@part
+def first_block(m: Memory, grid: int) -> int:
+    """Return the first block of a grid."""
+    return int(m.i[2 * grid + FIRST_BLOCK])
+
+
+@part
+def next_grid(m: Memory, grid: int) -> int:
+    """Return the grid behind one in the chain of their channel, or 0."""
+    return int(m.i[2 * grid + NEXT_GRID])
+
+
+@part
+def next_block(m: Memory, block: int) -> int:
+    """Return the block behind one, and ask for it."""
+    after = m.bi[2 * LINE * block + NEXT]
+    prefetch(m.b, LINE * after)
+    return int(after)
+
+
+@part
+def add_handles(m: Memory, block: int, line: int, out: Ints, found: int) -> int:
+    """Add the handles of the rows in the scratch line, which is that of a block, behind what was found."""
+    for word in range(LINE):
+        bits, ids = m.meta[SCRATCH + word], _ids_at(block) + LINE_ROWS * line + 64 * word
+        while bits != 0:
+            row = m.bi[ids + trailing_zeros(bits)]
+            bits &= bits - 1
+            if row < 0:
+                group = m.extra[EXTRA_COLUMNS * ~row + EXTRA_GROUP]
+                if m.extra[EXTRA_COLUMNS * group + EXTRA_STAMP] == m.meta[STAMP]:
+                    continue
+                m.extra[EXTRA_COLUMNS * group + EXTRA_STAMP] = m.meta[STAMP]
+                row = m.extra[EXTRA_COLUMNS * ~row + EXTRA_HANDLE]
+            out[found] = row
+            found += 1
+    return found
+
+
+@called
+def visit_grids(m: Memory, grid: int, out: Ints, found: int, limit: int) -> int:
+    """Add the handles of the satisfied rows of a chain of grids."""
+    while grid != 0:
+        strings = strings_of(m, grid)
+        block = first_block(m, grid) if strings != NOTHING else 0
+        while block != 0 and found < limit:
+            after = next_block(m, block)
+            for line in range(lines_of(m, block)):
+                if satisfied_in(m, grid, block, line, strings):
+                    found = add_handles(m, block, line, out, found)
+            block = after
+        grid = next_grid(m, grid)
+    return found
+
+
+@part
+def links_of_block(m: Memory, block: int) -> int:
+    """Return a block's mask of links."""
+    return int(m.b[LINE * block + LINKS])

@@ -1,0 +1,157 @@
+"""Moving rows between lists and grids, by what queries have met.
+
+Lists count how often queries had to verify their rows (`lists.note_visit`). Rows of lists that were met too often,
+and of which there are LEAST_ROWS or more on the same channels, are cheaper in a grid. One row after the other is
+looked at, in order of their numbers and over and over: those for whose channels there is a grid move there, and the
+others are counted by their channels until there are enough for a new one. A grid with few rows left gives them back
+to lists.
+
+How many rows are looked at is measured out by what queries have spent on verifying (`store.Store.tidy`), so that moving
+costs a share of what is lost without it, and nothing where nothing is lost.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covey.matching.attributes.constraints import hash_of
+from covey.matching.attributes.grids import (
+    MOST_COLUMNS,
+    anchor_of,
+    append_to_grid,
+    column_of,
+    columns_of,
+    cut_column,
+    find_grid,
+    is_end,
+    is_in_block,
+    new_grid,
+    next_up,
+    read_from_block,
+    row_of_grid,
+)
+from covey.matching.attributes.heap import EXTRA_ROWS, GRIDS, ROWS
+from covey.matching.attributes.lists import KIND, VERIFY, home_of, is_poor, position_of
+from covey.matching.attributes.memory import Intervals, Memory
+from covey.matching.attributes.rows import is_dear, least_cost, note_constraint, place_row, read_row, take_row
+from covey.matching.jit import Floats, Ints, Longs, called, part
+
+LEAST_ROWS = 512  # on the same channels, for which a grid is made
+SAMPLE = 256  # rows from which the cuts of a grid are drawn
+SEARCHED = 4096  # rows among which they are looked for
+CROWDS = 1024  # sets of channels that are counted at a time
+_PROBES = 8
+
+
+@part
+def _row_at(number: int, handles: int) -> int:
+    """Return the id of a row by its number: those of handles come first."""
+    return number if number < handles else ~(number - handles)
+
+
+@part
+def _read_poor(m: Memory, row: int, w: Intervals) -> int:
+    """Write the constraints of a row that would be better in a grid into the arrays; return their number, else 0.
+
+    Besides rows that queries have met too often those are, whose like have gone to a grid before.
+    """
+    record = home_of(m, row)
+    if record == 0 or is_in_block(record) or m.i[2 * record + KIND] < VERIFY:
+        return 0
+    poor = is_poor(m, record)
+    if not poor and m.meta[GRIDS] == 0:
+        return 0
+    count = read_row(m, record, position_of(m, record, row), w)
+    if anchor_of(m, w, 0, count) == 0:
+        return 0
+    if not poor and not (is_dear(m, least_cost(m, w, count)) and find_grid(m, w, 0, count) != 0):
+        return 0
+    return count
+
+
+@part
+def _crowd_of(w: Intervals, count: int) -> int:
+    """Return a number for the set of channels of these constraints: the same for each order of them."""
+    total = 0
+    for k in range(count):
+        total += hash_of(w.names[k], 1.0, 1.0)
+    return total | 1
+
+
+@part
+def _counted(crowds: Longs, crowd: int) -> int:
+    """Count one more row of a crowd; return how many there are now, 0 if there is no room to count it."""
+    for probe in range(_PROBES):
+        place = 2 * ((crowd + probe) % CROWDS)
+        if crowds[place] == 0 or crowds[place] == crowd:
+            crowds[place] = crowd
+            crowds[place + 1] += 1
+            return int(crowds[place + 1])
+    return 0
+
+
+@called
+def _grid_of_crowd(m: Memory, crowd: int, number: int, handles: int, w: Intervals) -> int:
+    """Return a new grid for the channels of the row with this number, cut by rows of its crowd that come next."""
+    rows = handles + m.meta[EXTRA_ROWS]
+    grid = new_grid(m, w, 0, _read_poor(m, _row_at(number, handles), w))
+    ends, counts = np.empty((MOST_COLUMNS, 2 * SAMPLE)), np.zeros(MOST_COLUMNS, np.int64)
+    seen = 0
+    for step in range(min(rows, SEARCHED)):
+        count = _read_poor(m, _row_at((number + step) % rows, handles), w)
+        if count == 0 or _crowd_of(w, count) != crowd or find_grid(m, w, 0, count) != grid:
+            continue
+        for k in range(count):
+            column = column_of(m, grid, w.names[k])
+            for end in (w.lows[k], next_up(w.highs[k])):
+                if is_end(end):
+                    ends[column, counts[column]] = end
+                    counts[column] += 1
+        seen += 1
+        if seen == SAMPLE:
+            break
+    for column in range(columns_of(m, grid)):
+        cut_column(m, grid, column, ends[column], counts[column])
+    return grid
+
+
+@part
+def _take_noted(m: Memory, row: int, w: Intervals, count: int, channels: Ints, values: Floats) -> None:
+    """Take a row out whose constraints are the first of `w`, such that none of them is forgotten meanwhile."""
+    for k in range(count):
+        note_constraint(m, w.names[k], w.lows[k], w.highs[k])
+    take_row(m, row, w, channels, values)
+
+
+@part
+def consider_row(
+    m: Memory, number: int, handles: int, w: Intervals, crowds: Longs, channels: Ints, values: Floats
+) -> bool:
+    """Move the row with this number to a grid if it is better there; return whether it moved.
+
+    The room is that of `take_row`; nothing is added to the freed channels and values.
+    """
+    row = _row_at(number, handles)
+    count = _read_poor(m, row, w)
+    if count == 0:
+        return False
+    grid = find_grid(m, w, 0, count)
+    if grid == 0:
+        crowd = _crowd_of(w, count)
+        if _counted(crowds, crowd) < LEAST_ROWS:
+            return False
+        grid = _grid_of_crowd(m, crowd, number, handles, w)
+        count = _read_poor(m, row, w)
+    _take_noted(m, row, w, count, channels, values)
+    append_to_grid(m, grid, row, w, 0, count)
+    m.meta[ROWS] += 1
+    return True
+
+
+@part
+def give_back_row(m: Memory, grid: int, w: Intervals, channels: Ints, values: Floats) -> None:
+    """Move a row of a grid to lists."""
+    row = row_of_grid(m, grid)
+    count = read_from_block(m, row, w)
+    _take_noted(m, row, w, count, channels, values)
+    place_row(m, row, w, 0, count, False)
