@@ -95,6 +95,16 @@ FOUND = {
         0.01   forget r1
         0      move r1 a
     """,
+    # The trial itself: a client asked its broker to forget a durable subscription, and went to another broker before it
+    # was answered. The subscription may be there, or not.
+    "a client goes before its durable subscription is forgotten": """
+        seed 955
+        links a-c b-c
+        advertisements False
+        reader r1 at a
+        0      forget r1
+        0      move r1 b
+    """,
 }
 
 
