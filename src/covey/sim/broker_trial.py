@@ -420,8 +420,12 @@ class _Run:
         else:
             waiting = self.unacknowledged.setdefault((client, delivery.connection), set())
             waiting.add(position)
-            count = len(waiting - self.acknowledged.get(wanted, set()))
+            count = len(waiting - self.acknowledged.get(wanted, set()) - self._said_lost(client.broker))
             self.promises.check_window(wanted, count, self.script.window)
+
+    def _said_lost(self, broker: str) -> set[object]:
+        """Return the positions of events that a broker has given up by name: nobody can acknowledge them any longer."""
+        return {line.fields["position"] for line in self.net.logs[broker] if line.event == "event lost"}
 
     def _sent(self, published: Published, broker: str) -> None:
         event = self.of_published[published]
