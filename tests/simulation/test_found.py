@@ -71,6 +71,29 @@ FOUND = {
         0      flip c 5
         0      rest
     """,
+    # Confirmed events went to the queue of a client once they were on disk, when nobody knew any longer who had sent
+    # them: with the policy block nobody had to wait, and the queue grew.
+    "confirmed events for a client that does not read": """
+        seed 7081
+        links a-b
+        queue_events 10
+        policy block
+        listener l1 at a
+        publisher p1 at b
+        0      subscribe l1 n>=0
+        0.3    stop-reading l1
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        1.2    rest
+    """,
     # The trial itself: an answer that came after its client had left was taken for one to the client that came back.
     "a client leaves before it is answered": """
         seed 62
@@ -94,6 +117,29 @@ FOUND = {
         0      rest
         0.01   forget r1
         0      move r1 a
+    """,
+    # The trial itself: a client asked its broker to forget a durable subscription, and went to another broker before it
+    # was answered. The subscription may be there, or not.
+    "a client goes before its durable subscription is forgotten": """
+        seed 955
+        links a-c b-c
+        advertisements False
+        reader r1 at a
+        0      forget r1
+        0      move r1 b
+    """,
+    # The trial itself: a delivery that waits to be acknowledged was counted after its event was damaged and given up.
+    "a delivery whose event is damaged and lost": """
+        seed 2530
+        links a-b
+        window 1
+        again_after_s 5
+        reader r1 at a
+        publisher p2 at b
+        0.01   deaf r1
+        0.01   publish p2 5 confirmed
+        0.01   flip a 0
+        12     read p2
     """,
 }
 

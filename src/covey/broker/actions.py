@@ -67,10 +67,11 @@ class Route(msgspec.Struct, frozen=True, gc=False):
 
 
 class HandOver(msgspec.Struct, frozen=True, gc=False):
-    """Hand an event, the frame, to live subscriptions of clients here."""
+    """Hand an event, the frame, to live subscriptions of clients here; whoever sent it waits if they take no more."""
 
     output: Deliver
     frame: bytes
+    source: Link
 
 
 class Refuse(msgspec.Struct, frozen=True, gc=False):

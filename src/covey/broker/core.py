@@ -952,6 +952,10 @@ class BrokerCore:
 
     def _hand_over(self, action: actions.HandOver) -> None:
         self._deliver(action.output, action.frame)
+        peer = self.peer_at(action.output.link)
+        if peer is not None and (peer.connection, Verdict.FULL) in self._signals.pressed:
+            # It was on its way to the disk, so that nobody's frames are being handled now.
+            self.full(action.output.link, [action.source])
 
     def _close(self, action: actions.Close) -> None:
         peer = self.peer_at(action.link)

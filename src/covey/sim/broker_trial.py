@@ -246,6 +246,8 @@ class _Run:
         self.filters: dict[
             tuple[str, str], list[Filter]
         ] = {}  # that durable subscriptions have had, by place
+        # Where durable subscriptions have ended whose clients did not wait for an answer: they may be there, or not.
+        self.unheard: set[tuple[str, str]] = set()
         self.witnessed: list[_Witnessed] = []
         self.jumped: dict[str, _Jumped] = {}
         self.touched_s = dict.fromkeys(
@@ -346,7 +348,7 @@ class _Run:
         had = self.filters.setdefault(place, [])
         if known is None or known.is_over:
             known = self.durable[place] = self._asked(client, filter, is_durable=True)
-            if self.promises.is_rolled_back:
+            if self.promises.is_rolled_back or place in self.unheard:
                 known.before += had  # an older one of this name may be back, with what it had stored
         elif known.filter != filter:
             self.promises.changed(known, filter)
@@ -372,6 +374,7 @@ class _Run:
                 wanted = self.wanted[subscription] = self._asked(subscription.client, subscription.filter)
         self.promises.granted(wanted)
         if subscription.durable:
+            self.unheard.discard((client.broker, client.name))
             self._takes_over(subscription)
 
     def _takes_over(self, subscription: Subscription) -> None:
@@ -417,8 +420,12 @@ class _Run:
         else:
             waiting = self.unacknowledged.setdefault((client, delivery.connection), set())
             waiting.add(position)
-            count = len(waiting - self.acknowledged.get(wanted, set()))
+            count = len(waiting - self.acknowledged.get(wanted, set()) - self._said_lost(client.broker))
             self.promises.check_window(wanted, count, self.script.window)
+
+    def _said_lost(self, broker: str) -> set[object]:
+        """Return the positions of events that a broker has given up by name: nobody can acknowledge them any longer."""
+        return {line.fields["position"] for line in self.net.logs[broker] if line.event == "event lost"}
 
     def _sent(self, published: Published, broker: str) -> None:
         event = self.of_published[published]
@@ -594,6 +601,8 @@ class _Run:
         for subscription in client.subscriptions:
             if subscription in self.wanted:
                 self.promises.ended(self.wanted[subscription])
+        if client.is_forgetting:
+            self.unheard.add((client.broker, name))
         client.move(broker)
         for subscription in client.subscriptions:
             if subscription.durable:
@@ -977,15 +986,20 @@ class _Run:
             for each in self.net.subscriptions
             if each.is_granted and not each.durable
         ]
-        if self.promises.is_rolled_back:  # a disk may know of one that has ended, or not of one that has not
+        # A disk that was rolled back may know of one that has ended, or not of one that has not.
+        is_rolled_back = self.promises.is_rolled_back
+        subscriptions += [
+            (broker, decode(owner.filter))
+            for broker, machine in self.net.machines.items()
+            for owner in machine.disk.owners.values()
+            if owner.kind == "subscription" and (is_rolled_back or (broker, owner.client) in self.unheard)
+        ]
+        if not is_rolled_back:
             subscriptions += [
-                (broker, decode(owner.filter))
-                for broker, machine in self.net.machines.items()
-                for owner in machine.disk.owners.values()
-                if owner.kind == "subscription"
+                (one.broker, one.filter)
+                for place, one in self.durable.items()
+                if one.is_granted and place not in self.unheard
             ]
-        else:
-            subscriptions += [(one.broker, one.filter) for one in self.durable.values() if one.is_granted]
         advertisements = [
             (each.client.broker, each.filter)
             for client in self.net.clients.values()

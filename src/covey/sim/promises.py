@@ -13,7 +13,8 @@ The promises (`docs/delivery.md`, `docs/reliability.md`):
     allowed           nothing is delivered or accepted that the permissions of the moment forbid
     exact             while nothing fails, every subscription gets every matching event, an ordinary one once
     damage is said    what a disk has destroyed may be lost, if the broker has said so
-    window            a connection has no more deliveries to acknowledge than the window allows
+    window            a connection has no more deliveries to acknowledge than the window allows; one whose event was
+                      damaged since, and is lost as its broker has said, is none of them
 
 A subscription is *in force* for all events once its client was told so while nothing failed, and for events that are
 published at its own broker once it was granted.

@@ -282,6 +282,11 @@ class Client:
         return len(self._unconfirmed) + sum(one.confirm for one in self._behind)
 
     @property
+    def is_forgetting(self) -> bool:
+        """Whether it has asked its broker to forget a durable subscription, and was not answered."""
+        return bool(self._forgotten)
+
+    @property
     def is_waiting(self) -> bool:
         """Whether its broker owes it an answer to a request."""
         return bool(self._answers)

@@ -637,7 +637,7 @@ class Durable:
         for link, frame in arrived.outboxes:
             yield from self.outboxes.offer(link, arrived.position, frame, now_s)
         for output in arrived.clients:
-            yield HandOver(output, arrived.one)
+            yield HandOver(output, arrived.one, source)
         yield from self._offer(arrived.keys, arrived.position, arrived.one, now_s)
 
     def _not_kept(self, arrived: _Arrived, error: CoveyError) -> Actions:
