@@ -95,6 +95,18 @@ FOUND = {
         0.01   forget r1
         0      move r1 a
     """,
+    # Events waited for room at b while what they were published under was withdrawn, and with it the subscriptions by
+    # which match-first finds the way to the brokers that are written on an event: b dropped them.
+    "an advertisement is withdrawn while its events wait": """
+        seed 2379
+        links a-b b-c
+        strategy match-first
+        reader r1 at c
+        publisher p1 at a
+        1.2    full b
+        0.3    publish p1 5 confirmed
+        0.05   unadvertise p1
+    """,
 }
 
 
