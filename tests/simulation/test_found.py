@@ -107,6 +107,35 @@ FOUND = {
         0.3    publish p1 5 confirmed
         0.05   unadvertise p1
     """,
+    # The trial itself: a connection that had not heard that another one took over came back, with its former filter.
+    "a connection comes back that was taken over": """
+        seed 6587
+        links a-b
+        reader r1 at a
+        listener l1 at b
+        publisher p2 at b
+        0      move r1 b
+        1.2    subscribe l1 x>=5
+        0.001  publish p2 3 plain
+        0      leave p2
+        0.003  stall-client r1 20
+        3      takeover r1
+        0      refilter r1 x>=5
+        1.2    publish p2 2 confirmed
+    """,
+    # The checker itself: events were sent again after a kill. Some of them were asked for only by then, and came behind
+    # others that had been delivered when they were sent first.
+    "events are sent again, and more of them are asked for": """
+        seed 2006
+        links a-c c-d
+        reader r1 at d
+        listener l2 at c
+        publisher p1 at a
+        0.003  publish p1 5 confirmed
+        12     kill a 6
+        0.01   publish p1 5 confirmed
+        1.2    refilter r1 x<>5
+    """,
 }
 
 

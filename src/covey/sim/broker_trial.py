@@ -370,9 +370,26 @@ class _Run:
                 wanted = self._wants_durable(subscription.client, subscription.filter)
             else:
                 wanted = self.wanted[subscription] = self._asked(subscription.client, subscription.filter)
-        self.promises.granted(wanted)
+        if subscription.durable and subscription.filter != wanted.filter:
+            self._attached_again(subscription, wanted)
+        else:
+            self.promises.granted(wanted)
         if subscription.durable:
             self._takes_over(subscription)
+
+    def _attached_again(self, subscription: Subscription, wanted: Wanted) -> None:
+        """A connection that has not heard that another one took over has come back, with the filter that it had."""
+        is_late = any(
+            one.durable and one.is_granted and one.granted_s >= subscription.asked_s
+            for client in self._connections(subscription.client.name)
+            for one in client.subscriptions
+            if client.broker == subscription.client.broker and one is not subscription
+        )
+        if is_late:  # which of them was first at the broker is not known, nor which filter it has
+            self.promises.changed(wanted, wanted.filter)
+        else:
+            self.promises.changed(wanted, subscription.filter)
+            self.promises.granted(wanted)
 
     def _takes_over(self, subscription: Subscription) -> None:
         """Nothing more may go to a connection that had a durable subscription before another one asked for it."""
@@ -924,8 +941,11 @@ class _Run:
         net.settle()
         for one in self.clients.values():
             for each in one.client.subscriptions:
-                # A full disk has refused it, or another connection has taken over and is gone: it asks again.
-                if (each.refused and self._may_ask(each)) or each.is_taken_over:
+                # A full disk has refused it, another connection has taken over and is gone, or it is not known whether
+                # one has: it asks again.
+                wanted = self._wanted(each)
+                is_doubtful = each.is_granted and not (wanted is None or wanted.is_granted or wanted.is_over)
+                if (each.refused and self._may_ask(each)) or each.is_taken_over or is_doubtful:
                     each.is_taken_over = False
                     one.client.drop()
 
