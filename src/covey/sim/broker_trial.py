@@ -23,8 +23,10 @@ from typing import Any, Final, NamedTuple
 
 from covey.broker.config import Queue, QueueLimits
 from covey.broker.credentials import hash_token
+from covey.broker.durable.delivery import KIND as OUTBOX
 from covey.broker.durable.log import Keep, Owner
 from covey.broker.durable.mark import EVERY_S
+from covey.broker.durable.queues import OVERHEAD, PER_ENTRY
 from covey.broker.plans import GONE_S
 from covey.broker.security import NeighboursConfig, SecurityConfig, TokenConfig
 from covey.core.families import decode, parse
@@ -984,12 +986,30 @@ class _Run:
     def _check_queues(self) -> None:
         """All that is acknowledged is gone from disks, but what waits for clients that are away."""
         away = {place for place in self.durable if not self._is_attached(*place)}
+        is_reading_all = not any(self._waits_for(*place) for place in away)
         for broker, machine in self.net.machines.items():
             for owner, waiting in machine.disk.queues.items():
                 known = machine.disk.owners.get(owner)
                 if waiting and (known is None or (broker, known.client) not in away):
+                    if known is not None and known.kind == OUTBOX and not is_reading_all:
+                        first = waiting[min(waiting)]
+                        if not self._has_room(known.name, len(first.frame)):
+                            continue  # its store is full of what nobody reads: its neighbours wait
                     who = "nobody" if known is None else known.client or f"the neighbour {known.name}"
                     self._find(f"healed: {len(waiting)} events wait at {broker} for {who}")
+
+    def _waits_for(self, broker: str, name: str) -> bool:
+        """Return whether anything waits at a broker for a durable subscription."""
+        disk = self.net.machines[broker].disk
+        return any(
+            waiting and owner in disk.owners and disk.owners[owner].client == name
+            for owner, waiting in disk.queues.items()
+        )
+
+    def _has_room(self, broker: str, size: int) -> bool:
+        """Return whether a broker's store takes an event of a size."""
+        report = self.net.machines[broker].core.durable.report()
+        return report["used_bytes"] + size + OVERHEAD + PER_ENTRY <= report["max_bytes"]
 
     def _interests(self) -> broker_checkers.Interests:
         subscriptions = [
