@@ -49,7 +49,7 @@ BASE = {
 }  # fmt: skip
 NEEDY = {
     "broker": ("broker", "check-config", "up", "sim", "trial", "compile", "bench match", "bench cover", "bench xpath",
-               "bench network", "bench keywords", "bench routing"),
+               "bench network", "bench keywords", "bench routing", "bench storms"),
     "spark": ("plan", "coordinator", "data generate", "demo", "bench planning", "bench pipeline", "bench all"),
     "lab": ("bench plot", "bench document", "lab list", "lab run", "lab scoreboard", "lab report", "lab document"),
 }  # fmt: skip

@@ -14,6 +14,8 @@ from functools import cache
 from random import Random
 from typing import Any, Final
 
+import msgspec
+
 from covey.broker import effects
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import BrokerCore
@@ -21,6 +23,7 @@ from covey.broker.credentials import hash_password, hash_token
 from covey.broker.durable.log import Fetch
 from covey.broker.effects import Effect, Instant
 from covey.broker.security import Security, read_security
+from covey.core.event import MAX_ATTRIBUTES
 from covey.core.families import parse
 from covey.protocol.control import (
     BARE,
@@ -37,6 +40,7 @@ from covey.protocol.control import (
     encode_routed,
 )
 from covey.protocol.events import (
+    ATTRIBUTES,
     ENVELOPE,
     KEPT,
     encode_acknowledge,
@@ -229,7 +233,7 @@ WHO: Final[dict[bytes, tuple[Hello, Callable[[], list[bytes]]]]] = {
 
 
 def large_event(draw: Random) -> bytes:
-    """Return an event of many parts, all valid."""
+    """Return an event of many parts: valid ones, and attributes beyond what an event may have."""
     count = int(10 ** draw.uniform(1.0, 4.3))
     content: Any = draw.choice(
         (
@@ -240,7 +244,10 @@ def large_event(draw: Random) -> bytes:
             lambda: {"a": "é" * 10 * count},
         )
     )()
-    family, encoded = encode_content(content)
+    if isinstance(content, dict) and count > MAX_ATTRIBUTES:
+        family, encoded = ATTRIBUTES, msgspec.msgpack.encode(content)
+    else:
+        family, encoded = encode_content(content)
     flags = draw.choice((0, KEPT))
     event = bytearray(encode_event(encoded, b"", family=family, publisher=client_number(), number=count))
     event[1] |= flags

@@ -10,11 +10,13 @@ import pytest
 from covey.broker.durable.clock import LogClock
 from covey.broker.durable.delivery import Durable
 from covey.broker.durable.queues import Feed
+from covey.core.families import parse
 from covey.protocol.control import Recalled, Stored
 from covey.protocol.outbox import Outbox, Verdict
 from covey.sim.broker_script import Script, draw
 from covey.sim.broker_trial import BrokerTrial, Outcome
 from covey.sim.disk import DiskLog
+from covey.sim.promises import Event, Promises
 
 Mistake = Callable[[pytest.MonkeyPatch], None]
 
@@ -121,6 +123,34 @@ def test_a_mistake_is_noticed(
     findings = run(text).findings
     assert findings
     assert findings[0].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("sendings", "names", "is_in_order"),
+    [
+        (1, [(7, 1), (7, 2)], True),
+        (1, [(7, 2), (7, 1)], False),
+        (1, [(8, 2), (7, 1)], False),  # in the order of connections too
+        (2, [(7, 2), (8, 1), (8, 2)], True),  # the first was refused when it was sent first
+        (2, [(7, 2), (8, 2), (8, 1)], False),
+        (2, [(7, 2), (7, 1), (8, 1), (8, 2)], False),
+    ],
+)
+def test_order_is_that_in_which_events_were_sent(
+    sendings: int, names: list[tuple[int, int]], is_in_order: bool
+) -> None:
+    promises = Promises()
+    wanted = promises.asked("r", parse("n >= 0"), "a", is_durable=True)
+    promises.granted(wanted)
+    for number in (1, 2):
+        event = Event(number, "p", {"n": number}, b"", confirm=True, confirmed=True)
+        promises.published(event)
+        for _ in range(sendings):
+            promises.sent(event, "a", "")
+    for position, name in enumerate(names):
+        promises.delivered(wanted, name[1], {"n": name[1]}, b"", name, 1.0, position=position)
+    promises.check_confirmed(wanted)
+    assert [finding.partition(":")[0] for finding in promises.findings] == ["order"] * (not is_in_order)
 
 
 def test_what_nobody_can_know_may_be_silent() -> None:

@@ -140,6 +140,107 @@ FOUND = {
         0.01   publish p2 5 confirmed
         0.01   flip a 0
         12     read p2
+    # Events waited for room at b while what they were published under was withdrawn, and with it the subscriptions by
+    # which match-first finds the way to the brokers that are written on an event: b dropped them.
+    "an advertisement is withdrawn while its events wait": """
+        seed 2379
+        links a-b b-c
+        strategy match-first
+        reader r1 at c
+        publisher p1 at a
+        1.2    full b
+        0.3    publish p1 5 confirmed
+        0.05   unadvertise p1
+    """,
+    # The trial itself: a connection that had not heard that another one took over came back, with its former filter.
+    "a connection comes back that was taken over": """
+        seed 6587
+        links a-b
+        reader r1 at a
+        listener l1 at b
+        publisher p2 at b
+        0      move r1 b
+        1.2    subscribe l1 x>=5
+        0.001  publish p2 3 plain
+        0      leave p2
+        0.003  stall-client r1 20
+        3      takeover r1
+        0      refilter r1 x>=5
+        1.2    publish p2 2 confirmed
+    """,
+    # The checker itself: events were sent again after a kill. Some of them were asked for only by then, and came behind
+    # others that had been delivered when they were sent first.
+    "events are sent again, and more of them are asked for": """
+        seed 2006
+        links a-c c-d
+        reader r1 at d
+        listener l2 at c
+        publisher p1 at a
+        0.003  publish p1 5 confirmed
+        12     kill a 6
+        0.01   publish p1 5 confirmed
+        1.2    refilter r1 x<>5
+    """,
+    # The checker itself: some events were refused, which their publisher did not hear, and later ones were taken; then
+    # it lost its connection, and sent them all again.
+    "events are sent again of which some were refused": """
+        seed 4449
+        links a-b
+        reader r1 at b
+        publisher p1 at a
+        0.01   drop r1
+        0.003  fail a 2
+        0.05   stop-reading p1
+        3      publish p1 3 confirmed
+        3      room b
+        0      publish p1 5 confirmed
+        0.001  drop p1
+    """,
+    # The checker itself: what is stored at a for readers that are away fills its store, and its neighbour waits.
+    "a neighbour's store is full of what nobody reads": """
+        seed 2238
+        links a-b b-c
+        store_bytes 6000
+        reader r1 at a
+        reader r2 at a
+        listener l1 at a
+        listener l2 at a
+        publisher p1 at a
+        publisher p2 at c
+        0.001  publish p2 3 confirmed
+        0      move r1 b
+        0.3    publish p2 5 confirmed
+        0      full a
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.3    publish p2 5 plain
+        0      move r2 b
+        0.3    publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0      publish p2 2 confirmed
+        35     publish p2 5 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0      rest
+        0.003  publish p1 1 plain
+        0.3    publish p2 5 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  publish p2 2 confirmed
+        0      fail b 1
+        1.2    rest
     """,
 }
 

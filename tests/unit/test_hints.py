@@ -601,6 +601,10 @@ TRIED: dict[str, Try] = (
                 lambda: check_content(ACCENTED),
             ),
         ),
+        "large data goes into the payload": follow(
+            lambda: check_content({f"a{number}": number for number in range(5_000)}),
+            lambda: published_payload(json.dumps({f"a{number}": number for number in range(5_000)}).encode()),
+        ),
         "encode a text": follow(lambda: published_payload("text"), lambda: published_payload(b"text")),
         "--confirm": both(lost_events, options("pub", "--confirm")),
         # networks

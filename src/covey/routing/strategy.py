@@ -164,6 +164,10 @@ class Strategy(ABC):
         """
         return [(link, publish) for link in self.ordered(self.next_hops(publish.event), source)]
 
+    def knows_ways(self, publish: Publish) -> bool:
+        """Return whether a link is known to each other broker that is written on an event, if any is."""
+        return True
+
     def distance_here(self, publish: Publish, source: Link, local: Sequence[Place]) -> float | None:
         """Return how far back towards its publisher others want the event too; None if the strategy does not tell."""
         return None

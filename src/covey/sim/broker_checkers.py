@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from covey.broker.durable.delivery import KIND as OUTBOX
 from covey.broker.scheduling import HELD_AT
 from covey.core.filter import Filter
 from covey.protocol.events import ENVELOPE
@@ -26,6 +27,7 @@ from covey.routing.messages import Tree
 from covey.routing.strategy import registered
 from covey.routing.tree import TreePart
 from covey.sim.brokers import BrokerNetwork
+from covey.sim.disk import Disk
 from covey.strategies.reductions import REDUCTIONS
 
 LEAST_EVENT = ENVELOPE.size  # bytes
@@ -157,7 +159,7 @@ def _side(parts: dict[str, TreePart], first: str, other: str) -> set[str]:
 
 
 def bounds(net: BrokerNetwork) -> list[str]:
-    """Return what brokers hold in memory although all is done."""
+    """Return what brokers hold in memory although all is done, beside what is on their disks."""
     findings = []
     for name, machine in net.machines.items():
         core = machine.core
@@ -166,7 +168,7 @@ def bounds(net: BrokerNetwork) -> list[str]:
             "batches that the disk has not answered": report.get("pending", 0),
             "input of connections": core.scheduler.count,
             "frames in outboxes": sum(one.connection.outbox.count for one in core.peers.values()),
-            "events for neighbours": report.get("outbox_events", 0),
+            "events for neighbours": report.get("outbox_events", 0) - _stored_for_neighbours(machine.disk),
         }
         findings += [f"bounds: {name} holds {count:g} {what}" for what, count in left.items() if count]
         epochs = core.epochs
@@ -176,6 +178,16 @@ def bounds(net: BrokerNetwork) -> list[str]:
         if len(core.clients) != clients:
             findings.append(f"bounds: {name} has {len(core.clients)} clients, and {clients} are connected")
     return findings
+
+
+def _stored_for_neighbours(disk: Disk) -> int:
+    """Return how many events wait for neighbours on a disk, which may be for a good reason."""
+    owners = disk.owners
+    return sum(
+        len(waiting)
+        for owner, waiting in disk.queues.items()
+        if owner in owners and owners[owner].kind == OUTBOX
+    )
 
 
 def memory(net: BrokerNetwork) -> list[str]:

@@ -23,8 +23,10 @@ from typing import Any, Final, NamedTuple
 
 from covey.broker.config import Queue, QueueLimits
 from covey.broker.credentials import hash_token
+from covey.broker.durable.delivery import KIND as OUTBOX
 from covey.broker.durable.log import Keep, Owner
 from covey.broker.durable.mark import EVERY_S
+from covey.broker.durable.queues import OVERHEAD, PER_ENTRY
 from covey.broker.plans import GONE_S
 from covey.broker.security import NeighboursConfig, SecurityConfig, TokenConfig
 from covey.core.families import decode, parse
@@ -372,10 +374,27 @@ class _Run:
                 wanted = self._wants_durable(subscription.client, subscription.filter)
             else:
                 wanted = self.wanted[subscription] = self._asked(subscription.client, subscription.filter)
-        self.promises.granted(wanted)
+        if subscription.durable and subscription.filter != wanted.filter:
+            self._attached_again(subscription, wanted)
+        else:
+            self.promises.granted(wanted)
         if subscription.durable:
             self.unheard.discard((client.broker, client.name))
             self._takes_over(subscription)
+
+    def _attached_again(self, subscription: Subscription, wanted: Wanted) -> None:
+        """A connection that has not heard that another one took over has come back, with the filter that it had."""
+        is_late = any(
+            one.durable and one.is_granted and one.granted_s >= subscription.asked_s
+            for client in self._connections(subscription.client.name)
+            for one in client.subscriptions
+            if client.broker == subscription.client.broker and one is not subscription
+        )
+        if is_late:  # which of them was first at the broker is not known, nor which filter it has
+            self.promises.changed(wanted, wanted.filter)
+        else:
+            self.promises.changed(wanted, subscription.filter)
+            self.promises.granted(wanted)
 
     def _takes_over(self, subscription: Subscription) -> None:
         """Nothing more may go to a connection that had a durable subscription before another one asked for it."""
@@ -933,8 +952,11 @@ class _Run:
         net.settle()
         for one in self.clients.values():
             for each in one.client.subscriptions:
-                # A full disk has refused it, or another connection has taken over and is gone: it asks again.
-                if (each.refused and self._may_ask(each)) or each.is_taken_over:
+                # A full disk has refused it, another connection has taken over and is gone, or it is not known whether
+                # one has: it asks again.
+                wanted = self._wanted(each)
+                is_doubtful = each.is_granted and not (wanted is None or wanted.is_granted or wanted.is_over)
+                if (each.refused and self._may_ask(each)) or each.is_taken_over or is_doubtful:
                     each.is_taken_over = False
                     one.client.drop()
 
@@ -973,12 +995,30 @@ class _Run:
     def _check_queues(self) -> None:
         """All that is acknowledged is gone from disks, but what waits for clients that are away."""
         away = {place for place in self.durable if not self._is_attached(*place)}
+        is_reading_all = not any(self._waits_for(*place) for place in away)
         for broker, machine in self.net.machines.items():
             for owner, waiting in machine.disk.queues.items():
                 known = machine.disk.owners.get(owner)
                 if waiting and (known is None or (broker, known.client) not in away):
+                    if known is not None and known.kind == OUTBOX and not is_reading_all:
+                        first = waiting[min(waiting)]
+                        if not self._has_room(known.name, len(first.frame)):
+                            continue  # its store is full of what nobody reads: its neighbours wait
                     who = "nobody" if known is None else known.client or f"the neighbour {known.name}"
                     self._find(f"healed: {len(waiting)} events wait at {broker} for {who}")
+
+    def _waits_for(self, broker: str, name: str) -> bool:
+        """Return whether anything waits at a broker for a durable subscription."""
+        disk = self.net.machines[broker].disk
+        return any(
+            waiting and owner in disk.owners and disk.owners[owner].client == name
+            for owner, waiting in disk.queues.items()
+        )
+
+    def _has_room(self, broker: str, size: int) -> bool:
+        """Return whether a broker's store takes an event of a size."""
+        report = self.net.machines[broker].core.durable.report()
+        return report["used_bytes"] + size + OVERHEAD + PER_ENTRY <= report["max_bytes"]
 
     def _interests(self) -> broker_checkers.Interests:
         subscriptions = [

@@ -31,6 +31,7 @@ from typing import Any, Final
 from covey.core.filter import Filter
 
 NEVER: Final = 1 << 60  # later than any fact
+ANY: Final = 0  # connection of a publisher; the number of none
 
 
 @dataclass(eq=False)
@@ -69,6 +70,9 @@ class Wanted:
         default_factory=dict
     )  # how often, by number, in the order of the first deliveries
     names: Counter[tuple[int, int]] = field(default_factory=Counter)
+    numbers: dict[tuple[int, int], int] = field(
+        default_factory=dict
+    )  # by name, in the order of the first deliveries of each
     positions: dict[tuple[int, int], int] = field(default_factory=dict)  # in its queue, by name of the event
 
     @property
@@ -260,6 +264,7 @@ class Promises:
             self._find(f"allowed: {one.title} got {content!r}, which {event.publisher} may not publish")
         one.names[name] += 1
         one.got[number] = one.got.get(number, 0) + 1
+        one.numbers.setdefault(name, number)
         if self.is_rolled_back:
             return
         if one.is_durable:
@@ -300,16 +305,23 @@ class Promises:
         self._check_order(one)
 
     def _check_order(self, one: Wanted) -> None:
-        last: dict[tuple[str, str], int] = {}
-        for number in one.got:
+        """See whether what was sent on each connection of a publisher came in order, and what was sent once on any.
+
+        Of events that were sent again, some may have come from when they were sent first: others were refused then,
+        which their publisher did not hear, or not asked for yet.
+        """
+        last: dict[tuple[str, str, int], int] = {}
+        for (connection, _), number in one.numbers.items():
             event = self.events[number]
             if number in self._destroyed or number in self._excused or not event.confirmed or event.refused:
                 continue  # one that was destroyed comes when its publisher sends it again
             if len(set(event.brokers)) == 1:
-                who = event.publisher, event.brokers[0]
-                if number < last.get(who, 0):
-                    self._find(f"order: {one.title} got {event.content!r} of {who[0]} after {last[who]}")
-                last[who] = max(last.get(who, 0), number)
+                for part in (connection, ANY) if len(event.brokers) == 1 else (connection,):
+                    who = event.publisher, event.brokers[0], part
+                    if number < last.get(who, 0):
+                        self._find(f"order: {one.title} got {event.content!r} of {who[0]} after {last[who]}")
+                        break
+                    last[who] = number
 
     def check_answered(self) -> None:
         """Nothing fails any longer: see whether everybody was told what became of its confirmed events."""

@@ -73,6 +73,11 @@ class MatchFirst(WithHomes):
             for link in self.ordered(behind, source)
         ]
 
+    def knows_ways(self, publish: Publish) -> bool:
+        """Return whether a subscription of each other broker that the event is for has come over some link."""
+        here = self.site.broker
+        return all(home in self._ways or home == here for home in publish.destinations or ())
+
     def _destinations(self, publish: Publish) -> list[tuple[str, Link]]:
         """Return the brokers an event is for, but this one, ordered by name, each with the link it lies behind."""
         if publish.destinations is None:

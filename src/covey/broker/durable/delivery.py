@@ -241,11 +241,13 @@ class Outboxes:
         """Return whether the table knows all for whom an event from a client or neighbour is."""
         if not self._is_certain(publish):
             return False
-        if publish.destinations is not None:
-            return True  # its way is written on it
+        parts = self._epochs.router.trees.values()
+        if publish.destinations is not None and all(part.strategy.knows_ways(publish) for part in parts):
+            return True  # for whom it is, is written on it
+        # Whoever is written on an event that has waited, and lies nowhere, has cancelled; or what it was published
+        # under is withdrawn, and with that the subscriptions which said where they lie.
         if not self.completeness.is_answered(publish.event):
             return False
-        parts = self._epochs.router.trees.values()
         return is_client or any(part.is_advertised(source, publish.event) for part in parts)
 
     def _is_certain(self, publish: Publish) -> bool:
