@@ -140,6 +140,7 @@ FOUND = {
         0.01   publish p2 5 confirmed
         0.01   flip a 0
         12     read p2
+    """,
     # Events waited for room at b while what they were published under was withdrawn, and with it the subscriptions by
     # which match-first finds the way to the brokers that are written on an event: b dropped them.
     "an advertisement is withdrawn while its events wait": """

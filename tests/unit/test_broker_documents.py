@@ -95,6 +95,8 @@ def test_every_control_frame_is_described_with_its_fields() -> None:
     overlaid = (control.States, control.Attach, control.Detach, control.Detached)
     for kind in vars(control).values():
         is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+        if is_struct and kind is control._PlainReply:
+            continue  # a Reply with its last field left out
         if is_struct and kind.__module__ == control.__name__ and kind not in (*overlaid, control.BrokerLinks):
             fields = ", ".join((f'"{kind.__struct_config__.tag}"', *kind.__struct_fields__))
             assert f"[{fields}]" in WIRE, fields
