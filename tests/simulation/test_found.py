@@ -243,6 +243,29 @@ FOUND = {
         0      fail b 1
         1.2    rest
     """,
+    # The trial itself: the power took the mark that a disk had lied about, and then the end of the journal was cut off,
+    # of which the older mark knew nothing.
+    "a mark is lost before the end of its journal": """
+        seed 3627
+        links a-b
+        delay_ms 0.2
+        drift 0.03
+        reader r1 at a
+        publisher p1 at b
+        0.001  publish p1 1 confirmed
+        0.01   install a 2
+        0.003  publish p1 3 plain
+        0.001  tear b 3
+        0.001  publish p1 5 plain
+        0.001  none b
+        0.003  lie a
+        0.3    install b 1
+        0.3    restart b
+        0.3    install b 2
+        0.3    restart b
+        0      power a
+        0      truncate a 5
+    """,
 }
 
 

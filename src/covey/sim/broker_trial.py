@@ -251,6 +251,9 @@ class _Run:
         # Where durable subscriptions have ended whose clients did not wait for an answer: they may be there, or not.
         self.unheard: set[tuple[str, str]] = set()
         self.witnessed: list[_Witnessed] = []
+        self.lied_s: dict[str, float] = {}  # when a broker ran last before its disk began to lie
+        # Whose marks were lost with the power: the life of a broker, and up to when the older mark is current.
+        self.unmarked: dict[str, tuple[int, float]] = {}
         self.jumped: dict[str, _Jumped] = {}
         self.touched_s = dict.fromkeys(
             self.net.brokers, -inf
@@ -673,6 +676,8 @@ class _Run:
         if machine is None:
             return
         witnesses = self._witnesses(broker)
+        if machine.disk.is_lying:
+            self.unmarked[broker] = machine.life, self.lied_s[broker]
         self._disturb()
         # The mark is lost too. Neighbours know, if they were told and live on.
         self._forgets(machine, self.net.power_cut(broker), self.net.now_s - TOLD_S, witnesses)
@@ -694,14 +699,19 @@ class _Run:
             return
         self._disturb()
         machine.kill()
-        # The mark knows of all but the last second; but one that a disk lies about may be gone with the power.
-        before_s = -inf if machine.disk.is_lying else machine.ran_s - EVERY_S
+        # The mark knows of all but the last second; but one that a disk lies about may be gone with the power. One that
+        # is gone is written again when the broker starts.
+        life, marked_s = self.unmarked.get(broker, (0, inf))
+        ran_s = min(machine.ran_s, marked_s) if life == machine.life else machine.ran_s
+        before_s = -inf if machine.disk.is_lying else ran_s - EVERY_S
         self._forgets(machine, machine.disk.truncate(int(count)), before_s)
 
     def _do_lie(self, broker: str) -> None:
         machine = self._machine(broker)
         if machine is not None and not machine.disk.is_lying:
             self.faults[self.step] += 1
+            is_running = machine.is_up and not machine.is_hung
+            self.lied_s[broker] = self.net.now_s if is_running else machine.ran_s
             machine.disk.lie()
 
     def _forgets(
