@@ -153,6 +153,40 @@ FOUND = {
         0.3    publish p1 5 confirmed
         0.05   unadvertise p1
     """,
+    # A broker that had hung asked everyone for a client's flush, in an epoch that the others had retired; then it heard
+    # of that, and the flush was never answered.
+    "a client flushes in an epoch that is retired": """
+        seed 1394
+        links a-b a-c
+        delay_ms 5
+        reader r1 at a
+        reader r2 at a
+        publisher p1 at b
+        publisher p2 at c
+        0.01   publish p1 5 confirmed
+        0.003  publish p2 1 confirmed
+        0.3    advertise p2 x<=3
+        0.001  none a
+        0.003  install b 2
+        0.001  unsubscribe l1
+        0      publish p2 1 confirmed
+        3      publish p1 5 confirmed
+        0.001  publish p2 2 confirmed
+        0.001  advertise p1 x<=7
+        0.3    publish p1 1 confirmed
+        0.3    restart a
+        0.3    install a 1
+        0.01   kill a 0
+        0.3    restart a
+        0      none a
+        0      unadvertise p2
+        0.003  publish p2 3 confirmed
+        0      hang c
+        0.01   flush p2
+        35     advertise p2 x>=5
+        0.003  publish p1 2 confirmed
+        0      publish p1 1 confirmed
+    """,
     # The trial itself: a connection that had not heard that another one took over came back, with its former filter.
     "a connection comes back that was taken over": """
         seed 6587

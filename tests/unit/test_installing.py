@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from covey.broker.plans import MOVES, Input, Installation, Refused, Step
+import covey.strategies  # noqa: F401 (registers them)
+from covey.broker.actions import Release
+from covey.broker.config import BrokerConfig
+from covey.broker.epochs import Epochs, router_maker
+from covey.broker.plans import MOVES, Input, Installation, Plans, Refused, Step
 from covey.errors import PlanError, ProtocolError
 from covey.planning.plan import Plan, PlannedTree
 from covey.protocol.control import BARE, MOST_EPOCHS, PlanState, Ready, decode_plan, encode_plan
@@ -155,6 +159,16 @@ def test_there_are_never_too_many_plans() -> None:
     plans = dict.fromkeys(range(MOST_EPOCHS), b"")
     with pytest.raises(PlanError, match="are the most at one time"):
         begin(PlanState(7, "b", 0, plans))
+
+
+def test_clients_are_released_where_the_epoch_they_wait_for_goes_as_another_comes() -> None:
+    epochs = Epochs(router_maker(BrokerConfig("a")), PlanState(1, "b", 1, {0: b"", 1: PLAN}))
+    plans = Plans("a", epochs)
+    for state in (PlanState(2, "b", 0, {0: b"", 1: PLAN}), PlanState(3, "b", 0, {0: b"", 2: PLAN})):
+        said = list(plans.received("b", memoryview(encode_plan(state)), 100.0))
+        assert (Release() in said) == (state.version == 3)
+        assert plans.is_holding == (state.version == 2)
+    assert plans.has_work
 
 
 def test_what_is_no_plan_is_refused_before_anybody_hears_of_it() -> None:

@@ -134,6 +134,10 @@ class Release(msgspec.Struct, frozen=True, gc=False):
     """Handle what clients have said while they were held."""
 
 
+class Adopted(msgspec.Struct, frozen=True, gc=False):
+    """Another state of plans is adopted: epochs may be retired, with what clients have asked there."""
+
+
 class Proceed(msgspec.Struct, frozen=True, gc=False):
     """Let the router of an epoch do a slice of its work for a neighbour's link; what it answers is carried out."""
 
@@ -288,6 +292,7 @@ Action: TypeAlias = (
     | Denied
     | Dial
     | Release
+    | Adopted
     | Work
     | Proceed
     | Replay

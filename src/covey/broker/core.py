@@ -964,7 +964,12 @@ class BrokerCore:
                 peer.connection.outbox.drop_deliveries()
             peer.connection.end(action.reason, retry=action.retry)
 
+    def _adopted(self, action: actions.Adopted) -> None:
+        if not self.plans.is_holding:
+            self.perform(self.sessions.ask_again())
+
     def _release(self, action: actions.Release) -> None:
+        self.perform(self.sessions.ask_again())
         held, self._held = self._held, []
         self.fastpath.handle(held, self, self.now.monotonic_s)
         for peer in map(self._peer_of, (read.peer for read in held)):
@@ -1343,6 +1348,7 @@ _PERFORM: Final[dict[type, Callable[[BrokerCore, Any], None]]] = {
     actions.Entered: BrokerCore._entered,
     actions.Denied: BrokerCore._denied,
     actions.Release: BrokerCore._release,
+    actions.Adopted: BrokerCore._adopted,
     actions.Proceed: BrokerCore._proceed,
     actions.Replay: BrokerCore._replay,
     actions.Work: BrokerCore._work,

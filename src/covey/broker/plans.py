@@ -41,7 +41,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from covey.broker.actions import Actions, Close, KeepPlans, Release, Replay, Send, Tell, Work
+from covey.broker.actions import Actions, Adopted, Close, KeepPlans, Release, Replay, Send, Tell, Work
 from covey.broker.epochs import Epochs, idle_epochs, overlay_epoch
 from covey.broker.private_files import replace_file, with_sum, without_sum
 from covey.errors import ConfigError, PlanError, ProtocolError
@@ -414,8 +414,9 @@ class Plans:
             yield from self._hold(before, now_s)
         if self._epochs.adopting:
             yield Work()
-        elif was_holding and not self.is_holding:
+        if was_holding and not self.is_holding:
             yield Release()  # the epoch for which clients were held is gone
+        yield Adopted()
         yield from self.settle()
 
     def _hold(self, epoch: int, now_s: float) -> Actions:

@@ -32,7 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from covey.broker.actions import (
     Actions,
@@ -79,6 +79,7 @@ from covey.routing.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from covey.routing.router import Router
 
 SLICE: Final = (
     4  # subscriptions that are withdrawn at a time: about half a millisecond beside a neighbour and a plan
@@ -97,6 +98,13 @@ class Limits:
     bytes: int = 1 << 30  # of memory of all filters together
 
 
+class Flush(NamedTuple):
+    """A request to hear when all is in force, and the router whose echo tells that."""
+
+    request: int
+    router: Router
+
+
 @dataclass
 class Session:
     """A client that is attached here, and what the broker remembers of it beside the router."""
@@ -112,7 +120,7 @@ class Session:
     bytes: int = 0  # of all of them
     last_sid: int = 0
     replaced: int = 0
-    flushes: dict[str, int] = field(default_factory=dict)  # requests, by the probe that answers them
+    flushes: dict[str, Flush] = field(default_factory=dict)  # by the probe that answers them
     published: int = 0
     delivered: int = 0
     refused: int = 0
@@ -219,9 +227,17 @@ class Sessions:
     def echoed(self, link: Link, echo: Echo) -> Actions:
         """A probe of a client has come back: what it asked for is in force everywhere."""
         session = self.connected[link]
-        request = session.flushes.pop(echo.id, None)
-        if request is not None:
-            yield _reply(session, request)
+        flush = session.flushes.pop(echo.id, None)
+        if flush is not None:
+            yield _reply(session, flush.request)
+
+    def ask_again(self) -> Actions:
+        """Plans have changed: ask again what was asked in an epoch that is retired, where nobody echoes any longer."""
+        routers = self._epochs.routers.values()
+        for session in list(self.connected.values()):
+            for probe, flush in list(session.flushes.items()):
+                if not any(flush.router is router for router in routers):
+                    yield from self._probe(session, probe, flush.request)
 
     def check_room(self, session: Session, stored_bytes: int, more: int) -> None:
         """Raise CoveyError unless a client may have filters of so many bytes more."""
@@ -311,7 +327,10 @@ class Sessions:
             yield _reply(session, request.request)
             return
         probe = f"{session.link}?{request.request:x}"
-        session.flushes[probe] = request.request
+        yield from self._probe(session, probe, request.request)
+
+    def _probe(self, session: Session, probe: str, request: int) -> Actions:
+        session.flushes[probe] = Flush(request, self._epochs.router)
         yield Tell(Probe(probe), session.link, self._epochs.current)
 
     # -- revocation ------------------------------------------------------------------------------------------
