@@ -300,6 +300,43 @@ FOUND = {
         0      power a
         0      truncate a 5
     """,
+    # The trial itself: a store that was full of what a reader left behind held events up, and they were taken for lost.
+    "a reader that has moved fills a store": """
+        seed 29740
+        links a-b
+        store_bytes 6000
+        reader r1 at b
+        reader r2 at b
+        publisher p1 at a
+        0      move r2 a
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0.3    publish p1 5 confirmed
+        0      rest
+    """,
 }
 
 

@@ -921,11 +921,12 @@ class _Run:
         self._check_clocks()
         self.promises.check_said()
         away = {wanted for place, wanted in self.durable.items() if not self._is_attached(*place)}
-        self.promises.check_exact(away)
+        held_up = self._held_up()
+        self.promises.check_exact(away, held_up)
         self.promises.check_answered()
         for (broker, name), wanted in self.durable.items():
             if not wanted.is_over and self._is_attached(broker, name):
-                self.promises.check_confirmed(wanted)
+                self.promises.check_confirmed(wanted, held_up)
         self._check_queues()
         if not self.promises.findings:
             self.promises.findings += broker_checkers.check_all(self.net, self._interests())
@@ -1005,17 +1006,38 @@ class _Run:
     def _check_queues(self) -> None:
         """All that is acknowledged is gone from disks, but what waits for clients that are away."""
         away = {place for place in self.durable if not self._is_attached(*place)}
-        is_reading_all = not any(self._waits_for(*place) for place in away)
+        full = self._full()
         for broker, machine in self.net.machines.items():
             for owner, waiting in machine.disk.queues.items():
                 known = machine.disk.owners.get(owner)
                 if waiting and (known is None or (broker, known.client) not in away):
-                    if known is not None and known.kind == OUTBOX and not is_reading_all:
-                        first = waiting[min(waiting)]
-                        if not self._has_room(known.name, len(first.frame)):
-                            continue  # its store is full of what nobody reads: its neighbours wait
+                    if (broker, owner) in full:
+                        continue  # what waits for a neighbour whose store is full of what nobody reads
                     who = "nobody" if known is None else known.client or f"the neighbour {known.name}"
                     self._find(f"healed: {len(waiting)} events wait at {broker} for {who}")
+
+    def _full(self) -> set[tuple[str, int]]:
+        """Return where events wait for a neighbour whose store is full of what nobody reads: brokers and owners."""
+        away = [place for place in self.durable if not self._is_attached(*place)]
+        if not any(self._waits_for(*place) for place in away):
+            return set()
+        return {
+            (broker, owner)
+            for broker, machine in self.net.machines.items()
+            for owner, waiting in machine.disk.queues.items()
+            if waiting
+            and (known := machine.disk.owners.get(owner)) is not None
+            and known.kind == OUTBOX
+            and not self._has_room(known.name, len(waiting[min(waiting)].frame))
+        }
+
+    def _held_up(self) -> set[int]:
+        """Return the events that wait, on disk, for a neighbour whose store is full of what nobody reads."""
+        return {
+            _number(one.frame)
+            for broker, owner in self._full()
+            for one in self.net.machines[broker].disk.queues[owner].values()
+        }
 
     def _waits_for(self, broker: str, name: str) -> bool:
         """Return whether anything waits at a broker for a durable subscription."""

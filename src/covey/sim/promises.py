@@ -278,13 +278,14 @@ class Promises:
 
     # -- what must be true at rest ---------------------------------------------------------------------------
 
-    def check_exact(self, away: Set[Wanted] = frozenset()) -> None:
+    def check_exact(self, away: Set[Wanted] = frozenset(), held_up: Set[int] = frozenset()) -> None:
         """All that was published has arrived: see whether nothing is missing where nothing has failed.
 
-        What those get that are away is seen when they are back.
+        What those get that are away is seen when they are back, and events that a full store holds up come when it has
+        room.
         """
         for event, wanted in self._due:
-            if event.refused:
+            if event.refused or event.number in held_up:
                 continue
             is_spared = event.number in self._destroyed or event.number in self._excused
             for one in wanted:
@@ -293,12 +294,15 @@ class Promises:
                     self._find(f"exact: {one.title} missed {event.content!r} of {event.publisher}")
         self._due.clear()
 
-    def check_confirmed(self, one: Wanted) -> None:
-        """All that waits for a durable subscription has been read: see whether it is all that it must be."""
+    def check_confirmed(self, one: Wanted, held_up: Set[int] = frozenset()) -> None:
+        """All that waits for a durable subscription has been read: see whether it is all that it must be.
+
+        Events that a full store holds up come when it has room.
+        """
         for event in self.events.values():
             if not event.confirmed or one.got.get(event.number) or not self._is_owed(one, event):
                 continue
-            if event.number in self._excused:
+            if event.number in self._excused or event.number in held_up:
                 continue
             how = "damage is said" if event.number in self._destroyed else "lost"
             self._find(f"{how}: {one.title} missed {event.content!r}, confirmed to {event.publisher}")
