@@ -79,7 +79,8 @@ def storm(pipe: Connection, name: str, target: Target, size: float) -> None:
 
     def loose() -> float:
         pipe.send("ready")
-        return time.monotonic() + float(pipe.recv())
+        seconds = float(pipe.recv())  # which comes after the calm; only then the storm's time begins
+        return time.monotonic() + seconds
 
     pipe.send(one.run(Room(target, size, loose)))
 
