@@ -72,14 +72,17 @@ class CountingIndex:
 
     def __init__(self, batches: Iterable[list[AttributeFilter]]) -> None:
         self._made = 1
+        self._holding: list[int] = []
         self.channels = Channels(self._make)
         intervals: list[tuple[int, float, float]] = []
         sizes: list[int] = []
         for filters in batches:
             for filter in filters:
                 (conjunction,) = filter.conjunctions
-                sizes.append(len(conjunction.constraints))
-                intervals.extend(self.channels.interval_of(*side) for side in conjunction.constraints)
+                before = len(intervals)
+                for name, constraint in conjunction.constraints:
+                    intervals += self.channels.intervals_of(name, constraint)
+                sizes.append(len(intervals) - before)
         names, lows, highs = (np.array(column) for column in zip(*intervals, strict=True))
         rows = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         side = np.where(np.isinf(highs), 0, np.where(np.isinf(lows), 1, 2))
@@ -93,13 +96,26 @@ class CountingIndex:
         self._counts = np.zeros(len(sizes), dtype=np.int32)
         self._touched = np.zeros(len(sizes), dtype=np.int32)
 
-    def _make(self, channel: int, absence: bool) -> None:
-        assert not absence, "the counting index knows no absence"
+    def _make(self, channel: int, holds: bool) -> None:
         self._made = max(self._made, channel + 1)
+        if holds:
+            self._holding.append(channel)
 
     def encode(self, events: Iterable[Mapping[str, Any]]) -> tuple[Longs, Ints, Floats]:
-        """Return events in the form that `match_encoded` takes."""
-        return self.channels.encode(events)
+        """Return events in the form that `match_encoded` takes: what holds unless an event says otherwise is said."""
+        starts, names, values = self.channels.encode(events)
+        if not self._holding:
+            return starts, names, values
+        holding = np.array(self._holding, np.int32)
+        some_names: list[Ints] = []
+        some_values: list[Floats] = []
+        for start, end in pairwise(starts.tolist()):
+            silent = holding[~np.isin(holding, names[start:end])]
+            said = start + np.flatnonzero(values[start:end] == values[start:end])
+            some_names.append(np.concatenate([names[said], silent]))
+            some_values.append(np.concatenate([values[said], np.ones(len(silent))]))
+        sizes = [0, *map(len, some_names)]
+        return np.cumsum(sizes), np.concatenate(some_names), np.concatenate(some_values)
 
     def match_encoded(self, starts: Longs, names: Ints, points: Floats) -> list[Ints]:
         """Return the numbers of the filters that match each event."""

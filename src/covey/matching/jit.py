@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core.cgutils import raw_memcpy
+from numba.core.cgutils import alloca_once, raw_memcpy
 from numpy.typing import NDArray
 
 from covey.matching import compile_cache, compiler
@@ -270,6 +270,20 @@ def copy_bytes(typing_context, target, index, source, position, count):  # type:
 
     places = (target, numba.types.intp, source, numba.types.intp, numba.types.intp)
     return numba.types.void(*places), generate
+
+
+@numba.extending.intrinsic
+def room_for_bits(typing_context):  # type: ignore[no-untyped-def]
+    """Return a pointer to BITS_ROOM 64-bit numbers that live until the calling part returns; call it in no loop."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        words = alloca_once(builder, ir.ArrayType(ir.IntType(64), BITS_ROOM))
+        return builder.bitcast(words, context.get_value_type(signature.return_type))
+
+    return numba.types.CPointer(numba.types.int64)(), generate
+
+
+BITS_ROOM = 4_128
 
 
 @numba.extending.intrinsic

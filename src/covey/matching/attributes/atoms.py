@@ -1,9 +1,15 @@
 """Atoms: the constraints on one attribute that are no interval of numbers and no single value.
 
-An event's value is judged against all of them at once. Sets of values and prefixes are found by looking the value and
-its beginnings up. A general LIKE pattern is found by a *gram*: three letters that stand side by side in it, so that no
-text without them matches it. The others are asked one by one. What was found for a value is remembered until the atoms
-change.
+How an event's value is judged against all of them at once is in judging.py; here is where each is filed:
+
+    a set of values (IN)             under each of them
+    the texts with a prefix          under it
+    a LIKE pattern                   under a *gram*, three bytes that stand side by side in it: no text without them
+                                     matches it. Of its grams the one is taken that the fewest others have
+    others                           among those that are asked one by one
+
+An *exception* is an atom that all numbers satisfy but some, or all texts but some (<>, NOT IN, NOT LIKE). It is filed
+under what it leaves out, so that events whose value is not left out never meet it.
 
 An atom is kept as the bytes of its constraint on the wire, which are a tenth of the object, and made again when it is
 compared with another one. Which atoms cover a constraint is asked of those that contain one of its values: whatever
@@ -14,21 +20,44 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import inf, nextafter
-from typing import Any, Final
+from struct import pack
+from typing import Any, Final, NamedTuple
 
 import msgspec
+import numpy as np
 
 from covey.core.attributes import cuts
 from covey.core.attributes.constraint import Constraint
-from covey.core.attributes.cuts import NumberCut
+from covey.core.attributes.cuts import ALL_NUMBERS, ALL_STRINGS, NumberCut
 from covey.core.attributes.forms import encoder, side_form
 from covey.core.attributes.like import MANY, ONE, prepare
-from covey.core.attributes.values import BOOLEAN, STRING, classify
+from covey.core.attributes.values import BOOLEAN, NUMBER, STRING, classify
 from covey.core.attributes.wire import constraint_of
 from covey.core.work import ACCOUNT
+from covey.matching.attributes import judging
+from covey.matching.attributes.judging import (
+    ADD,
+    ADD_TO_FEWEST,
+    BY_GRAM,
+    BY_LARGE,
+    BY_NUMBER,
+    BY_PREFIX,
+    BY_TEXT,
+    BY_TRUTH,
+    GENERAL,
+    LARGE_KEY,
+    LENGTHS,
+    NAN_IF,
+    NAN_UNLESS,
+    PROGRAM_HEAD,
+    REMOVE,
+    SIZES,
+    AtomTable,
+)
+from covey.matching.attributes.packed import FLOAT, OTHER, TEXT, TRUTH
+from covey.matching.attributes.patterns import longest_literal, program_of
 
-MEMORY: Final = 4_096
-LONGEST_REMEMBERED: Final = 256
+EXACT: Final = 2.0**53  # smaller numbers are exact as float64
 GRAM: Final = 3
 TRIED: Final = 8  # grams of a pattern, of which the one is taken that the fewest others have
 
@@ -36,7 +65,11 @@ TRIED: Final = 8  # grams of a pattern, of which the one is taken that the fewes
 LOOKED_AT: Final = 0.1  # of an atom that is passed over quickly
 COMPARED: Final = 3.0  # of one that is made and compared
 
+# The kinds of values that an attribute's kind channel tells apart; other values have none.
+NUMBERS, TEXTS = 1, 2
+
 _decoder: Final = msgspec.msgpack.Decoder()
+_NAN: Final = float("nan")
 _SHORT: Final = 512  # bytes of an atom that is worth remembering as an object
 
 
@@ -55,137 +88,268 @@ def _short_constraint(form: bytes) -> Constraint:
     return constraint_of(_decoder.decode(form))
 
 
+class Filing(NamedTuple):
+    """Where an atom is filed. If `excepted`, NUMBERS or TEXTS, it holds for all of these but what is said here."""
+
+    excepted: int = 0
+    values: list[Any] | None = None
+    prefix: bytes | None = None
+    program: Constraint | None = None
+
+
+def filing_of(form: bytes) -> Filing:
+    """Return where the atom with a form is filed."""
+    side = _decoder.decode(form)
+    if type(side) is list and len(side) == 1 and type(side[0]) is list:
+        return Filing(values=side[0])
+    constraint = constraint_in(form)
+    exceptions = exceptions_of(constraint)
+    if exceptions is None:
+        return Filing(0, *_place_of(constraint))
+    return Filing(TEXTS if exceptions.strings else NUMBERS, *_place_of(exceptions))
+
+
+def _place_of(constraint: Constraint) -> tuple[list[Any] | None, bytes | None, Constraint | None]:
+    values = values_of(constraint)
+    if values is not None:
+        return [value for _, value in values], None, None
+    prefix = prefix_of(constraint)
+    return (None, None, constraint) if prefix is None else (None, prefix.encode(), None)
+
+
+def exceptions_of(constraint: Constraint) -> Constraint | None:
+    """Return what a constraint leaves out that holds for all numbers, or for all texts, but a few; None for others."""
+    if constraint.absent or constraint.other or constraint.booleans:
+        return None
+    numbers, texts = constraint.numbers, constraint.strings
+    if numbers:
+        if texts or len(numbers) < 4 or numbers[0] != ALL_NUMBERS[0] or numbers[-1] != ALL_NUMBERS[1]:
+            return None
+        left = Constraint(numbers=numbers[1:-1])
+        return left if values_of(left) is not None else None
+    if texts == ALL_STRINGS:
+        one = len(constraint.unlikes) == 1 and not constraint.likes
+        return Constraint(strings=texts, likes=constraint.unlikes) if one else None
+    if not constraint.is_plain or not texts or texts[-1] != ALL_STRINGS[1]:
+        return None
+    left = Constraint(strings=cuts.complement(texts, *ALL_STRINGS))
+    return None if values_of(left) is None and prefix_of(left) is None else left
+
+
 class Atoms:
     """The atoms of one attribute, each with the number of its channel; `forms` has the form of each channel."""
 
     __slots__ = (
-        "_by_gram",
-        "_by_prefix",
-        "_by_value",
         "_forms",
         "_general",
         "_lengths",
-        "_remembered",
+        "_programs",
+        "_sizes",
+        "_table",
         "channel_of",
+        "exceptions",
+        "owner",
         "with_absence",
     )
 
-    def __init__(self, forms: list[Any]) -> None:
+    def __init__(self, forms: list[Any], table: AtomTable) -> None:
         self.channel_of: dict[bytes, int] = {}
         self.with_absence: set[int] = set()  # those that an event without the attribute satisfies
+        self.exceptions: dict[
+            int, int
+        ] = {}  # channels of atoms that hold for all of a kind but some, and the kind
+        self.owner = table.new_owner()
         self._forms = forms
-        # Most values, and most grams, are those of one atom: its channel stands there by itself.
-        self._by_value: dict[Any, int | list[int]] = {}
-        self._by_gram: dict[str, int | list[int]] = {}
-        self._by_prefix: dict[str, int] = {}
-        self._lengths: dict[int, int] = {}
-        self._general: dict[int, None] = {}
-        self._remembered: dict[Any, tuple[int, ...]] = {}
+        self._table = table
+        self._programs: dict[int, int] = {}
+        self._general: dict[int, None] = {}  # channels that no value, prefix or gram leads to
+        self._lengths: dict[int, int] = {}  # how many prefixes of each length there are
+        self._sizes: dict[int, int] = {}  # how many programs are filed under grams of each length
 
-    def add(self, form: bytes, constraint: Constraint, channel: int) -> None:
-        """Add an atom in both shapes."""
-        self._remembered.clear()
+    def close(self) -> None:
+        """Give the owner back, when no atom is left."""
+        self._table.drop_owner(self.owner)
+
+    def add(self, form: bytes, filing: Filing, channel: int) -> None:
+        """Add an atom."""
         self.channel_of[form] = channel
-        if constraint.absent:
+        if filing.excepted:
+            self.exceptions[channel] = filing.excepted
+        if filing.program is None:
+            self._file(filing, channel, ADD)
+            return
+        if filing.program.absent:
             self.with_absence.add(channel)
-        prefix, values = prefix_of(constraint), values_of(constraint)
-        if prefix is not None:
-            self._by_prefix[prefix] = channel
-            self._lengths[len(prefix)] = self._lengths.get(len(prefix), 0) + 1
-        elif values is not None:
-            for value in values:
-                _file(self._by_value, _key(*value), channel)
-        elif grams := _grams_of(constraint):
-            _file(self._by_gram, min(grams, key=self._crowd), channel)
-        else:
+        flags = NAN_IF if filing.excepted else NAN_UNLESS if filing.program.absent else 0
+        program = self._programs[channel] = self._table.new_record(_words_of(filing.program, channel, flags))
+        grams = _grams_of(filing.program)
+        if not grams:
             self._general[channel] = None
+            self._table.file_entry(self.owner, GENERAL, program, ADD)
+            return
+        chosen = grams[self._table.file_texts(self.owner, BY_GRAM, grams, program, ADD_TO_FEWEST)]
+        self._table.set_gram(program, chosen)
+        self._count(self._sizes, SIZES, len(chosen), 1)
 
-    def remove(self, form: bytes, constraint: Constraint) -> None:
+    def remove(self, form: bytes, filing: Filing) -> None:
         """Remove an atom."""
-        self._remembered.clear()
         channel = self.channel_of.pop(form)
         self.with_absence.discard(channel)
-        prefix, values = prefix_of(constraint), values_of(constraint)
-        if prefix is not None:
-            del self._by_prefix[prefix]
-            self._lengths[len(prefix)] -= 1
-            if not self._lengths[len(prefix)]:
-                del self._lengths[len(prefix)]
-        elif values is not None:
-            for value in values:
-                _unfile(self._by_value, _key(*value), channel)
-        elif grams := _grams_of(constraint):
-            _unfile(self._by_gram, next(gram for gram in grams if channel in self._filed(gram)), channel)
-        else:
+        self.exceptions.pop(channel, None)
+        if filing.program is None:
+            self._file(filing, channel, REMOVE)
+            return
+        program = self._programs.pop(channel)
+        if channel in self._general:
             del self._general[channel]
+            self._table.file_entry(self.owner, GENERAL, program, REMOVE)
+        else:
+            gram = self._table.gram_of(program)
+            self._table.file_texts(self.owner, BY_GRAM, [gram], program, REMOVE)
+            self._count(self._sizes, SIZES, len(gram), -1)
+        self._table.drop_program(program)
 
-    def _filed(self, gram: str) -> tuple[int, ...] | list[int]:
-        found = self._by_gram.get(gram)
-        return () if found is None else (found,) if isinstance(found, int) else found
+    def _file(self, filing: Filing, channel: int, change: int) -> None:
+        """File an atom under values or a prefix, or take it out there."""
+        table, owner, entry = self._table, self.owner, 2 * channel + bool(filing.excepted)
+        if filing.prefix is not None:
+            table.file_texts(owner, BY_PREFIX, [filing.prefix], entry, change)
+            self._count(self._lengths, LENGTHS, len(filing.prefix), -1 if change == REMOVE else 1)
+            return
+        assert filing.values is not None, "it is filed somewhere"
+        truths: list[float] = []
+        numbers: list[float] = []
+        large: list[bytes] = []
+        texts: list[bytes] = []
+        for value in filing.values:
+            if type(value) is str:
+                texts.append(value.encode())
+            elif value is True or value is False:
+                truths.append(float(value))
+            elif -EXACT < value < EXACT:
+                numbers.append(value)
+            else:
+                large.append(_large_key(value))
+        if numbers:
+            table.file_numbers(owner, BY_NUMBER, numbers, entry, change)
+        if texts:
+            table.file_texts(owner, BY_TEXT, texts, entry, change)
+        if truths:
+            table.file_numbers(owner, BY_TRUTH, truths, entry, change)
+        if large:
+            table.file_texts(owner, BY_LARGE, large, entry, change)
 
-    def _crowd(self, gram: str) -> int:
-        return len(self._filed(gram))
+    def _count(self, counts: dict[int, int], which: int, length: int, more: int) -> None:
+        """Count lengths; those that there are stand in a list of the owner."""
+        before = counts.get(length, 0)
+        counts[length] = before + more
+        if not before:
+            self._table.file_entry(self.owner, which, length, ADD)
+        elif not counts[length]:
+            del counts[length]
+            self._table.file_entry(self.owner, which, length, REMOVE)
 
     def _constraint(self, channel: int) -> Constraint:
         return constraint_in(self._forms[channel])
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def containing(self, value: Any) -> tuple[int, ...]:
-        """Return the channels of the atoms that an event's value, which is not None, satisfies."""
+    def points(self, value: Any) -> tuple[list[int], list[float]]:
+        """Return the channels that an event's value, which is not None, has something to say of, and what: 1 for an
+        atom that it satisfies, NaN for one that holds unless an event says otherwise and does not."""
         kind, plain = classify(value)
-        key = (kind, plain)
-        found = self._remembered.get(key)
-        if found is None:
-            found = self._find(kind, plain, value)
-            if kind != STRING or len(plain) <= LONGEST_REMEMBERED:
-                if len(self._remembered) >= MEMORY:
-                    self._remembered.clear()
-                self._remembered[key] = found
-        return found
-
-    def _find(self, kind: int, plain: Any, value: Any) -> tuple[int, ...]:
-        ACCOUNT.spend(len(self._general))
-        found = [channel for channel in self._general if self._constraint(channel).contains(value)]
-        same = self._by_value.get(_key(kind == BOOLEAN, plain), ())
-        found += (same,) if isinstance(same, int) else same
+        if kind == NUMBER:
+            if -EXACT < plain < EXACT:
+                return self._table.judge(self.owner, FLOAT, float(plain) + 0.0)
+            names, values = self._table.judge(self.owner, LARGE_KEY, 0.0, _large_key(plain))
+            return self._with_general(value, names, values)
         if kind == STRING:
-            for length in self._lengths:
-                channel = self._by_prefix.get(plain[:length])
-                if channel is not None and len(plain) >= length:
-                    found.append(channel)
-            if self._by_gram:
-                candidates = self._with_gram_in(plain)
-                found += [channel for channel in candidates if self._constraint(channel).contains(value)]
-        return tuple(found)
+            try:
+                text = plain.encode()
+            except UnicodeEncodeError:  # an event may have unpaired surrogates, which no filter has
+                return self._plain_points(value)
+            return self._table.judge(self.owner, TEXT, 0.0, text)
+        if kind == BOOLEAN:
+            return self._table.judge(self.owner, TRUTH, float(plain))
+        return self._table.judge(self.owner, OTHER, 0.0)
 
-    def _with_gram_in(self, text: str) -> list[int]:
-        """Return the channels of the patterns that are filed under letters of a text."""
-        if len(text) > 4 * len(self._by_gram):
-            grams = [gram for gram in self._by_gram if gram in text]
-        else:
-            windows = dict.fromkeys(text[at : at + GRAM] for at in range(len(text) - GRAM + 1))
-            grams = [gram for gram in windows if gram in self._by_gram]
-        found = [channel for gram in grams for channel in self._filed(gram)]
-        ACCOUNT.spend(LOOKED_AT * min(len(text), len(self._by_gram)) + len(found))
-        return found
+    def _with_general(
+        self, value: Any, names: list[int], values: list[float]
+    ) -> tuple[list[int], list[float]]:
+        """Add the points of the atoms that are asked one by one, which compare large numbers exactly only here."""
+        ACCOUNT.spend(len(self._general))
+        for channel in self._general:
+            if self.exceptions.get(channel) == TEXTS:
+                continue
+            holds = self._constraint(channel).contains(value)
+            if holds != (channel in self.with_absence or channel in self.exceptions):
+                names.append(channel)
+                values.append(1.0 if holds else _NAN)
+        return names, values
+
+    def _plain_points(self, value: Any) -> tuple[list[int], list[float]]:
+        """Return the `points` of a value as its constraints say, one by one."""
+        ACCOUNT.spend(len(self.channel_of))
+        names: list[int] = []
+        values: list[float] = []
+        for form, channel in self.channel_of.items():
+            holds = constraint_in(form).contains(value)
+            if holds != (channel in self.with_absence or channel in self.exceptions):
+                names.append(channel)
+                values.append(1.0 if holds else _NAN)
+        return names, values
+
+    def _judged(self, value: Any) -> tuple[list[int], set[int]]:
+        """Return the channels of the atoms that a value satisfies, but for exceptions, and of the exceptions that are
+        about values of its kind and do not leave it out."""
+        names, values = self.points(value)
+        unsaid = {name for name, number in zip(names, values, strict=True) if number != number}
+        satisfied = [name for name in names if name not in unsaid]
+        satisfied += [channel for channel in self.with_absence if channel not in unsaid]
+        kind = kind_of(value)
+        return satisfied, {
+            channel for channel, one in self.exceptions.items() if one == kind and channel not in unsaid
+        }
 
     # -- other constraints -----------------------------------------------------------------------------------
 
     def covering(self, constraint: Constraint) -> list[int]:
-        """Return the channels of the atoms that cover the constraint."""
+        """Return the channels of the atoms that cover the constraint, but for exceptions."""
         some = member_of(constraint)
-        candidates = self.channel_of.values() if some is None else self.containing(some)
+        if some is None:
+            candidates = [one for one in self.channel_of.values() if one not in self.exceptions]
+        else:
+            names, values = self.points(some)
+            unsaid = {name for name, number in zip(names, values, strict=True) if number != number}
+            candidates = [name for name in names if name not in unsaid]
+            candidates += [channel for channel in self.with_absence if channel not in unsaid]
         ACCOUNT.spend(COMPARED * len(candidates))
         return [channel for channel in candidates if self._constraint(channel).covers(constraint)]
 
+    def leaving_out(self, constraint: Constraint, kind: int) -> list[int]:
+        """Return the channels of the exceptions, of a kind that the constraint is about alone, that leave out some of
+        what satisfies it."""
+        if not self.exceptions:
+            return []
+        values = values_of(constraint)
+        if values is not None:
+            found: dict[int, None] = {}
+            for _, value in values:
+                found.update(dict.fromkeys(name for name in self.points(value)[0] if name in self.exceptions))
+            return list(found)
+        ACCOUNT.spend(COMPARED * len(self.exceptions))
+        return [
+            channel
+            for channel, one in self.exceptions.items()
+            if one == kind and not self._constraint(channel).covers(constraint)
+        ]
+
     def covered(self, constraint: Constraint) -> list[int]:
         """Return the channels of the atoms that the constraint covers."""
-        grams, candidates = _grams_of(constraint), list(self.channel_of.items())
+        letters, candidates = _letters_of(constraint), list(self.channel_of.items())
         ACCOUNT.spend(LOOKED_AT * len(candidates))
-        if grams:
+        if letters:
             # All strings that such a pattern matches have its letters, so what it covers is written with them.
-            letters = grams[0].encode()
             candidates = [(form, channel) for form, channel in candidates if letters in form]
         ACCOUNT.spend(COMPARED * len(candidates))
         return [channel for form, channel in candidates if constraint.covers(constraint_in(form))]
@@ -194,47 +358,102 @@ class Atoms:
         """Return the channels of the atoms that overlap the constraint."""
         values = values_of(constraint)
         if values is not None:
-            return list(dict.fromkeys(one for _, value in values for one in self.containing(value)))
+            found: dict[int, None] = {}
+            for _, value in values:
+                for some in self._judged(value):
+                    found.update(dict.fromkeys(some))
+            return list(found)
         ACCOUNT.spend(COMPARED * len(self.channel_of))
         return [
             channel for form, channel in self.channel_of.items() if constraint_in(form).overlaps(constraint)
         ]
 
 
-def _file(known: dict[Any, int | list[int]], key: Any, channel: int) -> None:
-    """Add a channel to those of a key."""
-    others = known.get(key)
-    if others is None:
-        known[key] = channel
-    elif isinstance(others, int):
-        known[key] = [others, channel]
-    else:
-        others.append(channel)
+def kind_of(value: Any) -> int:
+    """Return which kind an attribute's kind channel tells of a value; 0 for none."""
+    kind = classify(value)[0]
+    return NUMBERS if kind == NUMBER else TEXTS if kind == STRING else 0
 
 
-def _unfile(known: dict[Any, int | list[int]], key: Any, channel: int) -> None:
-    others = known[key]
-    if isinstance(others, int):
-        del known[key]
-        return
-    others.remove(channel)
-    if len(others) == 1:
-        known[key] = others[0]
+def only_kind(constraint: Constraint) -> int:
+    """Return the one kind of values that satisfy the constraint, NUMBERS or TEXTS; 0 if there are others."""
+    if constraint.absent or constraint.other or constraint.booleans:
+        return 0
+    if constraint.numbers:
+        return 0 if constraint.strings else NUMBERS
+    return TEXTS
 
 
-def _key(is_boolean: bool, value: Any) -> Any:
-    return (value,) if is_boolean else value  # true is equal to 1
+def _large_key(number: float) -> bytes:
+    """Return the bytes under which a number that no float64 need be equal to is filed: one for equal ones."""
+    return b"%x" % int(number) if -inf < number < inf else b"-inf" if number < 0 else b"inf"
 
 
-def _grams_of(constraint: Constraint) -> list[str]:
-    """Return grams that every text has which satisfies a general LIKE pattern; none if it is no such constraint."""
-    if not constraint.is_like:
+def closed_low(value: float, side: int) -> float:
+    """Return the first float64 behind a cut, which may stand at an integer that no float64 is."""
+    nearest = float(value)
+    behind = nearest > value or (nearest == value and not side)
+    return (nearest if behind else nextafter(nearest, inf)) + 0.0  # -0.0 is 0
+
+
+def closed_high(value: float, side: int) -> float:
+    """Return the last float64 before a cut, which may stand at an integer that no float64 is."""
+    nearest = float(value)
+    before = nearest < value or (nearest == value and bool(side))
+    return (nearest if before else nextafter(nearest, -inf)) + 0.0
+
+
+def _words_of(constraint: Constraint, channel: int, flags: int) -> Any:
+    """Return the program of a constraint (judging.py) as words."""
+    texts = constraint.strings
+    if len(constraint.likes) == 1 and constraint.is_like:
+        texts = ALL_STRINGS  # what begins otherwise does not match either
+    numbers = [
+        (closed_low(*low), closed_high(*high))
+        for low, high in zip(constraint.numbers[::2], constraint.numbers[1::2], strict=True)
+    ]
+    numbers = [pair for pair in numbers if pair[0] <= pair[1]]
+    pieces: list[bytes | None] = [None if open_end else text.encode() for open_end, text in texts]
+    pieces += [program_of(pattern) for pattern in (*constraint.likes, *constraint.unlikes)]
+    begin = 8 * (PROGRAM_HEAD + 2 * len(numbers) + len(pieces))
+    places: list[int] = []
+    for piece in pieces:
+        places += (begin, -1 if piece is None else len(piece))
+        begin += len(piece or b"")
+    words = (begin + 7) // 8
+    head = pack(
+        "=8i",
+        channel,
+        flags | constraint.booleans | (judging.PASSES_OTHER if constraint.other else 0),
+        len(numbers),
+        len(texts) // 2,
+        len(constraint.likes),
+        len(constraint.unlikes),
+        words,
+        0,
+    )
+    floats = pack(f"={2 * len(numbers)}d", *(end for pair in numbers for end in pair))
+    data = head + floats + pack(f"={len(places)}i", *places) + b"".join(piece or b"" for piece in pieces)
+    return np.frombuffer(data.ljust(8 * words, b"\0"), np.int64)
+
+
+def _grams_of(constraint: Constraint) -> list[bytes]:
+    """Return grams that every value has which satisfies the constraint; none if there are none."""
+    if only_kind(constraint) != TEXTS or not constraint.likes:
         return []
-    pieces = prepare(constraint.likes[0]).pieces
-    longest = max((text for piece in pieces for _, text in piece.literals), key=len, default="")
+    longest = max((longest_literal(program_of(pattern)) for pattern in constraint.likes), key=len)
+    size = min(GRAM, len(longest))
+    return [longest[at : at + size] for at in range(min(TRIED, len(longest) - size + 1))] if size else []
+
+
+def _letters_of(constraint: Constraint) -> bytes:
+    """Return letters that are in the form of whatever a general LIKE pattern covers; none for another constraint."""
+    if not constraint.is_like:
+        return b""
+    longest = longest_literal(program_of(constraint.likes[0])).decode()
     if "\\" in longest or "%" in longest or "_" in longest:
-        return []  # they are written otherwise than they match
-    return [longest[at : at + GRAM] for at in range(min(TRIED, len(longest) - GRAM + 1))]
+        return b""  # they are written otherwise than they match
+    return longest[:GRAM].encode()
 
 
 def member_of(constraint: Constraint) -> Any:

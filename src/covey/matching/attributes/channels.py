@@ -1,14 +1,20 @@
 """Channels: the edge between names and values on one side and the numbers that kernels compare on the other.
 
-Each attribute that a filter constrains has up to four kinds of channels:
+Each attribute that a filter constrains has up to six kinds of channels:
 
     number    its value as a float64, when it is a number
     symbol    the number of its value, when that is one of the strings, booleans or large numbers that filters ask for
     absence   1 unless the event has the attribute
-    atom      1 if its value, or absence, satisfies one particular constraint that is none of the above: IN, LIKE, <> …
+    presence  1 if it has
+    kind      whether its value is a number or a text
+    atom      1 if its value, or absence, satisfies one particular constraint that is none of the above: IN, LIKE …
 
-so that every constraint is an interval on one channel. Float64 is exact for numbers smaller than 2**53; constraints
-with larger ones are symbols or atoms, which compare exactly. Open ends become closed ones at the neighbouring float64.
+so that every constraint is an interval on one channel, or two: what holds for all values of a kind but some (<>, NOT
+IN, NOT LIKE) asks for the kind, and for an atom, an *exception*, that holds unless the event has one of these values.
+So an event says nothing of the exceptions that its values are not named in, however many there are.
+
+Float64 is exact for numbers smaller than 2**53; constraints with larger ones are symbols or atoms, which compare
+exactly. Open ends become closed ones at the neighbouring float64.
 """
 
 from __future__ import annotations
@@ -20,26 +26,42 @@ from typing import Any, Final
 import numpy as np
 
 from covey.core.attributes.conjunction import Conjunction
-from covey.core.attributes.constraint import Constraint, compare, null
+from covey.core.attributes.constraint import Constraint, compare, null, present
+from covey.core.attributes.cuts import ALL_NUMBERS, ALL_STRINGS
 from covey.core.attributes.forms import encoder
 from covey.core.attributes.values import BOOLEAN, NUMBER, STRING, classify
 from covey.core.attributes.wire import Form, constraint_of
 from covey.core.event import flatten
 from covey.core.work import ACCOUNT
-from covey.matching.attributes.atoms import Atoms, constraint_in, form_of
+from covey.matching.attributes.atoms import (
+    EXACT,
+    NUMBERS,
+    TEXTS,
+    Atoms,
+    closed_high,
+    closed_low,
+    constraint_in,
+    filing_of,
+    form_of,
+    kind_of,
+    only_kind,
+)
+from covey.matching.attributes.judging import AtomTable
 from covey.matching.jit import Floats, Ints, Longs
-
-EXACT: Final = 2.0**53
 
 # The roles of channels; that of an atom is the form of its constraint, which is bytes.
 _NUMBER: Final = "number"
 _SYMBOL: Final = "symbol"
 _ABSENCE: Final = "absence"
+_PRESENCE: Final = "presence"
+_KIND: Final = "kind"
 _INFINITY: Final = math.inf
 _nextafter: Final = math.nextafter
 _NAN: Final = math.nan
 _NOTHING: Final = (1.0, 0.0)
 _NULL: Final = null()
+_PRESENT: Final = present()
+_ALL_OF: Final = {NUMBERS: Constraint(numbers=ALL_NUMBERS), TEXTS: Constraint(strings=ALL_STRINGS)}
 _NULL_FORM: Final[Form] = [1, [], [], [], []]
 _FALSE, _TRUE, _FIRST_SYMBOL = 0, 1, 2
 
@@ -64,8 +86,10 @@ class Attribute:
         "atoms",
         "free_symbols",
         "is_special",
+        "kind",
         "name",
         "number",
+        "presence",
         "symbol",
         "symbols",
         "values_of_symbols",
@@ -76,16 +100,23 @@ class Attribute:
         self.number = 0
         self.symbol = 0
         self.absence = 0
+        self.presence = 0
+        self.kind = 0
         self.symbols: dict[Any, int] = {}
         self.values_of_symbols: dict[int, Any] = {}
         self.free_symbols: list[int] = []
         self.atoms: Atoms | None = None
-        self.is_special = False  # whether it has an absence channel or atoms
+        self.is_special = False  # whether it has channels beside those for numbers and symbols
 
     @property
     def is_unused(self) -> bool:
         """Whether no channel is left."""
-        return not (self.number or self.symbol or self.absence or self.atoms)
+        return not (self.number or self.symbol or self.has_special)
+
+    @property
+    def has_special(self) -> bool:
+        """Whether there are channels of other kinds."""
+        return bool(self.absence or self.presence or self.kind or self.atoms)
 
 
 class Channels:
@@ -102,6 +133,7 @@ class Channels:
         self._roles: list[str | bytes | None] = [None]  # of channels, for their owners
         self._free: list[int] = []
         self.journal: Journal | None = None  # for one who follows; None again when it has become too long
+        self.atoms: AtomTable | None = None  # of all attributes, once there are any
 
     def _note(self, name: str, value: Any, number: int) -> None:
         if self.journal is not None and (value is None or isinstance(value, str)):
@@ -111,8 +143,8 @@ class Channels:
 
     # -- constraints to intervals ----------------------------------------------------------------------------
 
-    def interval_of(self, name: str, constraint: Constraint) -> Interval:
-        """Return the constraint as an interval on one channel, which is made when there was none."""
+    def intervals_of(self, name: str, constraint: Constraint) -> list[Interval]:
+        """Return the constraint as intervals on channels, which are made when there were none: all have to hold."""
         attribute = self.attributes.get(name)
         if attribute is None:
             attribute = self.attributes[name] = Attribute(name)
@@ -120,33 +152,49 @@ class Channels:
         if bounds is not None:
             if not attribute.number:
                 attribute.number = self._new(attribute, _NUMBER)
-            return attribute.number, *bounds
+            return [(attribute.number, *bounds)]
         single, value = symbol_value(constraint)
         if single:
             if not attribute.symbol:
                 attribute.symbol = self._new(attribute, _SYMBOL)
             number = float(self._symbol(attribute, value))
-            return attribute.symbol, number, number
+            return [(attribute.symbol, number, number)]
         if constraint == _NULL:
             if not attribute.absence:
                 attribute.absence = self._new(attribute, _ABSENCE, True)
-            return attribute.absence, 1.0, 1.0
-        return self._atom(attribute, form_of(constraint), constraint), 1.0, 1.0
+                self.absences.add(attribute.absence)
+            return [(attribute.absence, 1.0, 1.0)]
+        if constraint == _PRESENT:
+            if not attribute.presence:
+                attribute.presence = self._new(attribute, _PRESENCE)
+            return [(attribute.presence, 1.0, 1.0)]
+        return self._atom(attribute, form_of(constraint))
 
-    def _atom(self, attribute: Attribute, form: bytes, constraint: Constraint | None) -> int:
-        """Return the channel of an atom, which is made when there was none."""
+    def _atom(self, attribute: Attribute, form: bytes) -> list[Interval]:
+        """Return the intervals of an atom, which is made when there was none."""
         if attribute.atoms is None:
-            attribute.atoms = Atoms(self._roles)
-        channel = attribute.atoms.channel_of.get(form)
+            if self.atoms is None:
+                self.atoms = AtomTable()
+            attribute.atoms = Atoms(self._roles, self.atoms)
+        atoms = attribute.atoms
+        channel = atoms.channel_of.get(form)
         if channel is None:
-            constraint = constraint_in(form) if constraint is None else constraint
-            channel = self._new(attribute, form, constraint.absent)
-            attribute.atoms.add(form, constraint, channel)
+            filing = filing_of(form)
+            absent = filing.program is not None and filing.program.absent
+            channel = self._new(attribute, form, absent or bool(filing.excepted))
+            if absent:
+                self.absences.add(channel)
+            atoms.add(form, filing, channel)
             ACCOUNT.spend(ATOM + ATOM_BYTE * len(form))
-        return channel
+        kind = atoms.exceptions.get(channel, 0)
+        if not kind:
+            return [(channel, 1.0, 1.0)]
+        if not attribute.kind:
+            attribute.kind = self._new(attribute, _KIND)
+        return [(attribute.kind, kind, kind), (channel, 1.0, 1.0)]
 
     def add_form(self, form: Form, names: list[int], lows: list[float], highs: list[float]) -> None:
-        """Add the intervals of a conjunction to the lists, straight from its wire form, as `interval_of` makes them."""
+        """Add the intervals of a conjunction to the lists, straight from its wire form: those of `intervals_of`."""
         attributes = self.attributes
         sides = iter(form)
         for name, side in zip(sides, sides, strict=True):
@@ -166,15 +214,24 @@ class Channels:
                     if low <= high:
                         channel = attribute.number
                 elif kind is list and (len(side) <= 2 or side != _NULL_FORM):
-                    channel, low, high = self._atom(attribute, encoder.encode(side), None), 1.0, 1.0
+                    (*kinds, (channel, low, high)) = self._atom(attribute, encoder.encode(side))
+                    for one, kind_low, kind_high in kinds:
+                        names.append(one)
+                        lows.append(kind_low)
+                        highs.append(kind_high)
             if not channel:
                 # A new attribute, text or kind of constraint, or one that has to be looked at closely.
-                channel, low, high = self.interval_of(name, constraint_of(side))
+                for channel, low, high in self.intervals_of(name, constraint_of(side)):
+                    names.append(channel)
+                    lows.append(low)
+                    highs.append(high)
+                continue
             names.append(channel)
             lows.append(low)
             highs.append(high)
 
-    def _new(self, attribute: Attribute, role: str | bytes, absence: bool = False) -> int:
+    def _new(self, attribute: Attribute, role: str | bytes, holds: bool = False) -> int:
+        """Return a new channel, which holds unless an event says otherwise, or does not."""
         if self._free:
             channel = self._free.pop()
         else:
@@ -184,9 +241,7 @@ class Channels:
         self._owners[channel], self._roles[channel] = attribute, role
         attribute.is_special |= role not in (_NUMBER, _SYMBOL)
         self._note(attribute.name, None, 0)
-        if absence:
-            self.absences.add(channel)
-        self._make(channel, absence)
+        self._make(channel, holds)
         return channel
 
     def _symbol(self, attribute: Attribute, value: Any) -> int:
@@ -231,20 +286,25 @@ class Channels:
             attribute.symbol = 0
         elif role == _ABSENCE:
             attribute.absence = 0
+        elif role == _PRESENCE:
+            attribute.presence = 0
+        elif role == _KIND:
+            attribute.kind = 0
         else:
             assert attribute.atoms is not None, "an atom's attribute has atoms"
             assert isinstance(role, bytes), "which have forms"
-            attribute.atoms.remove(role, constraint_in(role))
+            attribute.atoms.remove(role, filing_of(role))
             ACCOUNT.spend(ATOM + ATOM_BYTE * len(role))
             if not attribute.atoms.channel_of:
+                attribute.atoms.close()
                 attribute.atoms = None
-        attribute.is_special = bool(attribute.absence or attribute.atoms)
+        attribute.is_special = attribute.has_special
         if attribute.is_unused:
             del self.attributes[attribute.name]
 
     def constraint_of(self, channel: int, low: float, high: float) -> tuple[str, Constraint]:
-        """Return the attribute and constraint that an interval stands for; what `interval_of` made it from, or an equal
-        set of values with closed ends."""
+        """Return the attribute and constraint that an interval stands for; what `intervals_of` made it from, or an
+        equal set of values with closed ends. Of two intervals, what both stand for is that."""
         attribute, role = self._owners[channel], self._roles[channel]
         assert attribute is not None, "the channel is in use"
         if role == _NUMBER:
@@ -252,6 +312,10 @@ class Channels:
         if role == _SYMBOL:
             value = attribute.values_of_symbols[int(low)] if low >= _FIRST_SYMBOL else low == _TRUE
             return attribute.name, compare("=", value)
+        if role == _KIND:
+            return attribute.name, _ALL_OF[int(low)]
+        if role == _PRESENCE:
+            return attribute.name, _PRESENT
         return attribute.name, constraint_in(role) if isinstance(role, bytes) else _NULL
 
     # -- events to points ------------------------------------------------------------------------------------
@@ -336,14 +400,17 @@ class Channels:
         if attribute.absence:
             names.append(attribute.absence)
             values.append(_NAN)
+        if attribute.presence:
+            names.append(attribute.presence)
+            values.append(1.0)
+        kind = kind_of(value) if attribute.kind else 0
+        if kind:
+            names.append(attribute.kind)
+            values.append(kind)
         if attribute.atoms is not None:
-            satisfied = attribute.atoms.containing(value)
-            names.extend(satisfied)
-            values.extend([1.0] * len(satisfied))
-            for channel in attribute.atoms.with_absence:
-                if channel not in satisfied:
-                    names.append(channel)
-                    values.append(_NAN)
+            some_names, some_values = attribute.atoms.points(value)
+            names += some_names
+            values += some_values
 
     # -- conjunctions to intervals of queries ----------------------------------------------------------------
 
@@ -409,10 +476,18 @@ class Channels:
     ) -> None:
         if constraint == _NULL:
             absences.discard(attribute.absence)
+        if attribute.presence and not constraint.absent:
+            intervals.append((attribute.presence, 1.0, 1.0))
+        kind = only_kind(constraint)
+        if attribute.kind and kind:
+            intervals.append((attribute.kind, kind, kind))
         if attribute.atoms is not None:
             covering = attribute.atoms.covering(constraint)
             absences.difference_update(covering)
             intervals.extend((channel, 1.0, 1.0) for channel in covering)
+            if kind:
+                left = attribute.atoms.leaving_out(constraint, kind)
+                intervals.extend((channel, _NAN, _NAN) for channel in left)
 
     def acceptors(self, conjunction: Conjunction, *, overlap: bool) -> list[tuple[int, float, float, int]]:
         """Return the intervals (channel, low, high, attribute's place) of constraints inside the conjunction's.
@@ -436,11 +511,30 @@ class Channels:
                     result.append((attribute.symbol, number, number, place))
             if attribute.absence and constraint.absent:
                 result.append((attribute.absence, 1.0, 1.0, place))
+            result.extend((*one, place) for one in self._kinds_in(attribute, constraint, overlap))
             if attribute.atoms is not None:
                 chosen = attribute.atoms.overlapping if overlap else attribute.atoms.covered
                 result.extend((channel, 1.0, 1.0, place) for channel in chosen(constraint))
             if overlap:
                 result.extend((channel, _NAN, _NAN, place) for channel in self._all_of(attribute))
+        return result
+
+    @staticmethod
+    def _kinds_in(attribute: Attribute, constraint: Constraint, overlap: bool) -> list[Interval]:
+        """Return the intervals of the presence and kind channels that are inside a constraint, or overlap it.
+
+        What asks for a kind asks for an exception too, and counts once: so no interval of kinds is inside anything.
+        """
+        result: list[Interval] = []
+        if attribute.presence:
+            is_met = constraint != _NULL if overlap else constraint.covers(_PRESENT)
+            if is_met:
+                result.append((attribute.presence, 1.0, 1.0))
+        if attribute.kind and overlap:
+            if constraint.numbers:
+                result.append((attribute.kind, NUMBERS, NUMBERS))
+            if constraint.strings:
+                result.append((attribute.kind, TEXTS, TEXTS))
         return result
 
     @staticmethod
@@ -460,7 +554,13 @@ class Channels:
 
     @staticmethod
     def _all_of(attribute: Attribute) -> list[int]:
-        channels = [attribute.number, attribute.symbol, attribute.absence]
+        channels = [
+            attribute.number,
+            attribute.symbol,
+            attribute.absence,
+            attribute.presence,
+            attribute.kind,
+        ]
         if attribute.atoms is not None:
             channels.extend(attribute.atoms.channel_of.values())
         return [channel for channel in channels if channel]
@@ -505,20 +605,6 @@ def _closed(low: float | None, high: float | None, sides: int) -> tuple[float, f
     if not -EXACT < high < EXACT:
         return _NOTHING
     return low, high if sides & 2 else _nextafter(high, -_INFINITY)
-
-
-def closed_low(value: float, side: int) -> float:
-    """Return the first float64 behind a cut, which may stand at an integer that no float64 is."""
-    nearest = float(value)
-    behind = nearest > value or (nearest == value and not side)
-    return (nearest if behind else math.nextafter(nearest, _INFINITY)) + 0.0  # -0.0 is 0
-
-
-def closed_high(value: float, side: int) -> float:
-    """Return the last float64 before a cut, which may stand at an integer that no float64 is."""
-    nearest = float(value)
-    before = nearest < value or (nearest == value and bool(side))
-    return (nearest if before else math.nextafter(nearest, -_INFINITY)) + 0.0
 
 
 def symbol_value(constraint: Constraint) -> tuple[bool, Any]:

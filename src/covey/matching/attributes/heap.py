@@ -10,8 +10,9 @@ sure that `room` words are free beforehand (see store.py).
 
 from __future__ import annotations
 
-from covey.matching.attributes.memory import Memory
-from covey.matching.jit import part
+from typing import Protocol
+
+from covey.matching.jit import Floats, Ints, Longs, part
 
 # Places in `meta`, the array of 64-bit counters.
 TOP = 0  # first word never given out
@@ -51,6 +52,19 @@ SCRATCH = (
 META_LENGTH = SCRATCH + 8 + 64 + 128
 
 
+class Heap(Protocol):
+    """What the parts here need of a memory: the heap in both shapes, and the counters."""
+
+    @property
+    def f(self) -> Floats: ...
+
+    @property
+    def i(self) -> Ints: ...
+
+    @property
+    def meta(self) -> Longs: ...
+
+
 @part
 def size_class(words: int) -> int:
     """Return the class whose blocks hold at least `words` words."""
@@ -77,7 +91,7 @@ def class_words(number: int) -> int:
 
 
 @part
-def allocate(m: Memory, words: int) -> int:
+def allocate(m: Heap, words: int) -> int:
     """Return a block of at least `words` words; its content is arbitrary."""
     number = size_class(words)
     block = m.meta[FIRST_CHAIN + number]
@@ -91,7 +105,7 @@ def allocate(m: Memory, words: int) -> int:
 
 
 @part
-def free(m: Memory, block: int, words: int) -> None:
+def free(m: Heap, block: int, words: int) -> None:
     """Take back a block that was given out for `words` words."""
     number = size_class(words)
     m.i[2 * block] = m.meta[FIRST_CHAIN + number]
@@ -100,7 +114,7 @@ def free(m: Memory, block: int, words: int) -> None:
 
 
 @part
-def new_record(m: Memory, words: int) -> int:
+def new_record(m: Heap, words: int) -> int:
     """Return a block of `words` words, all zero."""
     block = allocate(m, words)
     for word in range(block, block + words):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from covey.core.attributes.boxes import clusters, is_cut
 from covey.core.attributes.conjunction import Conjunction
+from covey.core.attributes.constraint import Constraint
 from covey.core.attributes.filter import AttributeFilter, trusted
 from covey.core.attributes.imperfect import hull_of_boxes
 from covey.core.attributes.wire import Form, conjunction_of, forms_of
@@ -87,7 +88,7 @@ class AttributeIndex:
         names: list[int] = []
         lows: list[float] = []
         highs: list[float] = []
-        interval_of, add_form = self.channels.interval_of, self.channels.add_form
+        intervals_of, add_form = self.channels.intervals_of, self.channels.add_form
         for handle, filter in zip(handles, filters, strict=True):
             rows = _rows_of(filter)
             ids.extend([handle] if len(rows) == 1 else self._extra_rows(handle, len(rows)))
@@ -98,10 +99,10 @@ class AttributeIndex:
                     add_form(row, names, lows, highs)
                 else:
                     for name, constraint in row:
-                        channel, low, high = interval_of(name, constraint)
-                        names.append(channel)
-                        lows.append(low)
-                        highs.append(high)
+                        for channel, low, high in intervals_of(name, constraint):
+                            names.append(channel)
+                            lows.append(low)
+                            highs.append(high)
                 starts.append(len(names))
         ACCOUNT.spend(ROW * len(ids) + SIDE * len(names))
         self.store.add_rows(
@@ -379,11 +380,12 @@ class AttributeIndex:
     def _conjunctions(self, rows: list[int]) -> Iterable[Conjunction]:
         starts, names, lows, highs = self.store.read(np.array(rows, np.int32))
         for start, end in pairwise(starts.tolist()):
-            sides = [
-                self.channels.constraint_of(int(names[k]), float(lows[k]), float(highs[k]))
-                for k in range(start, end)
-            ]
-            yield Conjunction(tuple(sorted(sides)))
+            sides: dict[str, Constraint] = {}
+            for k in range(start, end):
+                name, side = self.channels.constraint_of(int(names[k]), float(lows[k]), float(highs[k]))
+                before = sides.get(name)
+                sides[name] = side if before is None else before.intersect(side)
+            yield Conjunction(tuple(sorted(sides.items())))
 
 
 def _rows_of(filter: AttributeFilter) -> list[Form | Sides]:

@@ -1,16 +1,17 @@
-"""Splitting: a conjunction with sets of values (IN) as several with single values.
+"""Splitting: a conjunction with sets of values (IN), or of intervals (NOT BETWEEN), as several with one of them each.
 
-A single value is a way into the index, a set is not. So a filter with small sets has a row for each choice of values,
-and a filter that is asked about is asked in pieces: it is covered by what covers every piece. Both are exact: the
-pieces together are the conjunction, and a row with a single value covers a piece or does not.
+A single value and an interval of numbers are ways into the index, a set is not. So a filter with small sets has a row
+for each choice, and a filter that is asked about is asked in pieces: it is covered by what covers every piece. Both are
+exact: the pieces together are the conjunction, and a row with one value or interval covers a piece or does not.
 """
 
 from __future__ import annotations
 
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint, compare
+from covey.core.attributes.cuts import intervals
 from covey.core.attributes.wire import Form
-from covey.matching.attributes.atoms import values_of
+from covey.matching.attributes.atoms import NUMBERS, exceptions_of, only_kind, values_of
 
 Sides = tuple[tuple[str, Constraint], ...]
 
@@ -21,12 +22,11 @@ MOST_ROWS = 16  # of one conjunction
 def pieces_of(conjunction: Conjunction, most: int) -> list[Sides]:
     """Return conjunctions that together are the given one, at most `most`: small sets are split first."""
     sides = conjunction.constraints
-    sets = sorted((len(values), name, values) for name, values in _small_sets(sides))
+    sets = sorted((len(choices), name, choices) for name, choices in _small_sets(sides))
     pieces = [sides]
-    for count, name, values in sets:
+    for count, name, choices in sets:
         if count * len(pieces) > most:
             break
-        choices = [compare("=", value) for _, value in values]
         pieces = [
             tuple((other, choice if other == name else constraint) for other, constraint in piece)
             for piece in pieces
@@ -38,8 +38,8 @@ def pieces_of(conjunction: Conjunction, most: int) -> list[Sides]:
 def pieces_needed(conjunction: Conjunction) -> int:
     """Return into how many pieces the conjunction falls when all its small sets are split."""
     count = 1
-    for _, values in _small_sets(conjunction.constraints):
-        count *= len(values)
+    for _, choices in _small_sets(conjunction.constraints):
+        count *= len(choices)
     return count
 
 
@@ -47,12 +47,17 @@ def is_one_piece(form: Form) -> bool:
     """Return whether a conjunction with this wire form certainly has no set to split."""
     for k in range(1, len(form), 2):
         side = form[k]
-        if type(side) is list and len(side) == 1 and type(side[0]) is list and len(side[0]) <= LARGEST_SET:
+        if type(side) is not list:
+            continue
+        if len(side) == 1 and type(side[0]) is list and len(side[0]) <= LARGEST_SET:
+            return False
+        if len(side) == 5 and not side[0] and not side[2] and len(side[1]) <= 4 * LARGEST_SET:
             return False
     return True
 
 
-def _small_sets(sides: Sides) -> list[tuple[str, list[tuple[bool, object]]]]:
+def _small_sets(sides: Sides) -> list[tuple[str, list[Constraint]]]:
+    """Return the attributes with small sets, and these as constraints with one value or interval each."""
     found = []
     for name, constraint in sides:
         # More than one interval, or more than one kind of value, is what a set of values looks like.
@@ -60,5 +65,7 @@ def _small_sets(sides: Sides) -> list[tuple[str, list[tuple[bool, object]]]]:
         if 2 < size <= 2 * LARGEST_SET:
             values = values_of(constraint)
             if values is not None:
-                found.append((name, values))
+                found.append((name, [compare("=", value) for _, value in values]))
+            elif only_kind(constraint) == NUMBERS and exceptions_of(constraint) is None:
+                found.append((name, [Constraint(numbers=ends) for ends in intervals(constraint.numbers)]))
     return found

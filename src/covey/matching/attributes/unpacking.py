@@ -2,9 +2,9 @@
 
 What `Channels.encode` makes from dictionaries, `Unpacker.encode` makes from the bytes of `core/packing.py`, in one
 compiled pass: a name is looked up in a hash table and gives its attribute's channels; a text is looked up among the
-texts that filters ask for by name. Values that this cannot judge (numbers from 2**53 on, and all values of attributes
-with atoms: IN, LIKE, <>) are left to `Channels`, once for each distinct value of an attribute in a batch.
-`Unpacker.encode_columns` makes the same from a block of events (`columns.py`), in which names and texts are numbers.
+texts that filters ask for by name; values of attributes with atoms (IN, LIKE, <>) are judged (judging.py). Numbers from
+2**53 on are left to `Channels`, once for each distinct value of an attribute in a batch. `Unpacker.encode_columns`
+makes the same from a block of events (`columns.py`), in which names and texts are numbers.
 
 An unpacker is made from the channels of an index, and holds until a filter is added or removed there. The index's own
 one follows it (`follow`): what has changed since is in the journal of `Channels`, and only that is changed here.
@@ -17,12 +17,12 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from covey.core.attributes.constraint import present
 from covey.core.packing import unpack_value
 from covey.errors import EventError
-from covey.matching.attributes.atoms import form_of
+from covey.matching.attributes.atoms import NUMBERS, TEXTS
 from covey.matching.attributes.channels import Attribute, Batch, Channels, Journal
 from covey.matching.attributes.columns import Columns, Kinds
+from covey.matching.attributes.judging import atoms_at, judge
 from covey.matching.attributes.packed import (
     FLOAT,
     LARGE,
@@ -39,21 +39,31 @@ from covey.matching.attributes.texts import Texts, find
 from covey.matching.jit import Floats, Ints, Longs, bytes_at, floats_at, ints_at, kernel, longs_at, part
 
 # Columns of the table of attributes.
-NUMBER, SYMBOL, _ABSENCE, _PRESENCE, ATOMS, COLUMNS = 0, 1, 2, 3, 4, 5
+NUMBER, SYMBOL, _ABSENCE, _PRESENCE, _KIND, ATOMS, COLUMNS = 0, 1, 2, 3, 4, 5, 6
+POINTS: Final = 4  # that a value has at most, but for those of atoms
 # Columns of the list of values that are left to Python: where they stand in the batch, whose they are, their bytes.
 _PLACE, _OWNER, _FIRST, _LAST, _ODD_COLUMNS = 0, 1, 2, 3, 4
 
-_PRESENT: Final = form_of(present())
 _ODD: Final = -1  # instead of a channel: this value is in the list
+_NO_ROOM: Final = -(2**62)  # instead of a number of values: there are more points than there is room for
+_NO_ATOMS: Final[Longs] = np.zeros(3, np.int64)
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 @part
 def put_point(
-    channel: int, number: float, attributes: Ints, owner: int, channels: Ints, values: Floats, found: int
+    channel: int,
+    kind: int,
+    number: float,
+    attributes: Ints,
+    owner: int,
+    channels: Ints,
+    values: Floats,
+    found: int,
 ) -> int:
-    """Write a value's point, if it has a channel, and those of its presence; return how many points there are then."""
+    """Write a value's point, if it has a channel, and those of its presence and its kind, POINTS at most; return how
+    many points there are then."""
     if channel != 0:
         channels[found] = channel
         values[found] = number
@@ -67,6 +77,11 @@ def put_point(
     if presence != 0:
         channels[found] = presence
         values[found] = 1.0
+        found += 1
+    told = attributes[COLUMNS * owner + _KIND]
+    if told != 0 and (kind == FLOAT or kind == TEXT):
+        channels[found] = told
+        values[found] = NUMBERS if kind == FLOAT else TEXTS
         found += 1
     return found
 
@@ -88,6 +103,7 @@ def unpack_events(
     starts: Longs,
     texts: Bytes,
     symbols: Ints,
+    atoms: Longs,
     event_starts: Longs,
     channels: Ints,
     values: Floats,
@@ -95,9 +111,9 @@ def unpack_events(
 ) -> int:
     """Write the channels and values of packed events; return how many values are left to Python.
 
-    If an event's bytes are not a packed event, -1 - its number. `channels` and `values` have room for two, `odd` for
-    one, for each byte. `stamps` has one number an attribute, -1 at first: an event with an attribute twice would
-    be matched twice, for which nobody has room.
+    If an event's bytes are not a packed event, -1 - its number; _NO_ROOM if there are more points than room for them.
+    `odd` has room for one value for each byte. `stamps` has one number an attribute, -1 at first: an event with an
+    attribute twice would be matched twice, for which nobody has room.
     """
     found, left = 0, 0
     bytes_ = bytes_at(data.ctypes.data)
@@ -111,6 +127,7 @@ def unpack_events(
     name_places, name_bytes = longs_at(name_starts.ctypes.data), bytes_at(name_texts.ctypes.data)
     known = ints_at(table.ctypes.data), ints_at(owners.ctypes.data)
     places, known_bytes = longs_at(starts.ctypes.data), bytes_at(texts.ctypes.data)
+    judges, room = atoms_at(atoms), len(channels)
     for event in range(len(firsts)):
         event_starts[event] = found
         end = lasts[event]
@@ -128,7 +145,9 @@ def unpack_events(
             if stamps[owner] == event:
                 return -1 - event
             stamps[owner] = event
-            if attributes[COLUMNS * owner + ATOMS] != 0 or kind == LARGE:
+            if found + POINTS > room:
+                return _NO_ROOM
+            if kind == LARGE:
                 odd[_ODD_COLUMNS * left + _PLACE] = found
                 odd[_ODD_COLUMNS * left + _OWNER] = owner
                 odd[_ODD_COLUMNS * left + _FIRST] = last
@@ -140,15 +159,23 @@ def unpack_events(
             channel = 0
             if kind == FLOAT:
                 channel = attributes[COLUMNS * owner + NUMBER]
-            elif kind == TEXT:
+            elif kind == TRUTH:
+                channel = attributes[COLUMNS * owner + SYMBOL]
+            given = number
+            if kind == TEXT:
                 text = find(
                     bytes_, value_first, value_last, owner, mask, known[0], known[1], places, known_bytes
                 )
                 if text >= 0:
                     channel, number = attributes[COLUMNS * owner + SYMBOL], float(symbols[text])
-            elif kind == TRUTH:
-                channel = attributes[COLUMNS * owner + SYMBOL]
-            found = put_point(channel, number, rows, owner, points, numbers, found)
+            found = put_point(channel, kind, number, rows, owner, points, numbers, found)
+            judged = attributes[COLUMNS * owner + ATOMS]
+            if judged != 0:
+                found = judge(
+                    judges, judged, kind, given, bytes_, value_first, value_last, points, numbers, found, room
+                )
+                if found < 0:
+                    return _NO_ROOM
         if at != end:
             return -1 - event
     event_starts[len(firsts)] = found
@@ -163,7 +190,10 @@ def place_columns(
     value: Floats,
     owner_of: Ints,
     symbol_of: Ints,
+    text_starts: Longs,
+    text_bytes: Bytes,
     attributes: Ints,
+    atoms: Longs,
     event_starts: Longs,
     channels: Ints,
     values: Floats,
@@ -172,8 +202,9 @@ def place_columns(
     """Write the channels and values of a block of events; return how many values are left to Python.
 
     `owner_of` has the attribute of each name, -1 if no filter asks for it, `symbol_of` the number of each text, -1 if
-    no filter asks for it. `odd` gets, for what is left, its place among the channels and its point. `channels` and
-    `values` have room for three a point.
+    no filter asks for it. `odd` gets, for what is left, its place among the channels and its point. The bytes of text
+    n, if its attribute has atoms, are those from text_starts[n] to text_starts[n + 1]. _NO_ROOM if there are more
+    points than there is room for.
     """
     found, left, point = 0, 0, 0
     # As pointers: an index into an array is first looked at for being negative, which takes longer than all the rest.
@@ -184,14 +215,18 @@ def place_columns(
     )
     names, kinds, given = ints_at(name.ctypes.data), bytes_at(kind.ctypes.data), floats_at(value.ctypes.data)
     points, numbers = ints_at(channels.ctypes.data), floats_at(values.ctypes.data)
+    places, bytes_ = longs_at(text_starts.ctypes.data), bytes_at(text_bytes.ctypes.data)
+    judges, room = atoms_at(atoms), len(channels)
     for event in range(len(ends)):
         event_starts[event] = found
         for at in range(point, ends[event]):
             owner = owners[names[at]]
             if owner < 0:
                 continue
-            sort = kinds[at]
-            if sort == LARGE or rows[COLUMNS * owner + ATOMS] != 0:
+            sort = kinds[at] + 0  # as a plain integer
+            if found + POINTS > room:
+                return _NO_ROOM
+            if sort == LARGE:
                 odd[2 * left] = found
                 odd[2 * left + 1] = at
                 left += 1
@@ -199,15 +234,22 @@ def place_columns(
                 found += 1
                 continue
             channel, number = 0, given[at] + 0.0  # -0.0 is 0, in blocks that were written before too
+            plain, first, last = number, 0, 0
             if sort == FLOAT:
                 channel = rows[COLUMNS * owner + NUMBER]
             elif sort == TEXT:
-                symbol = symbols[np.int64(number)]
+                text = np.int64(number)
+                symbol, first, last = symbols[text], places[text], places[text + 1]
                 if symbol >= 0:
                     channel, number = rows[COLUMNS * owner + SYMBOL], float(symbol)
             elif sort == TRUTH:
                 channel = rows[COLUMNS * owner + SYMBOL]
-            found = put_point(channel, number, rows, owner, points, numbers, found)
+            found = put_point(channel, sort, number, rows, owner, points, numbers, found)
+            judged = rows[COLUMNS * owner + ATOMS]
+            if judged != 0:
+                found = judge(judges, judged, sort, plain, bytes_, first, last, points, numbers, found, room)
+                if found < 0:
+                    return _NO_ROOM
         point = ends[event]
     event_starts[len(ends)] = found
     return left
@@ -237,9 +279,10 @@ class Unpacker:
         )
 
     @property
-    def arrays(self) -> tuple[Ints, Texts, Texts]:
-        """The table of attributes, their names, and the texts that filters ask for; others after the next change."""
-        return self._attributes, self._names, self._texts
+    def arrays(self) -> tuple[Ints, Texts, Texts, Longs]:
+        """The table of attributes, their names, the texts that filters ask for, and the addresses of atoms; others
+        after the next change."""
+        return self._attributes, self._names, self._texts, self._atoms
 
     def follow(self, journal: Journal) -> None:
         """Take over the changes of the channels since the last time."""
@@ -275,23 +318,29 @@ class Unpacker:
         """Return events in the form that batches take, under the terms of `encode`."""
         data, firsts, lasts = events.data, events.firsts, events.lasts
         size = int((lasts - firsts).sum())
-        channels, values, odd = self._make_room(2 * size, _ODD_COLUMNS * size)
         starts: Longs = np.zeros(len(firsts) + 1, np.int64)
-        left = unpack_events(
-            data,
-            firsts,
-            lasts,
-            self._attributes,
-            np.full(len(self._owners), -1, np.int64),
-            *self._names.arrays,
-            self._names.values,
-            *self._texts.arrays,
-            self._texts.values,
-            starts,
-            channels,
-            values,
-            odd,
-        )
+        points = 2 * size + POINTS
+        while True:
+            channels, values, odd = self._make_room(points, _ODD_COLUMNS * size)
+            left = unpack_events(
+                data,
+                firsts,
+                lasts,
+                self._attributes,
+                np.full(len(self._owners), -1, np.int64),
+                *self._names.arrays,
+                self._names.values,
+                *self._texts.arrays,
+                self._texts.values,
+                self._atoms,
+                starts,
+                channels,
+                values,
+                odd,
+            )
+            if left != _NO_ROOM:
+                break
+            points = 2 * len(channels)
         if left < 0:
             raise EventError(f"the bytes of event {-1 - left} of this batch are no packed event")
         count = int(starts[-1])
@@ -318,22 +367,30 @@ class Unpacker:
         ):
             if owner >= 0:
                 symbol_of[number] = self._channels.attributes[self._owners[owner]].symbols.get(text, -1)
-        points = len(columns.name)
+        text_starts, text_bytes = self._bytes_of(columns.texts, owner_of[columns.owners])
         starts: Longs = np.zeros(len(columns) + 1, np.int64)
-        channels, values, odd = self._make_room(3 * points, 2 * points)
-        left = place_columns(
-            columns.ends,
-            columns.name,
-            columns.kind,
-            columns.value,
-            owner_of,
-            symbol_of,
-            self._attributes,
-            starts,
-            channels,
-            values,
-            odd,
-        )
+        points = POINTS * (len(columns.name) + 1)
+        while True:
+            channels, values, odd = self._make_room(points, 2 * len(columns.name))
+            left = place_columns(
+                columns.ends,
+                columns.name,
+                columns.kind,
+                columns.value,
+                owner_of,
+                symbol_of,
+                text_starts,
+                text_bytes,
+                self._attributes,
+                self._atoms,
+                starts,
+                channels,
+                values,
+                odd,
+            )
+            if left != _NO_ROOM:
+                break
+            points = 2 * len(channels)
         count = int(starts[-1])
         batch: Batch = (starts, channels[:count], values[:count])
         if not left:
@@ -346,6 +403,22 @@ class Unpacker:
         return self._with_odd(
             batch, places, keys, lambda key: self._points(key[0], columns.value_of(*key[1:]))
         )
+
+    def _bytes_of(self, texts: Sequence[str], owners: Ints) -> tuple[Longs, Bytes]:
+        """Return the bytes of the texts whose owners have atoms, and where they begin; others have none."""
+        judged = self._attributes[ATOMS::COLUMNS]
+        some = [
+            text.encode() if owner >= 0 and judged[owner] else b""
+            for text, owner in zip(texts, owners.tolist(), strict=True)
+        ]
+        starts: Longs = np.zeros(len(some) + 1, np.int64)
+        np.cumsum([len(text) for text in some], out=starts[1:])
+        return starts, np.frombuffer(b"".join(some) + b"\0", np.uint8)
+
+    @property
+    def _atoms(self) -> Longs:
+        """The addresses of the index's atoms."""
+        return _NO_ATOMS if self._channels.atoms is None else self._channels.atoms.addresses
 
     def _with_odd(
         self,
@@ -394,9 +467,11 @@ class Unpacker:
 
 
 def _row(attribute: Attribute) -> tuple[int, ...]:
-    presence, atoms = 0, attribute.atoms is not None
-    if attribute.atoms is not None and len(attribute.atoms.channel_of) == 1:
-        # IS NOT NULL alone needs no value to be looked at.
-        presence = attribute.atoms.channel_of.get(_PRESENT, 0)
-        atoms = not presence
-    return attribute.number, attribute.symbol, attribute.absence, presence, int(atoms)
+    return (
+        attribute.number,
+        attribute.symbol,
+        attribute.absence,
+        attribute.presence,
+        attribute.kind,
+        0 if attribute.atoms is None else attribute.atoms.owner,
+    )

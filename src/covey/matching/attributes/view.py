@@ -4,9 +4,9 @@
 the index has not changed). Kernels ask it in two steps: `points_of` turns the attributes of an event, as
 `checking.read_attributes` has found them, into channels and values, and `matching` or `links_to` asks the rows.
 
-Values that compiled code cannot judge (all values of attributes with atoms, and numbers from 2**53 on) are looked up
-among those that Python has judged before. What is not there is reported as missing: `learn` judges it, and the event is
-asked about again. What was learnt is forgotten when the index changes.
+Values that compiled code cannot judge, numbers from 2**53 on, are looked up among those that Python has judged before.
+What is not there is reported as missing: `learn` judges it, and the event is asked about again. What was learnt is
+forgotten when the index changes.
 """
 
 from __future__ import annotations
@@ -29,12 +29,21 @@ from covey.matching.attributes.checking import (
     VALUE_LAST,
 )
 from covey.matching.attributes.forwarding import event_links
+from covey.matching.attributes.judging import atoms_at, judge
 from covey.matching.attributes.memory import ARRAYS, Intervals, memory_at
 from covey.matching.attributes.packed import FLOAT, LARGE, NOTHING, TEXT, TRUTH, Bytes
 from covey.matching.attributes.query import satisfied
 from covey.matching.attributes.store import FEW_LOOKS, Store
 from covey.matching.attributes.texts import FREE, HOLE, Texts, find
-from covey.matching.attributes.unpacking import ATOMS, COLUMNS, NUMBER, SYMBOL, Unpacker, put_point
+from covey.matching.attributes.unpacking import (
+    ATOMS,
+    COLUMNS,
+    NUMBER,
+    POINTS,
+    SYMBOL,
+    Unpacker,
+    put_point,
+)
 from covey.matching.jit import Floats, Ints, Longs, bytes_at, called, floats_at, ints_at, longs_at, part
 
 MOST_POINTS: Final = 4_096  # of one event, on all channels of an index
@@ -44,7 +53,15 @@ MISSING, TOO_MANY = -1, -2  # instead of a number of points
 
 # What the array of a view holds. Texts have five entries: table, mask, owners, starts, bytes.
 _STORE, _ATTRIBUTES, _NAMES, _NAME_VALUES, _TEXTS, _SYMBOLS = 0, 1, 2, 7, 8, 13
-_LEARNT, _LEARNT_STARTS, _LEARNT_CHANNELS, _LEARNT_VALUES, _LINKS, _LENGTH = 14, 19, 20, 21, 22, 23
+_LEARNT, _LEARNT_STARTS, _LEARNT_CHANNELS, _LEARNT_VALUES, _LINKS, _JUDGES, _LENGTH = (
+    14,
+    19,
+    20,
+    21,
+    22,
+    23,
+    24,
+)
 
 # Columns of a value that is missing: of which view, of which attribute there, where its bytes are and how many.
 VIEW, OWNER, ADDRESS, SIZE, MISSING_COLUMNS = 0, 1, 2, 3, 4
@@ -117,7 +134,7 @@ def points_of(
         owner = _owner_of(view, data, attributes, row)
         if owner < 0:
             continue
-        if rows[COLUMNS * owner + ATOMS] != 0 or kind == LARGE:
+        if kind == LARGE:
             first, last = attributes[row + NAME_LAST], attributes[row + END]
             known = _find_text(view, _LEARNT, data, first, last, owner)
             if known < 0:
@@ -129,7 +146,7 @@ def points_of(
                     missed += 1
                 continue
             starts = longs_at(view[_LEARNT_STARTS])
-            if found + starts[known + 1] - starts[known] + 3 * MOST_NAMES > MOST_POINTS:
+            if found + starts[known + 1] - starts[known] + POINTS * MOST_NAMES > MOST_POINTS:
                 return TOO_MANY, missed
             for place in range(starts[known], starts[known + 1]):
                 channels[found] = ints_at(view[_LEARNT_CHANNELS])[place]
@@ -137,17 +154,24 @@ def points_of(
                 found += 1
             continue
         channel, number = 0, numbers[k]
+        first, last = attributes[row + VALUE_FIRST], attributes[row + VALUE_LAST]
         if kind == FLOAT:
             channel = rows[COLUMNS * owner + NUMBER]
         elif kind == TEXT:
-            first, last = attributes[row + VALUE_FIRST], attributes[row + VALUE_LAST]
             text = _find_text(view, _TEXTS, data, first, last, owner)
             if text >= 0:
                 channel = rows[COLUMNS * owner + SYMBOL]
                 number = float(ints_at(view[_SYMBOLS])[text])
         elif kind == TRUTH:
             channel = rows[COLUMNS * owner + SYMBOL]
-        found = put_point(channel, number, rows, owner, channels, values, found)
+        found = put_point(channel, kind, number, rows, owner, channels, values, found)
+        judged = rows[COLUMNS * owner + ATOMS]
+        if judged != 0:
+            # What the other attributes may need is left over.
+            most, judges = MOST_POINTS - POINTS * MOST_NAMES, atoms_at(longs_at(view[_JUDGES]))
+            found = judge(judges, judged, kind, numbers[k], data, first, last, channels, values, found, most)
+            if found < 0:
+                return TOO_MANY, missed
     return (found, missed) if missed == before else (MISSING, missed)
 
 
@@ -198,9 +222,9 @@ class IndexView:
         self._changes, self._unpacker = changes, unpacker
         store.make_out()
         self._array[_LINKS] = links
-        attributes, names, texts = unpacker.arrays
+        attributes, names, texts, judges = unpacker.arrays
         arrays = (
-            *(store.addresses, attributes, names.values, texts.values),
+            *(store.addresses, attributes, judges, names.values, texts.values),
             *(names.table, names.owners, names.starts, names.texts),
             *(texts.table, texts.owners, texts.starts, texts.texts),
         )
@@ -210,6 +234,7 @@ class IndexView:
             self._noted = arrays
             self._array[_STORE] = store.addresses.ctypes.data
             self._array[_ATTRIBUTES] = attributes.ctypes.data
+            self._array[_JUDGES] = judges.ctypes.data
             self._note_texts(_NAMES, names)
             self._array[_NAME_VALUES] = names.values.ctypes.data
             self._note_texts(_TEXTS, texts)

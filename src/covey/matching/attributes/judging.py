@@ -1,0 +1,712 @@
+"""Judging: which atoms an event's value satisfies, asked of all atoms of an attribute at once, in compiled code.
+
+Everything lies in one heap (heap.py) of records, found through one hash table of *keys*:
+
+    key      an owner (the attribute), a kind, and a value; behind it entries
+             NUMBER, TEXT, TRUTH, LARGE    the value itself: entries are channels
+             PREFIX                        the beginning of a text: entries are channels
+             GRAM                          up to three bytes side by side: entries are programs to be run
+    owner    three lists: GENERAL, programs that are run for every value; LENGTHS of the prefixes that there are, in
+             bytes; SIZES of the grams that there are
+    program  a test in full: intervals of numbers and of texts, patterns wanted and unwanted (patterns.py)
+
+So a value is looked up once as it is, once for each length of a prefix, and once for each of its places as a gram; only
+programs that have a gram of the value, or none at all, are run. What a channel gets follows from its entry: 1 if the
+value satisfies the atom; or, where the atom holds for all values but some, NaN for these (`channels.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from covey.matching.attributes.constraints import hash_of as hash_of_number
+from covey.matching.attributes.heap import (
+    CLASSES,
+    FIRST_CHAIN,
+    FREE_WORDS,
+    STAMP,
+    TABLE_MASK,
+    TOP,
+    WANTED,
+    allocate,
+    class_words,
+    free,
+    size_class,
+)
+from covey.matching.attributes.packed import FLOAT, OTHER, TEXT, TRUTH, Bytes, hash_of
+from covey.matching.attributes.patterns import is_like
+from covey.matching.attributes.room import Room
+from covey.matching.jit import (
+    Floats,
+    Ints,
+    Longs,
+    bytes_at,
+    called,
+    floats_at,
+    ints_at,
+    kernel,
+    longs_at,
+    part,
+)
+
+# Kinds of keys; the last three are lists of the owner.
+BY_NUMBER, BY_TEXT, BY_TRUTH, BY_LARGE, BY_PREFIX, BY_GRAM, GENERAL, LENGTHS, SIZES = range(9)
+_OWNER_WORDS: Final = 2  # heads of the lists, int32 each
+
+# Fields of a key, as int32 numbers from its start; its number or its bytes follow. A gram has its stamp behind them.
+_NEXT, _HEAD, _OWNER, _SHAPE = 0, 1, 2, 3  # the shape is its kind and the number of its bytes
+_KEY_WORDS: Final = 2
+_GRAM_STAMP: Final = 5
+_SHAPE_KINDS: Final = 8
+
+# Fields of a list of entries.
+_LENGTH, _CAPACITY, _FIRST_ENTRY = 0, 1, 2
+
+# Fields of a program, as int32 numbers from its start. Intervals of numbers follow, as closed ends; then places and
+# lengths of bytes, counted from the program's start: those of texts (-1: there is no end) and of patterns.
+PROGRAM_CHANNEL, PROGRAM_FLAGS, PROGRAM_NUMBERS, PROGRAM_TEXTS = 0, 1, 2, 3
+PROGRAM_LIKES, PROGRAM_UNLIKES, PROGRAM_WORDS, PROGRAM_GRAM = 4, 5, 6, 7
+PROGRAM_HEAD: Final = 4  # words
+# Flags: which truth values and whether values of other kinds pass, and what the channel gets: NaN if the value
+# passes, or NaN unless it does.
+PASSES_FALSE, PASSES_TRUE, PASSES_OTHER, NAN_IF, NAN_UNLESS = 1, 2, 4, 8, 16
+
+LARGE_KEY = 16  # instead of a kind of value: the bytes under which a large number was filed
+
+_KEYS: Final = 1  # in `meta`: how many there are
+_META: Final = FIRST_CHAIN + CLASSES + 1
+_FIRST_TABLE: Final = 16
+
+ADD, REMOVE, ADD_TO_FEWEST = 0, 1, 2
+
+
+class AtomMemory(NamedTuple):
+    """Pointers to the arrays: the heap as float64, int32 and bytes, the hash table, and counters (heap.py)."""
+
+    f: Floats
+    i: Ints
+    b: Bytes
+    table: Ints
+    meta: Longs
+
+
+@part
+def atoms_at(addresses: Longs) -> AtomMemory:
+    """Return the pointers to the arrays at these addresses."""
+    return AtomMemory(
+        floats_at(addresses[0]),
+        ints_at(addresses[0]),
+        bytes_at(addresses[0]),
+        ints_at(addresses[1]),
+        longs_at(addresses[2]),
+    )
+
+
+# -- keys --------------------------------------------------------------------------------------------------------
+
+
+@part
+def _slot(m: AtomMemory, owner: int, kind: int, number: float, data: Bytes, first: int, last: int) -> int:
+    """Return the slot of the table under which a key stands."""
+    if kind == BY_NUMBER or kind == BY_TRUTH:
+        return hash_of_number(owner * _SHAPE_KINDS + kind, number, number) & m.meta[TABLE_MASK]
+    return hash_of(data, first, last, owner * _SHAPE_KINDS + kind) & m.meta[TABLE_MASK]
+
+
+@part
+def _is_same(
+    m: AtomMemory, key: int, owner: int, kind: int, number: float, data: Bytes, first: int, last: int
+) -> bool:
+    size = last - first
+    if m.i[2 * key + _OWNER] != owner or m.i[2 * key + _SHAPE] != size * _SHAPE_KINDS + kind:
+        return False
+    if kind == BY_NUMBER or kind == BY_TRUTH:
+        return m.f[key + _KEY_WORDS] == number
+    begin = 8 * (key + _KEY_WORDS)
+    for k in range(size):
+        if m.b[begin + k] != data[first + k]:
+            return False
+    return True
+
+
+@called
+def _find(m: AtomMemory, owner: int, kind: int, number: float, data: Bytes, first: int, last: int) -> int:
+    """Return the key of a value, or 0."""
+    key = m.table[_slot(m, owner, kind, number, data, first, last)]
+    while key != 0 and not _is_same(m, key, owner, kind, number, data, first, last):
+        key = m.i[2 * key + _NEXT]
+    return key
+
+
+@part
+def _key_words(size: int) -> int:
+    return _KEY_WORDS + max(1, (size + 7) >> 3)
+
+
+@part
+def _new_key(m: AtomMemory, owner: int, kind: int, number: float, data: Bytes, first: int, last: int) -> int:
+    slot, size = _slot(m, owner, kind, number, data, first, last), last - first
+    key = allocate(m, _key_words(size))
+    m.i[2 * key + _NEXT] = m.table[slot]
+    m.i[2 * key + _HEAD] = 0
+    m.i[2 * key + _OWNER] = owner
+    m.i[2 * key + _SHAPE] = size * _SHAPE_KINDS + kind
+    m.f[key + _KEY_WORDS] = number  # and no stamp of a gram
+    for k in range(size):
+        m.b[8 * (key + _KEY_WORDS) + k] = data[first + k]
+    m.table[slot] = key
+    m.meta[_KEYS] += 1
+    return key
+
+
+@part
+def _drop_key(m: AtomMemory, key: int) -> None:
+    """Take a key out that has no entries left."""
+    shape, begin = m.i[2 * key + _SHAPE], 8 * (key + _KEY_WORDS)
+    kind, size = shape % _SHAPE_KINDS, shape // _SHAPE_KINDS
+    slot = _slot(m, m.i[2 * key + _OWNER], kind, m.f[key + _KEY_WORDS], m.b, begin, begin + size)
+    other = m.table[slot]
+    if other == key:
+        m.table[slot] = m.i[2 * key + _NEXT]
+    else:
+        while m.i[2 * other + _NEXT] != key:
+            other = m.i[2 * other + _NEXT]
+        m.i[2 * other + _NEXT] = m.i[2 * key + _NEXT]
+    free(m, key, _key_words(size))
+    m.meta[_KEYS] -= 1
+
+
+# -- entries: none, one that stands in its head as ~entry, or a list of them -----------------------------------
+
+
+@part
+def _list_words(capacity: int) -> int:
+    return (_FIRST_ENTRY + capacity + 1) >> 1
+
+
+@part
+def _count_entries(m: AtomMemory, head: int) -> int:
+    if head <= 0:
+        return 1 if head < 0 else 0
+    return m.i[2 * head + _LENGTH]
+
+
+@part
+def _words_for_one_more(m: AtomMemory, head: int) -> int:
+    """Return how many words it may take to add an entry."""
+    if head == 0:
+        return 0
+    count = _count_entries(m, head)
+    return class_words(size_class(_list_words(count + 2 + (count >> 1))))
+
+
+@part
+def _moved(m: AtomMemory, head: int, capacity: int) -> int:
+    """Return a list of another capacity with the same entries, of which there is at least one."""
+    record = allocate(m, _list_words(capacity))
+    m.i[2 * record + _CAPACITY] = capacity
+    if head < 0:
+        m.i[2 * record + _LENGTH] = 1
+        m.i[2 * record + _FIRST_ENTRY] = ~head
+        return record
+    count = m.i[2 * head + _LENGTH]
+    m.i[2 * record + _LENGTH] = count
+    for k in range(count):
+        m.i[2 * record + _FIRST_ENTRY + k] = m.i[2 * head + _FIRST_ENTRY + k]
+    free(m, head, _list_words(m.i[2 * head + _CAPACITY]))
+    return record
+
+
+@part
+def _with_entry(m: AtomMemory, head: int, entry: int) -> int:
+    """Return the head of the entries with one more."""
+    if head == 0:
+        return ~entry
+    count = _count_entries(m, head)
+    if head < 0 or count == m.i[2 * head + _CAPACITY]:
+        head = _moved(m, head, count + 2 + (count >> 1))
+    m.i[2 * head + _FIRST_ENTRY + count] = entry
+    m.i[2 * head + _LENGTH] = count + 1
+    return head
+
+
+@part
+def _without_entry(m: AtomMemory, head: int, entry: int, room: int) -> int:
+    """Return the head of the entries without one that is there; their list becomes smaller if there is room."""
+    if head < 0:
+        return 0
+    last, place = m.i[2 * head + _LENGTH] - 1, 0
+    while m.i[2 * head + _FIRST_ENTRY + place] != entry:
+        place += 1
+    m.i[2 * head + _FIRST_ENTRY + place] = m.i[2 * head + _FIRST_ENTRY + last]
+    m.i[2 * head + _LENGTH] = last
+    if last == 1:
+        other = m.i[2 * head + _FIRST_ENTRY]
+        free(m, head, _list_words(m.i[2 * head + _CAPACITY]))
+        return ~other
+    smaller = last + (last >> 1)
+    is_sparse = 3 * last < m.i[2 * head + _CAPACITY] and m.i[2 * head + _CAPACITY] > 8
+    if is_sparse and m.meta[TOP] + class_words(size_class(_list_words(smaller))) <= room:
+        return _moved(m, head, smaller)
+    return head
+
+
+@kernel
+def change_keys(
+    addresses: Longs,
+    room: int,
+    owner: int,
+    kind: int,
+    numbers: Floats,
+    starts: Longs,
+    data: Bytes,
+    entry: int,
+    change: int,
+    first: int,
+) -> int:
+    """Add an entry to keys, or remove it, from number `first` on; return the number of the first that was not done,
+    because the heap has less than WANTED words.
+
+    The keys are numbers, or the bytes from starts[n] to starts[n + 1]. ADD_TO_FEWEST adds to the one with the fewest
+    entries, and returns which one that was.
+    """
+    m, text, places = atoms_at(addresses), bytes_at(data.ctypes.data), longs_at(starts.ctypes.data)
+    by_number = kind == BY_NUMBER or kind == BY_TRUTH
+    last, chosen = len(numbers) if by_number else len(starts) - 1, -1
+    if change == ADD_TO_FEWEST:
+        fewest = 2**62
+        for k in range(last):
+            key = _find(m, owner, kind, 0.0, text, places[k], places[k + 1])
+            count = _count_entries(m, m.i[2 * key + _HEAD]) if key != 0 else 0
+            if count < fewest:
+                fewest, chosen = count, k
+        first, last = chosen, chosen + 1
+    for k in range(first, last):
+        number = numbers[k] if by_number else 0.0
+        begin, end = (0, 0) if by_number else (places[k], places[k + 1])
+        key, place = 0, 2 * owner + kind - GENERAL
+        if kind < GENERAL:
+            key = _find(m, owner, kind, number, text, begin, end)
+            place = 2 * key + _HEAD
+        if change == REMOVE:
+            m.i[place] = _without_entry(m, m.i[place], entry, room)
+            if key != 0 and m.i[place] == 0:
+                _drop_key(m, key)
+            continue
+        words = class_words(size_class(_key_words(end - begin))) if key == 0 else 0
+        if key != 0 or kind >= GENERAL:
+            words += _words_for_one_more(m, m.i[place])
+        if m.meta[TOP] + words > room:
+            m.meta[WANTED] = words
+            return k - last  # below 0
+        if key == 0 and kind < GENERAL:
+            place = 2 * _new_key(m, owner, kind, number, text, begin, end) + _HEAD
+        m.i[place] = _with_entry(m, m.i[place], entry)
+    return chosen if change == ADD_TO_FEWEST else last
+
+
+@kernel
+def change_record(addresses: Longs, room: int, words: Longs, record: int, size: int) -> int:
+    """Return a new record with these words; or, if one is given, take it back. 0 if the heap has less than WANTED."""
+    m = atoms_at(addresses)
+    if record != 0:
+        free(m, record, size)
+        return 0
+    m.meta[WANTED] = class_words(size_class(len(words)))
+    if m.meta[TOP] + m.meta[WANTED] > room:
+        return 0
+    record = allocate(m, len(words))
+    target = longs_at(addresses[0])
+    for k in range(len(words)):
+        target[record + k] = words[k]
+    return record
+
+
+@kernel
+def fill_table(addresses: Longs, old: Ints) -> None:
+    """Put every key of an old table into the present one, which is empty."""
+    m = atoms_at(addresses)
+    for head in old:
+        key = int(head)
+        while key != 0:
+            after = m.i[2 * key + _NEXT]
+            shape, begin = m.i[2 * key + _SHAPE], 8 * (key + _KEY_WORDS)
+            kind, size = shape % _SHAPE_KINDS, shape // _SHAPE_KINDS
+            slot = _slot(m, m.i[2 * key + _OWNER], kind, m.f[key + _KEY_WORDS], m.b, begin, begin + size)
+            m.i[2 * key + _NEXT] = m.table[slot]
+            m.table[slot] = key
+            key = after
+
+
+# -- judging -----------------------------------------------------------------------------------------------------
+
+
+@part
+def _is_before(m: AtomMemory, begin: int, size: int, data: Bytes, first: int, last: int) -> bool:
+    """Return whether a text of the heap is at most the given one, by bytes, which is the order of code points."""
+    common = min(size, last - first)
+    for k in range(common):
+        if m.b[begin + k] != data[first + k]:
+            return m.b[begin + k] < data[first + k]
+    return size <= last - first
+
+
+@called
+def _text_passes(m: AtomMemory, program: int, data: Bytes, first: int, last: int) -> bool:
+    """Return whether a text is in the program's intervals and matches its patterns."""
+    cuts = 2 * m.i[2 * program + PROGRAM_TEXTS]
+    likes, unlikes = m.i[2 * program + PROGRAM_LIKES], m.i[2 * program + PROGRAM_UNLIKES]
+    base = 2 * (program + PROGRAM_HEAD + 2 * m.i[2 * program + PROGRAM_NUMBERS])
+    low, high = 0, cuts  # how many cuts lie before the text
+    while low < high:
+        middle = (low + high) >> 1
+        begin, size = m.i[base + 2 * middle], m.i[base + 2 * middle + 1]
+        if size >= 0 and _is_before(m, 8 * program + begin, size, data, first, last):
+            low = middle + 1
+        else:
+            high = middle
+    if low & 1 == 0:
+        return False
+    base += 2 * cuts
+    for k in range(likes + unlikes):
+        begin = 8 * program + m.i[base + 2 * k]
+        wanted = k < likes
+        if is_like(data, first, last, m.b, begin, begin + m.i[base + 2 * k + 1]) != wanted:
+            return False
+    return True
+
+
+@part
+def _number_passes(m: AtomMemory, program: int, number: float) -> bool:
+    """Return whether a number is in the program's intervals."""
+    base, low, high = program + PROGRAM_HEAD, 0, m.i[2 * program + PROGRAM_NUMBERS]
+    while low < high:
+        middle = (low + high) >> 1
+        if m.f[base + 2 * middle] <= number:
+            low = middle + 1
+        else:
+            high = middle
+    return low > 0 and number <= m.f[base + 2 * low - 1]
+
+
+@part
+def _run(
+    m: AtomMemory,
+    program: int,
+    kind: int,
+    number: float,
+    data: Bytes,
+    first: int,
+    last: int,
+    channels: Ints,
+    values: Floats,
+    found: int,
+) -> int:
+    """Write what a program says of a value, if anything; return how many points there are then."""
+    flags, passes = m.i[2 * program + PROGRAM_FLAGS], False
+    if kind == FLOAT:
+        passes = _number_passes(m, program, number)
+    elif kind == TEXT:
+        passes = _text_passes(m, program, data, first, last)
+    elif kind == TRUTH:
+        passes = flags & (PASSES_TRUE if number != 0.0 else PASSES_FALSE) != 0
+    elif kind == OTHER:
+        passes = flags & PASSES_OTHER != 0
+    if flags & NAN_UNLESS != 0:
+        passes = not passes
+    if passes:
+        channels[found] = m.i[2 * program + PROGRAM_CHANNEL]
+        values[found] = np.nan if flags & (NAN_IF | NAN_UNLESS) != 0 else 1.0
+        found += 1
+    return found
+
+
+@part
+def _entry(m: AtomMemory, head: int, k: int) -> int:
+    return ~head if head < 0 else m.i[2 * head + _FIRST_ENTRY + k]
+
+
+@part
+def _emit(m: AtomMemory, key: int, channels: Ints, values: Floats, found: int, room: int) -> int:
+    """Write the points of a key's entries, which are channels; return how many there are then, -1 without room."""
+    if key == 0:
+        return found
+    head = m.i[2 * key + _HEAD]
+    count = _count_entries(m, head)
+    if found + count > room:
+        return -1
+    for k in range(count):
+        entry = _entry(m, head, k)
+        channels[found] = entry >> 1
+        values[found] = np.nan if entry & 1 != 0 else 1.0
+        found += 1
+    return found
+
+
+@part
+def _run_all(
+    m: AtomMemory,
+    head: int,
+    kind: int,
+    number: float,
+    data: Bytes,
+    first: int,
+    last: int,
+    channels: Ints,
+    values: Floats,
+    found: int,
+    room: int,
+) -> int:
+    """Run a list of programs; return how many points there are then, -1 if there is no room."""
+    count = _count_entries(m, head)
+    if found + count > room:
+        return -1
+    for k in range(count):
+        found = _run(m, _entry(m, head, k), kind, number, data, first, last, channels, values, found)
+    return found
+
+
+@called
+def _next_stamp(m: AtomMemory) -> None:
+    m.meta[STAMP] += 1
+    if m.meta[STAMP] == 2**31 - 1:
+        m.meta[STAMP] = 1
+        for slot in range(m.meta[TABLE_MASK] + 1):
+            key = m.table[slot]
+            while key != 0:
+                if m.i[2 * key + _SHAPE] % _SHAPE_KINDS == BY_GRAM:
+                    m.i[2 * key + _GRAM_STAMP] = 0
+                key = m.i[2 * key + _NEXT]
+
+
+@called
+def _judge_text(
+    m: AtomMemory,
+    owner: int,
+    data: Bytes,
+    first: int,
+    last: int,
+    channels: Ints,
+    values: Floats,
+    found: int,
+    room: int,
+) -> int:
+    """Write the points of a text's beginnings and of its grams; return how many there are then, -1 without room."""
+    head = m.i[2 * owner + LENGTHS - GENERAL]
+    for k in range(_count_entries(m, head)):
+        end = first + _entry(m, head, k)
+        if end <= last and found >= 0:
+            key = _find(m, owner, BY_PREFIX, 0.0, data, first, end)
+            found = _emit(m, key, channels, values, found, room)
+    head = m.i[2 * owner + SIZES - GENERAL]
+    if head != 0:
+        _next_stamp(m)
+    for k in range(_count_entries(m, head)):
+        size = _entry(m, head, k)
+        for at in range(first, last - size + 1):
+            key = _find(m, owner, BY_GRAM, 0.0, data, at, at + size)
+            if key != 0 and m.i[2 * key + _GRAM_STAMP] != m.meta[STAMP] and found >= 0:
+                m.i[2 * key + _GRAM_STAMP] = m.meta[STAMP]
+                programs = m.i[2 * key + _HEAD]
+                found = _run_all(m, programs, TEXT, 0.0, data, first, last, channels, values, found, room)
+    return found
+
+
+@called
+def judge(
+    m: AtomMemory,
+    owner: int,
+    kind: int,
+    number: float,
+    data: Bytes,
+    first: int,
+    last: int,
+    channels: Ints,
+    values: Floats,
+    found: int,
+    room: int,
+) -> int:
+    """Write the points that a value gives the channels of its owner's atoms behind the first `found`; return how many
+    there are then, -1 if there is no room for all.
+
+    The value is of a kind of `packed` but LARGE: a number, a truth value as 0 or 1, or the text `data[first:last]`.
+    """
+    if kind == FLOAT:
+        key = _find(m, owner, BY_NUMBER, number, data, 0, 0)
+        found = _emit(m, key, channels, values, found, room)
+    elif kind == TRUTH:
+        key = _find(m, owner, BY_TRUTH, number, data, 0, 0)
+        found = _emit(m, key, channels, values, found, room)
+    elif kind == TEXT:
+        key = _find(m, owner, BY_TEXT, 0.0, data, first, last)
+        found = _emit(m, key, channels, values, found, room)
+        if found >= 0:
+            found = _judge_text(m, owner, data, first, last, channels, values, found, room)
+    if found < 0:
+        return -1
+    programs = m.i[2 * owner]
+    return _run_all(m, programs, kind, number, data, first, last, channels, values, found, room)
+
+
+@kernel
+def judge_one(
+    addresses: Longs,
+    owner: int,
+    kind: int,
+    number: float,
+    data: Bytes,
+    last: int,
+    points: Ints,
+    values: Floats,
+) -> int:
+    """Do as `judge` for the text `data[:last]` or another value; with LARGE_KEY, write what is filed under that key."""
+    m = atoms_at(addresses)
+    text, channels, floats = (
+        bytes_at(data.ctypes.data),
+        ints_at(points.ctypes.data),
+        floats_at(values.ctypes.data),
+    )
+    if kind == LARGE_KEY:
+        key = _find(m, owner, BY_LARGE, 0.0, text, 0, last)
+        return _emit(m, key, channels, floats, 0, len(points))
+    return judge(m, owner, kind, number, text, 0, last, channels, floats, 0, len(points))
+
+
+_NO_WORDS: Final[Longs] = np.zeros(0, np.int64)
+_NO_NUMBERS: Final[Floats] = np.zeros(0)
+_ONE_PLACE: Final[Longs] = np.zeros(2, np.int64)
+_NO_BYTES: Final[Bytes] = np.zeros(1, np.uint8)
+
+
+class AtomTable:
+    """The arrays of all atoms of an index, and what changes them; see the module's text."""
+
+    def __init__(self) -> None:
+        self._heap = Room(np.zeros(64, np.int64))
+        self._table: Ints = np.zeros(_FIRST_TABLE, np.int32)
+        self._meta: Longs = np.zeros(_META, np.int64)
+        self._meta[TOP] = 1
+        self._text: Bytes = np.zeros(256, np.uint8)
+        self._points: Ints = np.zeros(64, np.int32)
+        self._values: Floats = np.zeros(64)
+        self.addresses: Longs = np.zeros(3, np.int64)
+        self._note_addresses()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the arrays: an index can go to another process as it is."""
+        return vars(self) | {"_heap": Room(self._heap.array.copy())}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._note_addresses()
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the arrays take, free room included."""
+        return self._heap.array.nbytes + self._table.nbytes + self._meta.nbytes
+
+    @property
+    def used_words(self) -> int:
+        """How many words of the heap hold records."""
+        return int(self._meta[TOP] - self._meta[FREE_WORDS])
+
+    def _note_addresses(self) -> None:
+        self._meta[TABLE_MASK] = len(self._table) - 1
+        arrays: tuple[np.ndarray, ...] = (self._heap.array, self._table, self._meta)
+        for place, array in enumerate(arrays):
+            self.addresses[place] = array.ctypes.data
+
+    def _grow(self) -> None:
+        self._heap.grow(int(self._meta[TOP] + self._meta[WANTED]))
+        self._note_addresses()
+
+    def new_record(self, words: Longs) -> int:
+        """Return the place of a new record with these words, an owner or a program."""
+        while True:
+            record = change_record(self.addresses, len(self._heap.array), words, 0, 0)
+            if record:
+                return record
+            self._grow()
+
+    def new_owner(self) -> int:
+        """Return a new owner, without atoms."""
+        return self.new_record(np.zeros(_OWNER_WORDS, np.int64))
+
+    def drop_owner(self, owner: int) -> None:
+        """Take back an owner that has no atoms left."""
+        change_record(self.addresses, 0, _NO_WORDS, owner, _OWNER_WORDS)
+
+    def drop_program(self, program: int) -> None:
+        """Take back a program."""
+        words = int(self._heap.array.view(np.int32)[2 * program + PROGRAM_WORDS])
+        change_record(self.addresses, 0, _NO_WORDS, program, words)
+
+    def gram_of(self, program: int) -> bytes:
+        """Return the gram under which a program was filed; nothing if it is among the general ones."""
+        gram = int(self._heap.array.view(np.int32)[2 * program + PROGRAM_GRAM])
+        return gram.to_bytes(4, "little")[: gram >> 24]
+
+    def set_gram(self, program: int, gram: bytes) -> None:
+        """Note the gram under which a program was filed."""
+        number = int.from_bytes(gram, "little") | len(gram) << 24
+        self._heap.array.view(np.int32)[2 * program + PROGRAM_GRAM] = number
+
+    def file_numbers(self, owner: int, kind: int, numbers: Sequence[float], entry: int, change: int) -> None:
+        """Add an entry to the keys of numbers, or of truth values, or remove it."""
+        self._change(owner, kind, np.array(numbers, np.float64), _ONE_PLACE, _NO_BYTES, entry, change)
+
+    def file_texts(self, owner: int, kind: int, texts: Sequence[bytes], entry: int, change: int) -> int:
+        """Add an entry to the keys of texts, to all or to the one with the fewest, or remove it; return which one."""
+        starts: Longs = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum([len(text) for text in texts], out=starts[1:])
+        data = np.frombuffer(b"".join(texts) + b"\0", np.uint8)
+        return self._change(owner, kind, _NO_NUMBERS, starts, data, entry, change)
+
+    def file_entry(self, owner: int, kind: int, entry: int, change: int) -> None:
+        """Add an entry to one of the owner's lists, or remove it."""
+        self._change(owner, kind, _NO_NUMBERS, _ONE_PLACE, _NO_BYTES, entry, change)
+
+    def _change(
+        self,
+        owner: int,
+        kind: int,
+        numbers: Floats,
+        starts: Longs,
+        data: Bytes,
+        entry: int,
+        change: int,
+    ) -> int:
+        count = len(numbers) if kind in (BY_NUMBER, BY_TRUTH) else len(starts) - 1
+        if change != REMOVE and kind < GENERAL and self._meta[_KEYS] + count > len(self._table):
+            old = self._table
+            self._table = np.zeros(1 << (2 * (int(self._meta[_KEYS]) + count)).bit_length(), np.int32)
+            self._note_addresses()
+            fill_table(self.addresses, old)
+        done = 0
+        keys = (numbers, starts, data)
+        while True:
+            room = len(self._heap.array)
+            done = change_keys(self.addresses, room, owner, kind, *keys, entry, change, done)
+            if done >= 0:
+                return done
+            done += 1 if change == ADD_TO_FEWEST else count
+            self._grow()
+
+    def judge(self, owner: int, kind: int, number: float, text: bytes = b"") -> tuple[list[int], list[float]]:
+        """Return the points of a value, channels and values, as `judge` in compiled code writes them."""
+        size = len(text)
+        if size > len(self._text):
+            self._text = np.zeros(2 * size, np.uint8)
+        if size:
+            self._text.data[:size] = text
+        while True:
+            found = judge_one(
+                self.addresses, owner, kind, number, self._text, size, self._points, self._values
+            )
+            if found >= 0:
+                return self._points[:found].tolist(), self._values[:found].tolist()
+            self._points = np.zeros(2 * len(self._points), np.int32)
+            self._values = np.zeros(len(self._points))
