@@ -234,7 +234,7 @@ def _hit_grids(m: Memory, grid: int, hit: int, everything: int, out: Ints, seen:
             while line < lines and links_of_block(m, block) & ~hit != 0:
                 some = min(some, lines - line)
                 if satisfied_in(m, grid, block, line, some, strings):
-                    hit = _hit_found(m, hit, seen, links, out, add_handles(m, block, line, some, out, 0))
+                    hit = _hit_found(m, hit, seen, links, out, add_handles(m, grid, block, line, some, out, 0))
                 line += some
                 some *= 2
             block = after

@@ -86,6 +86,7 @@ FIRST_BLOCK = 1
 NEXT_GRID = 2
 ANCHOR = 3
 GRID_ROWS = 4
+EXTRA = 5  # whether there ever was a row of a filter with several conjunctions
 GRID_HEADER = 4  # words
 TORN = BUCKETS // 64  # words
 GRID_WORDS = GRID_HEADER + MOST_COLUMNS // 2 + (BUCKETS + TORN) * MOST_COLUMNS
@@ -448,6 +449,7 @@ def append_to_grid(m: Memory, grid: int, row: int, w: Intervals, start: int, end
         _write(m, grid, block, column, slot, w.lows[k], w.highs[k])
     m.bi[2 * LINE * block + LENGTH] = slot + 1
     m.i[2 * grid + GRID_ROWS] += 1
+    m.i[2 * grid + EXTRA] |= row < 0
     set_home(m, row, -block)
     if m.meta[LINKED] != 0:
         m.b[LINE * block + LINKS] |= 1 << link_bit(m, row)
@@ -579,18 +581,13 @@ def _string_at(m: Memory, block: int, number: int) -> int:
 
 
 @part
-def _holds(m: Memory, grid: int, block: int, column: int, slot: int) -> bool:
-    """Return whether the range of a row contains what the query says of a column."""
-    channel, pair = m.i[_channels_at(grid) + column], _pairs_at(m, block, column) + 2 * slot
-    return (m.bf[pair] <= m.values[2 * channel]) & (m.values[2 * channel + 1] <= m.bf[pair + 1])
-
-
-@part
 def _look_up(m: Memory, grid: int, block: int, line: int, column: int, count: int) -> None:
     """Drop those of the gathered rows whose range does not contain what the query says of a column."""
+    channel, pairs = m.i[_channels_at(grid) + column], _pairs_at(m, block, column) + 2 * LINE_ROWS * line
+    low, high = m.values[2 * channel], m.values[2 * channel + 1]
     for k in range(count):
         place = m.b[LOOK_UPS + k]
-        holds = _holds(m, grid, block, column, LINE_ROWS * line + place)
+        holds = (m.bf[pairs + 2 * place] <= low) & (high <= m.bf[pairs + 2 * place + 1])
         m.b[LEFT + (place >> 6)] &= ~((1 - holds) << (place & 63))
 
 
@@ -646,7 +643,9 @@ def _look_at_every_row(m: Memory, grid: int, block: int, line: int, lines: int) 
     for slot in range(first, min(first + LINE_ROWS * lines, m.bi[2 * LINE * block + LENGTH])):
         holds = True
         for column in range(m.i[2 * grid + COLUMNS]):
-            holds &= _holds(m, grid, block, column, slot)
+            channel, pair = m.i[_channels_at(grid) + column], _pairs_at(m, block, column) + 2 * slot
+            holds &= m.bf[pair] <= m.values[2 * channel]
+            holds &= m.values[2 * channel + 1] <= m.bf[pair + 1]
         m.b[LEFT + ((slot - first) >> 6)] |= holds << ((slot - first) & 63)
 
 
@@ -701,12 +700,21 @@ def next_block(m: Memory, block: int) -> int:
 
 
 @called
-def add_handles(m: Memory, block: int, line: int, lines: int, out: Ints, found: int) -> int:
+def add_handles(m: Memory, grid: int, block: int, line: int, lines: int, out: Ints, found: int) -> int:
     """Add the handles of the rows that are left of some lines of a block behind what was found."""
+    first = _ids_at(block) + LINE_ROWS * line
+    if m.i[2 * grid + EXTRA] == 0:
+        for word in range(LINE * lines):
+            bits, ids = m.b[LEFT + word], first + 64 * word
+            while bits != 0:
+                out[found] = m.bi[ids + trailing_zeros(bits)]
+                found += 1
+                bits &= bits - 1
+        return found
     for word in range(LINE * lines):
-        bits, ids = m.b[LEFT + word], _ids_at(block) + LINE_ROWS * line + 64 * word
+        bits = m.b[LEFT + word]
         while bits != 0:
-            row = m.bi[ids + trailing_zeros(bits)]
+            row = m.bi[first + 64 * word + trailing_zeros(bits)]
             bits &= bits - 1
             if row < 0:
                 group = m.extra[EXTRA_COLUMNS * ~row + EXTRA_GROUP]
@@ -733,7 +741,7 @@ def visit_grids(m: Memory, grid: int, out: Ints, found: int, limit: int) -> int:
                     return found
                 some = min(step, lines - line)
                 if satisfied_in(m, grid, block, line, some, strings):
-                    found = add_handles(m, block, line, some, out, found)
+                    found = add_handles(m, grid, block, line, some, out, found)
             block = after
         grid = next_grid(m, grid)
     return found
