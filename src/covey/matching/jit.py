@@ -238,15 +238,19 @@ def and_line(typing_context, target, index, source, position):  # type: ignore[n
 
 
 @numba.extending.intrinsic
-def common_bits(typing_context, one, index, other, position):  # type: ignore[no-untyped-def]
-    """Return 0 if no bit is set both in the 512 at `one[index:]` and in those at `other[position:]`."""
+def edge_line(typing_context, words, target, source, one, other):  # type: ignore[no-untyped-def]
+    """Write to `words[target:]` those of the 512 bits at `words[source:]` that are not set in both lines at `one` and at
+    `other`; return 0 if there is none."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        one, index, other, position = arguments
-        lines = (_line_at(builder, one, index), _line_at(builder, other, position))
-        return _any_bit(builder, builder.and_(*(builder.load(line, align=8) for line in lines)))
+        words, *places = arguments
+        target, source, one, other = (_line_at(builder, words, place) for place in places)
+        source, one, other = (builder.load(line, align=8) for line in (source, one, other))
+        line = builder.and_(source, builder.not_(builder.and_(one, other)))
+        builder.store(line, target, align=8)
+        return _any_bit(builder, line)
 
-    return numba.types.int64(one, numba.types.intp, other, numba.types.intp), generate
+    return numba.types.int64(words, *(numba.types.intp,) * 4), generate
 
 
 @numba.extending.intrinsic

@@ -224,17 +224,19 @@ def _hit_simple(
 
 @called
 def _hit_grids(m: Memory, grid: int, hit: int, everything: int, out: Ints, seen: Ints, links: int) -> int:
-    """Hit the links of satisfied rows in a chain of grids."""
+    """Hit the links of satisfied rows in a chain of grids, a line at first and then twice as many each time: most events
+    go to all links that they can go to after a few rows."""
     while grid != 0 and hit != everything:
-        strings = strings_of(m, grid)
+        strings, some = strings_of(m, grid), 1
         block = first_block(m, grid) if strings != NOTHING else 0
         while block != 0 and hit != everything:
-            after = next_block(m, block)
-            for line in range(lines_of(m, block)):
-                if links_of_block(m, block) & ~hit == 0:
-                    break
-                if satisfied_in(m, grid, block, line, strings):
-                    hit = _hit_found(m, hit, seen, links, out, add_handles(m, block, line, out, 0))
+            after, lines, line = next_block(m, block), lines_of(m, block), 0
+            while line < lines and links_of_block(m, block) & ~hit != 0:
+                some = min(some, lines - line)
+                if satisfied_in(m, grid, block, line, some, strings):
+                    hit = _hit_found(m, hit, seen, links, out, add_handles(m, grid, block, line, some, out, 0))
+                line += some
+                some *= 2
             block = after
         grid = next_grid(m, grid)
     return hit

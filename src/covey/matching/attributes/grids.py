@@ -1,30 +1,31 @@
 """Grids: rows on the same channels side by side, as bits, for conjunctions none of whose constraints selects well.
 
 A *grid* is a set of channels, each with up to CUTS cuts that part its numbers into BUCKETS. Its rows stand in
-*blocks*. For each channel and bucket a block has two strings of bits, one bit a row:
+*blocks*. For each channel a block has STRINGS strings of bits, one bit a row: one for each bucket, which says that the
+row's range has a number of the bucket in it, and one before and one behind them, which say that the range has no end
+on that side. So the bits of a row are set in a run of strings.
 
-    may    the row's range has a number of the bucket in it
-    edge   the range ends inside the bucket: whether it contains a value of the bucket must be looked up
+An event falls into one bucket a channel. The rows that can match it are those in the conjunction of its buckets'
+strings. If a row's bit is set in the strings before and behind the bucket too, its range contains the whole bucket; of
+the few others the ends are looked up. That is done for up to TALLEST lines of LINE_ROWS rows at a time, without a look
+at any row that fails. An interval (a filter asked about) has two buckets a channel, those of its ends.
 
-An event falls into one bucket a channel. The rows that match it are those in the conjunction of its `may` bits, less
-those with an `edge` bit whose range is looked up and found not to contain the value: LINE_ROWS rows at a time,
-without a look at any of them that fails. An interval (a filter asked about) has two buckets a channel, those of its
-ends.
+Cuts are ends of ranges: where few values are popular each has a bucket of its own. A bucket inside which no range ends
+needs no look-up at all; a grid knows which ones those are not (`_is_torn`). Cuts are drawn from rows that are there when
+the grid is made; those that come later are judged right with any cuts.
 
-Cuts are ends of ranges: where few values are popular each has a bucket of its own and nothing is looked up. They are
-drawn from rows that are there when the grid is made; those that come later are judged right with any cuts.
-
-A block is `height` lines of LINE_ROWS rows high. The first block of a grid grows and shrinks by doubling and halving,
-up to TALLEST lines; then another one is begun before it. Every block but the first is full: the row that leaves gives
-its place to the last one of the first block. A block is a run of 64-byte lines in `blocks`, and a pointer to one is
-the number of its first line:
+A block is `height` lines high. The first block of a grid grows and shrinks by doubling and halving, up to TALLEST
+lines; then another one is begun before it. Every block but the first is full: the row that leaves gives its place to
+the last one of the first block. Bits behind the last row are zero. A block is a run of 64-byte lines in `blocks`, and a
+pointer to one is the number of its first line:
 
     length, grid, next, height, links      a line
     ids                                    an int32 a row
-    for each channel                       BUCKETS times `height` lines `may` and as many `edge`; then each row's ends
+    for each channel                       STRINGS times `height` lines; then each row's ends
 
-That is 32 bytes a constraint and 4 a row. A row's home is the negative of its block. Grids are found by the smallest of
-their channels that is not one for absence, without which no event can match their rows.
+That is 32.25 bytes a constraint and 4 a row. A row's home is the negative of its block. Grids are found by the smallest
+of their channels that is not one for absence, without which no event can match their rows. The first lines of
+`blocks` are no block but the room of a query.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ from covey.matching.attributes.heap import (
     BLOCK_TOP,
     FREE_BLOCKS,
     GRIDS,
+    HEIGHTS,
     LARGEST_BLOCK,
     LINKED,
-    SCRATCH,
+    ROWS,
     SMALL_GRID,
     STAMP,
     allocate,
@@ -59,8 +61,8 @@ from covey.matching.jit import (
     and_line,
     bits_float,
     called,
-    common_bits,
     copy_line,
+    edge_line,
     float_bits,
     part,
     prefetch,
@@ -69,21 +71,25 @@ from covey.matching.jit import (
 )
 
 MOST_COLUMNS = 16  # channels of a grid
-BUCKETS = 64
+BUCKETS = 128
 CUTS = BUCKETS - 1
+STRINGS = BUCKETS + 2
 LINE_ROWS = 512
 LINE = 8  # words
-TALLEST = 8  # lines of a block
+TALLEST = 16  # lines of a block
 FEWEST_ROWS = 64  # with which a grid is kept
 
-# Fields of a grid's record in the heap, as int32 numbers from its start; its channels and its cuts follow.
+# Fields of a grid's record in the heap, as int32 numbers from its start; its channels follow, and for each of them its
+# cuts and a bit for each bucket.
 COLUMNS = 0
 FIRST_BLOCK = 1
 NEXT_GRID = 2
 ANCHOR = 3
 GRID_ROWS = 4
+EXTRA = 5  # whether there ever was a row of a filter with several conjunctions
 GRID_HEADER = 4  # words
-GRID_WORDS = GRID_HEADER + MOST_COLUMNS // 2 + BUCKETS * MOST_COLUMNS
+TORN = BUCKETS // 64  # words
+GRID_WORDS = GRID_HEADER + MOST_COLUMNS // 2 + (BUCKETS + TORN) * MOST_COLUMNS
 
 # Fields of a block, as int32 numbers from its start; LINKS is a word.
 LENGTH = 0
@@ -92,18 +98,22 @@ NEXT = 2
 HEIGHT = 3
 LINKS = 2
 IDS = 2 * LINE
-BITS = 2 * LINE * BUCKETS  # words of a column for each line of height
+BITS = LINE * STRINGS  # words of a column for each line of height
 # Columns are some lines longer than they need: with a power of two all of them would share a few places in caches.
 SPARE = 3 * LINE
 # Enough for the first block of any grid.
 FIRST_WORDS = LINE + LINE_ROWS // 2 + MOST_COLUMNS * (BITS + 2 * LINE_ROWS + SPARE)
 
-# The room of a query in `meta`: the rows still in question, a line; then each channel and bucket whose bits are looked
-# at, bucket and column; then ranges that are to be looked at.
-BUCKET_OF = SCRATCH + LINE
-COLUMN_OF = BUCKET_OF + 2 * MOST_COLUMNS
-EDGES = COLUMN_OF + 2 * MOST_COLUMNS
-MANY_EDGES = 64  # there is room for so many and another word of them
+# The room of a query in `blocks`: the rows still in question, a bit each; words of them with rows to look up, and which
+# words those are; rows to look up; and the strings of bits that are looked at, by column and string.
+LEFT = 0
+EDGES = LEFT + TALLEST * LINE
+EDGE_WORD = EDGES + TALLEST * LINE
+LOOK_UPS = EDGE_WORD + TALLEST * LINE
+MANY = 512  # there is room for so many and another one for each word
+COLUMN_OF = LOOK_UPS + MANY + TALLEST * LINE
+STRING_OF = COLUMN_OF + 2 * MOST_COLUMNS
+QUERY_ROOM = STRING_OF + 2 * MOST_COLUMNS  # words, whole lines
 NOTHING, EVERY_ROW = 0, -1  # instead of how many strings of bits to look at
 
 
@@ -116,7 +126,19 @@ def _channels_at(grid: int) -> int:
 @part
 def _cuts_at(grid: int, column: int) -> int:
     """Return where in `f` the cuts of a column are."""
-    return grid + GRID_HEADER + MOST_COLUMNS // 2 + BUCKETS * column
+    return grid + GRID_HEADER + MOST_COLUMNS // 2 + (BUCKETS + TORN) * column
+
+
+@part
+def _is_torn(m: Memory, grid: int, column: int, bucket: int) -> bool:
+    """Return whether a range has ever ended inside a bucket."""
+    place = 2 * (_cuts_at(grid, column) + BUCKETS) + (bucket >> 5)
+    return (m.i[place] >> (bucket & 31)) & 1 != 0
+
+
+@part
+def _note_tear(m: Memory, grid: int, column: int, bucket: int) -> None:
+    m.i[2 * (_cuts_at(grid, column) + BUCKETS) + (bucket >> 5)] |= 1 << (bucket & 31)
 
 
 @part
@@ -133,7 +155,7 @@ def _block_words(columns: int, height: int) -> int:
 @part
 def _chain_of(columns: int, height: int) -> int:
     """Return where in `meta` the free blocks of this size are."""
-    return FREE_BLOCKS + 4 * columns + trailing_zeros(height)
+    return FREE_BLOCKS + HEIGHTS * columns + trailing_zeros(height)
 
 
 @part
@@ -242,6 +264,8 @@ def new_grid(m: Memory, w: Intervals, start: int, end: int) -> int:
         m.i[_channels_at(grid) + column] = w.names[start + column]
         for k in range(BUCKETS):
             m.f[_cuts_at(grid, column) + k] = np.inf
+        for k in range(2 * TORN):
+            m.i[2 * (_cuts_at(grid, column) + BUCKETS) + k] = 0
     return grid
 
 
@@ -318,50 +342,38 @@ def _pairs_at(m: Memory, block: int, column: int) -> int:
 
 
 @part
-def _has_edges(m: Memory, cuts: int, low: float, high: float, first: int, last: int) -> tuple[bool, bool]:
-    """Return whether a range ends inside its first bucket, and inside its last one."""
-    lower = low != -np.inf if first == 0 else m.f[cuts + first - 1] != low
-    upper = high != np.inf if last == CUTS else m.f[cuts + last] != next_up(high)
-    return lower, upper
+def _run_of(m: Memory, cuts: int, low: float, high: float) -> tuple[int, int]:
+    """Return the first and the last string in which the bit of a row with this range is set; one less than the first
+    if there is none."""
+    if low > high:
+        return 1, 0
+    first = 0 if low == -np.inf else 1 + _bucket_of(m, cuts, low)
+    last = STRINGS - 1 if high == np.inf else 1 + _bucket_of(m, cuts, high)
+    return first, last
+
+
+@called
+def _flip(m: Memory, block: int, column: int, slot: int, first: int, last: int) -> None:
+    """Flip the bit of a row in a run of strings."""
+    step = LINE * _height_of(m, block)
+    word, bit = _column_at(m, block, column) + (slot >> 6), 1 << (slot & 63)
+    for string in range(first, last + 1):
+        m.b[word + step * string] ^= bit
 
 
 @called
 def _write(m: Memory, grid: int, block: int, column: int, slot: int, low: float, high: float) -> None:
-    """Write the bits and the ends of one range, whatever stood in its place."""
-    cuts, height = _cuts_at(grid, column), _height_of(m, block)
-    first, last = _bucket_of(m, cuts, low), _bucket_of(m, cuts, high)
-    lower, upper = _has_edges(m, cuts, low, high, first, last)
-    word, bit = _column_at(m, block, column) + (slot >> 6), 1 << (slot & 63)
-    for bucket in range(BUCKETS):
-        may = word + 2 * height * LINE * bucket
-        edge = may + height * LINE
-        m.b[may] = (m.b[may] | bit) if first <= bucket <= last else (m.b[may] & ~bit)
-        ends = (lower & (bucket == first)) | (upper & (bucket == last))
-        m.b[edge] = (m.b[edge] | bit) if ends else (m.b[edge] & ~bit)
-    pair = _pairs_at(m, block, column) + 2 * slot
+    """Write the ends of one range in its place; its bits are the caller's."""
+    cuts, pair = _cuts_at(grid, column), _pairs_at(m, block, column) + 2 * slot
     m.bf[pair], m.bf[pair + 1] = low, high
-
-
-@called
-def _rewrite(m: Memory, grid: int, block: int, column: int, slot: int, low: float, high: float) -> None:
-    """Do as `_write` where a row stood before: only what differs is touched, which is little of a large block."""
-    cuts, height, pair = _cuts_at(grid, column), _height_of(m, block), _pairs_at(m, block, column) + 2 * slot
-    was_first, was_last = _bucket_of(m, cuts, m.bf[pair]), _bucket_of(m, cuts, m.bf[pair + 1])
-    first, last = _bucket_of(m, cuts, low), _bucket_of(m, cuts, high)
-    lower, upper = _has_edges(m, cuts, low, high, first, last)
-    may, bit = _column_at(m, block, column) + (slot >> 6), 1 << (slot & 63)
-    step = 2 * height * LINE
-    for bucket in range(BUCKETS):
-        if (first <= bucket <= last) != (was_first <= bucket <= was_last):
-            m.b[may + step * bucket] ^= bit
-    edge = may + height * LINE
-    m.b[edge + step * was_first] &= ~bit
-    m.b[edge + step * was_last] &= ~bit
-    if lower:
-        m.b[edge + step * first] |= bit
-    if upper:
-        m.b[edge + step * last] |= bit
-    m.bf[pair], m.bf[pair + 1] = low, high
+    if low != -np.inf:
+        bucket = _bucket_of(m, cuts, low)
+        if bucket == 0 or m.f[cuts + bucket - 1] != low:
+            _note_tear(m, grid, column, bucket)
+    if high != np.inf:
+        bucket = _bucket_of(m, cuts, high)
+        if bucket == CUTS or m.f[cuts + bucket] != next_up(high):
+            _note_tear(m, grid, column, bucket)
 
 
 @called
@@ -381,6 +393,10 @@ def _new_block(m: Memory, grid: int, height: int, after: int) -> int:
     m.bi[2 * LINE * block + HEIGHT] = height
     m.b[LINE * block + LINKS] = 0
     m.i[2 * grid + FIRST_BLOCK] = block
+    for column in range(columns):
+        at = _column_at(m, block, column)
+        for word in range(at, at + BITS * height):
+            m.b[word] = 0
     return int(block)
 
 
@@ -405,7 +421,7 @@ def _resized(m: Memory, grid: int, height: int) -> int:
         set_home(m, row, -block)
     for column in range(columns):
         source, target = _column_at(m, old, column), _column_at(m, block, column)
-        for string in range(2 * BUCKETS):
+        for string in range(STRINGS):
             for word in range(LINE * min(was, height)):
                 m.b[target + string * height * LINE + word] = m.b[source + string * was * LINE + word]
         source, target = _pairs_at(m, old, column), _pairs_at(m, block, column)
@@ -428,9 +444,12 @@ def append_to_grid(m: Memory, grid: int, row: int, w: Intervals, start: int, end
     m.bi[_ids_at(block) + slot] = row
     for column in range(end - start):
         k = _side_of(w, start, end, m.i[_channels_at(grid) + column])
+        first, last = _run_of(m, _cuts_at(grid, column), w.lows[k], w.highs[k])
+        _flip(m, block, column, slot, first, last)
         _write(m, grid, block, column, slot, w.lows[k], w.highs[k])
     m.bi[2 * LINE * block + LENGTH] = slot + 1
     m.i[2 * grid + GRID_ROWS] += 1
+    m.i[2 * grid + EXTRA] |= row < 0
     set_home(m, row, -block)
     if m.meta[LINKED] != 0:
         m.b[LINE * block + LINKS] |= 1 << link_bit(m, row)
@@ -483,10 +502,19 @@ def take_from_block(m: Memory, row: int) -> None:
     head = m.i[2 * grid + FIRST_BLOCK]
     last = m.bi[2 * LINE * head + LENGTH] - 1
     other = m.bi[_ids_at(head) + last]
+    for column in range(m.i[2 * grid + COLUMNS]):
+        cuts, pair = _cuts_at(grid, column), _pairs_at(m, head, column) + 2 * last
+        low, high = m.bf[pair], m.bf[pair + 1]
+        begin, end = _run_of(m, cuts, low, high)
+        _flip(m, head, column, last, begin, end)
+        if other != row:
+            pair = _pairs_at(m, block, column) + 2 * slot
+            was_begin, was_end = _run_of(m, cuts, m.bf[pair], m.bf[pair + 1])
+            # Only what differs is touched, which is little of a large block.
+            _flip(m, block, column, slot, min(begin, was_begin), max(begin, was_begin) - 1)
+            _flip(m, block, column, slot, min(end, was_end) + 1, max(end, was_end))
+            m.bf[pair], m.bf[pair + 1] = low, high
     if other != row:
-        for column in range(m.i[2 * grid + COLUMNS]):
-            pair = _pairs_at(m, head, column) + 2 * last
-            _rewrite(m, grid, block, column, slot, m.bf[pair], m.bf[pair + 1])
         m.bi[_ids_at(block) + slot] = other
         set_home(m, other, -block)
     m.bi[2 * LINE * head + LENGTH] = last
@@ -512,9 +540,9 @@ def take_from_block(m: Memory, row: int) -> None:
 
 
 @part
-def _note_string(m: Memory, number: int, column: int, bucket: int) -> None:
-    m.meta[BUCKET_OF + number] = bucket
-    m.meta[COLUMN_OF + number] = column
+def _note_string(m: Memory, number: int, column: int, string: int) -> None:
+    m.b[COLUMN_OF + number] = column
+    m.b[STRING_OF + number] = string
 
 
 @part
@@ -536,114 +564,119 @@ def strings_of(m: Memory, grid: int) -> int:
         return EVERY_ROW
     strings = 0
     for column in range(columns):
-        channel, cuts = m.i[channels + column], _cuts_at(grid, column)
-        low, high = m.values[2 * channel], m.values[2 * channel + 1]
-        first = _bucket_of(m, cuts, low)
+        channel = m.i[channels + column]
+        first, last = _run_of(m, _cuts_at(grid, column), m.values[2 * channel], m.values[2 * channel + 1])
         _note_string(m, strings, column, first)
         strings += 1
-        if high != low:
-            last = _bucket_of(m, cuts, high)
-            if last != first:
-                _note_string(m, strings, column, last)
-                strings += 1
+        if last != first:
+            _note_string(m, strings, column, last)
+            strings += 1
     return strings
 
 
 @part
 def _string_at(m: Memory, block: int, number: int) -> int:
-    """Return where the `may` bits of a string that was noted are; its `edge` bits follow, a block's height further."""
-    height = _height_of(m, block)
-    at = LINE * block + LINE + height * LINE_ROWS // 2
-    return (
-        at
-        + m.meta[COLUMN_OF + number] * _column_words(height)
-        + 2 * height * LINE * m.meta[BUCKET_OF + number]
-    )
+    """Return where the bits of a string that was noted are."""
+    return _column_at(m, block, m.b[COLUMN_OF + number]) + LINE * _height_of(m, block) * m.b[STRING_OF + number]
 
 
 @part
-def _look_at(m: Memory, grid: int, block: int, line: int, column: int, slot: int) -> None:
-    """Drop a row from the scratch line if its range does not contain what the query says of a column."""
-    channel = m.i[_channels_at(grid) + column]
-    pair = _pairs_at(m, block, column) + 2 * (LINE_ROWS * line + slot)
-    holds = (m.bf[pair] <= m.values[2 * channel]) & (m.values[2 * channel + 1] <= m.bf[pair + 1])
-    m.meta[SCRATCH + (slot >> 6)] &= ~((1 - holds) << (slot & 63))
-
-
-@part
-def _look_at_edges(m: Memory, grid: int, block: int, line: int, strings: int) -> None:
-    """Drop from the scratch line the rows whose range ends in a bucket of the query and does not contain its value.
-
-    Ranges lie far apart in memory. Which ones to look at is gathered first, so that they are looked at in a loop whose
-    course is foreseeable, and are on their way from memory all at a time.
-    """
-    height, gathered = _height_of(m, block), 0
-    for string in range(strings):
-        edges = _string_at(m, block, string) + LINE * (height + line)
-        if common_bits(m.meta, SCRATCH, m.b, edges) == 0:
-            continue
-        place = m.meta[COLUMN_OF + string] * LINE_ROWS
-        for word in range(LINE):
-            bits = m.meta[SCRATCH + word] & m.b[edges + word]
-            while bits != 0:
-                m.meta[EDGES + gathered] = place + 64 * word + trailing_zeros(bits)
-                gathered += 1
-                bits &= bits - 1
-            if gathered >= MANY_EDGES:
-                _look_at_gathered(m, grid, block, line, gathered)
-                gathered = 0
-    _look_at_gathered(m, grid, block, line, gathered)
-
-
-@part
-def _look_at_gathered(m: Memory, grid: int, block: int, line: int, count: int) -> None:
+def _look_up(m: Memory, grid: int, block: int, line: int, column: int, count: int) -> None:
+    """Drop those of the gathered rows whose range does not contain what the query says of a column."""
+    channel, pairs = m.i[_channels_at(grid) + column], _pairs_at(m, block, column) + 2 * LINE_ROWS * line
+    low, high = m.values[2 * channel], m.values[2 * channel + 1]
     for k in range(count):
-        place = m.meta[EDGES + k]
-        _look_at(m, grid, block, line, place // LINE_ROWS, place % LINE_ROWS)
+        place = m.b[LOOK_UPS + k]
+        holds = (m.bf[pairs + 2 * place] <= low) & (high <= m.bf[pairs + 2 * place + 1])
+        m.b[LEFT + (place >> 6)] &= ~((1 - holds) << (place & 63))
+
+
+@part
+def _gather_edges(m: Memory, block: int, line: int, lines: int, number: int) -> int:
+    """Gather the words of rows still in question whose range ends inside the bucket of a string; return how many."""
+    string, step, count = _string_at(m, block, number) + LINE * line, LINE * _height_of(m, block), 0
+    for first in range(0, LINE * lines, LINE):
+        at = string + first
+        if edge_line(m.b, EDGES + first, LEFT + first, at - step, at + step) == 0:
+            continue
+        for word in range(first, first + LINE):
+            bits = m.b[EDGES + word]
+            m.b[EDGES + count], m.b[EDGE_WORD + count] = bits, word
+            count += bits != 0
+    return count
+
+
+@part
+def _look_at_edges(m: Memory, grid: int, block: int, line: int, lines: int, number: int) -> None:
+    """Drop the rows whose range ends inside the bucket of a string and does not contain the query's value.
+
+    Ranges lie far apart in memory, and which ones to look at cannot be foreseen. So they are gathered first, one of
+    each word at a time and without branches, and asked for: they are on their way from memory together.
+    """
+    column = m.b[COLUMN_OF + number]
+    pairs = _pairs_at(m, block, column) + 2 * LINE_ROWS * line
+    words, gathered = _gather_edges(m, block, line, lines, number), 0
+    while words > 0:
+        kept = 0
+        for k in range(words):
+            bits, word = m.b[EDGES + k], m.b[EDGE_WORD + k]
+            place = 64 * word + trailing_zeros(bits)
+            prefetch(m.bf, pairs + 2 * place)
+            m.b[LOOK_UPS + gathered] = place
+            gathered += 1
+            bits &= bits - 1
+            m.b[EDGES + kept], m.b[EDGE_WORD + kept] = bits, word
+            kept += bits != 0
+        words = kept
+        if gathered > MANY:
+            _look_up(m, grid, block, line, column, gathered)
+            gathered = 0
+    _look_up(m, grid, block, line, column, gathered)
+
+
+@called
+def _look_at_every_row(m: Memory, grid: int, block: int, line: int, lines: int) -> None:
+    """Leave the rows that satisfy the query, by looking at the ranges of all."""
+    for word in range(LINE * lines):
+        m.b[LEFT + word] = 0
+    first = LINE_ROWS * line
+    for slot in range(first, min(first + LINE_ROWS * lines, m.bi[2 * LINE * block + LENGTH])):
+        holds = True
+        for column in range(m.i[2 * grid + COLUMNS]):
+            channel, pair = m.i[_channels_at(grid) + column], _pairs_at(m, block, column) + 2 * slot
+            holds &= m.bf[pair] <= m.values[2 * channel]
+            holds &= m.values[2 * channel + 1] <= m.bf[pair + 1]
+        m.b[LEFT + ((slot - first) >> 6)] |= holds << ((slot - first) & 63)
+
+
+@called
+def satisfied_in(m: Memory, grid: int, block: int, line: int, lines: int, strings: int) -> bool:
+    """Leave in LEFT those rows of some lines of a block that satisfy the query; return whether there may be any."""
+    if strings == EVERY_ROW:
+        _look_at_every_row(m, grid, block, line, lines)
+        return True
+    at, some = _string_at(m, block, 0) + LINE * line, 0
+    for word in range(0, LINE * lines, LINE):
+        some |= copy_line(m.b, LEFT + word, m.b, at + word)
+    for number in range(1, strings):
+        if some == 0:
+            return False
+        at, some = _string_at(m, block, number) + LINE * line, 0
+        for word in range(0, LINE * lines, LINE):
+            some |= and_line(m.b, LEFT + word, m.b, at + word)
+    if some == 0:
+        return False
+    for number in range(strings):
+        string = m.b[STRING_OF + number]
+        if 0 < string < STRINGS - 1 and _is_torn(m, grid, m.b[COLUMN_OF + number], string - 1):
+            _look_at_edges(m, grid, block, line, lines, number)
+    return True
 
 
 @part
 def lines_of(m: Memory, block: int) -> int:
     """Return how many lines of a block have rows."""
     return int(m.bi[2 * LINE * block + LENGTH] + LINE_ROWS - 1) // LINE_ROWS
-
-
-@called
-def _end_line(m: Memory, block: int, line: int) -> None:
-    """Take from the scratch line the bits behind a block's last row."""
-    length = m.bi[2 * LINE * block + LENGTH] - LINE_ROWS * line
-    for word in range(LINE):
-        rest = length - 64 * word
-        if rest < 64:
-            m.meta[SCRATCH + word] &= (1 << max(rest, 0)) - 1
-
-
-@called
-def _look_at_every_row(m: Memory, grid: int, block: int, line: int) -> None:
-    """Leave in the scratch line the rows of a line that satisfy the query, by looking at the ranges of all."""
-    for word in range(LINE):
-        m.meta[SCRATCH + word] = -1
-    _end_line(m, block, line)
-    for slot in range(min(LINE_ROWS, m.bi[2 * LINE * block + LENGTH] - LINE_ROWS * line)):
-        for column in range(m.i[2 * grid + COLUMNS]):
-            _look_at(m, grid, block, line, column, slot)
-
-
-@part
-def satisfied_in(m: Memory, grid: int, block: int, line: int, strings: int) -> bool:
-    """Leave in the scratch line the rows of a block's line that satisfy the query; return whether there may be some."""
-    if strings == EVERY_ROW:
-        _look_at_every_row(m, grid, block, line)
-        return True
-    if copy_line(m.meta, SCRATCH, m.b, _string_at(m, block, 0) + LINE * line) == 0:
-        return False
-    if LINE_ROWS * (line + 1) > m.bi[2 * LINE * block + LENGTH]:
-        _end_line(m, block, line)
-    for string in range(1, strings):
-        if and_line(m.meta, SCRATCH, m.b, _string_at(m, block, string) + LINE * line) == 0:
-            return False
-    _look_at_edges(m, grid, block, line, strings)
-    return True
 
 
 @part
@@ -666,13 +699,22 @@ def next_block(m: Memory, block: int) -> int:
     return int(after)
 
 
-@part
-def add_handles(m: Memory, block: int, line: int, out: Ints, found: int) -> int:
-    """Add the handles of the rows in the scratch line, which is that of a block, behind what was found."""
-    for word in range(LINE):
-        bits, ids = m.meta[SCRATCH + word], _ids_at(block) + LINE_ROWS * line + 64 * word
+@called
+def add_handles(m: Memory, grid: int, block: int, line: int, lines: int, out: Ints, found: int) -> int:
+    """Add the handles of the rows that are left of some lines of a block behind what was found."""
+    first = _ids_at(block) + LINE_ROWS * line
+    if m.i[2 * grid + EXTRA] == 0:
+        for word in range(LINE * lines):
+            bits, ids = m.b[LEFT + word], first + 64 * word
+            while bits != 0:
+                out[found] = m.bi[ids + trailing_zeros(bits)]
+                found += 1
+                bits &= bits - 1
+        return found
+    for word in range(LINE * lines):
+        bits = m.b[LEFT + word]
         while bits != 0:
-            row = m.bi[ids + trailing_zeros(bits)]
+            row = m.bi[first + 64 * word + trailing_zeros(bits)]
             bits &= bits - 1
             if row < 0:
                 group = m.extra[EXTRA_COLUMNS * ~row + EXTRA_GROUP]
@@ -687,15 +729,19 @@ def add_handles(m: Memory, block: int, line: int, out: Ints, found: int) -> int:
 
 @called
 def visit_grids(m: Memory, grid: int, out: Ints, found: int, limit: int) -> int:
-    """Add the handles of the satisfied rows of a chain of grids."""
+    """Add the handles of the satisfied rows of a chain of grids, some lines at a time if a few rows are enough."""
+    step = TALLEST if limit - found >= m.meta[ROWS] else 1
     while grid != 0:
         strings = strings_of(m, grid)
         block = first_block(m, grid) if strings != NOTHING else 0
-        while block != 0 and found < limit:
-            after = next_block(m, block)
-            for line in range(lines_of(m, block)):
-                if satisfied_in(m, grid, block, line, strings):
-                    found = add_handles(m, block, line, out, found)
+        while block != 0:
+            after, lines = next_block(m, block), lines_of(m, block)
+            for line in range(0, lines, step):
+                if found >= limit:
+                    return found
+                some = min(step, lines - line)
+                if satisfied_in(m, grid, block, line, some, strings):
+                    found = add_handles(m, grid, block, line, some, out, found)
             block = after
         grid = next_grid(m, grid)
     return found

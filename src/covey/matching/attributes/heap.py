@@ -46,10 +46,8 @@ VERIFIED = (
 QUERIES = BLOCK_TOP + 4  # queries ever
 SMALL_GRID = BLOCK_TOP + 5  # a grid that is to give its rows back to lists
 FREE_BLOCKS = BLOCK_TOP + 8  # a chain for each number of columns and each height
-SCRATCH = (
-    (FREE_BLOCKS + 4 * 17 + 7) // 8 * 8
-)  # room of a query in grids; `meta` and this begin with a cache line
-META_LENGTH = SCRATCH + 8 + 64 + 128
+HEIGHTS = 5
+META_LENGTH = FREE_BLOCKS + HEIGHTS * 17
 
 
 class Heap(Protocol):

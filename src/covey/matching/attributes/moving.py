@@ -37,7 +37,7 @@ from covey.matching.attributes.rows import is_dear, least_cost, note_constraint,
 from covey.matching.jit import Floats, Ints, Longs, called, part
 
 LEAST_ROWS = 512  # on the same channels, for which a grid is made
-SAMPLE = 256  # rows from which the cuts of a grid are drawn
+SAMPLE = 512  # rows from which the cuts of a grid are drawn
 SEARCHED = 4096  # rows among which they are looked for
 CROWDS = 1024  # sets of channels that are counted at a time
 _PROBES = 8

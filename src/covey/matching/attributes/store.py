@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from covey.matching.attributes.constraints import foresee_record, foresee_slot, rehash
 from covey.matching.attributes.forwarding import links_batch
-from covey.matching.attributes.grids import FIRST_WORDS, GRID_WORDS, LINE, is_in_block, refresh_block_links
+from covey.matching.attributes.grids import (
+    FIRST_WORDS,
+    GRID_WORDS,
+    LINE,
+    QUERY_ROOM,
+    is_in_block,
+    refresh_block_links,
+)
 from covey.matching.attributes.heap import (
     BLOCK_ROOM,
     BLOCK_TOP,
@@ -315,9 +322,9 @@ class Store:
         self.extra: Ints = np.zeros((1, EXTRA_COLUMNS), dtype=np.int32)
         self.links: Ints = np.zeros(1, dtype=np.int32)
         self.blocks: Longs = np.zeros(0, dtype=np.int64)
-        self.meta: Longs = _on_lines(np.zeros(META_LENGTH, dtype=np.int64), META_LENGTH)
+        self.meta: Longs = np.zeros(META_LENGTH, dtype=np.int64)
         self.meta[TOP] = 1  # word 0 is null
-        self.meta[BLOCK_TOP] = LINE  # and so is line 0
+        self.meta[BLOCK_TOP] = QUERY_ROOM  # and so is line 0 of blocks
         self.widest = 16  # constraints of the largest row ever added, at least
         self.names: Ints = np.zeros(64, dtype=np.int32)
         self.lows: Floats = np.zeros(64)
@@ -346,7 +353,6 @@ class Store:
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         self.blocks = _on_lines(self.blocks, len(self.blocks))
-        self.meta = _on_lines(self.meta, META_LENGTH)
         self.addresses = np.zeros_like(self.addresses)
         self._note_addresses()
 
