@@ -10,7 +10,9 @@ Names are the flattened ones, each once; what is absent is not there. The form c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +34,12 @@ def _big_integer(code: int, data: memoryview) -> int:
     return int(bytes(data))
 
 
+# Types whose values MessagePack has as they are. It has others too, as texts: times, decimals, enumerations.
+_SIMPLE: Final = frozenset((str, int, float, bool, type(None)))
+_VALUES: Final[Callable[[Any], Iterable[Any]]] = dict.values
+_DICTS: Final = frozenset((dict,))
+_TEXTS: Final = frozenset((str,))
+
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=_big_integer).decode
 _decode_value: Final = msgspec.msgpack.Decoder(Any, ext_hook=_big_integer).decode
@@ -49,6 +57,34 @@ def pack(event: Mapping[str, Any]) -> bytes:
         except (OverflowError, UnicodeEncodeError):
             pass  # an integer beyond 64 bits, or an unpaired surrogate
     return _pack(event)
+
+
+def pack_plain(event: Mapping[str, Any]) -> bytes | None:
+    """Return the packed form of an event if all its values are plain or None, which takes no look at each of them in
+    Python; None if the event has to be looked at.
+
+    A name that is no text, and NaN, are left for the reader of the bytes to find.
+    """
+    if type(event) is not dict or not _SIMPLE.issuperset(map(type, chain(event, event.values()))):
+        event = flatten(event)  # most that are not flat and plain only nest
+        if not _SIMPLE.issuperset(map(type, chain(event, event.values()))):
+            return None
+    try:
+        return _encode(event)
+    except (OverflowError, UnicodeEncodeError):
+        return None
+
+
+def pack_many(events: Sequence[Mapping[str, Any]]) -> list[bytes]:
+    """Return the packed forms of events that are judged; EventError, though they can be judged, if one has none."""
+    if (
+        _DICTS.issuperset(map(type, events))
+        and _TEXTS.issuperset(map(type, chain.from_iterable(events)))
+        and _SIMPLE.issuperset(map(type, chain.from_iterable(map(_VALUES, events))))
+    ):
+        with suppress(OverflowError, UnicodeEncodeError):
+            return list(map(_encode, events))
+    return list(map(pack, events))
 
 
 def pack_published(event: Mapping[Any, Any]) -> bytes:

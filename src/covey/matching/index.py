@@ -51,6 +51,7 @@ ATTRIBUTES, XPATH, KEYWORDS = AttributeFilter.family, XPathFilter.family, Keywor
 
 MOST_WAITING: Final = 64
 MOST_WAITING_BYTES: Final = 4_096
+BATCH: Final = 512  # events that are matched at a time: the arrays of more would leave the caches
 PREPARED: Final = 256  # rows that are made ready at a time for `covered`
 
 _NO_KEYS = Keys(np.zeros(0, dtype=np.int64))
@@ -210,7 +211,10 @@ class Index:
         """Return the keys of filters that match the event."""
         content = content_of(event)
         if type(content) is dict or isinstance(content, Mapping):
-            return Keys(self._keys.take(self.attributes().match(content)))
+            rows = self._attributes
+            if rows is None or self._coming or self._leaving:
+                rows = self.attributes()
+            return Keys(rows.match_keys(content, self._keys))
         return self._match_other(content)
 
     def _match_other(self, content: Any) -> Keys:
@@ -225,9 +229,12 @@ class Index:
         contents = [content_of(event) for event in events]
         if all(isinstance(content, Mapping) for content in contents):
             rows = self.attributes()
-            handles, ends = rows.match_encoded(rows.encode(contents))
-            keys = self._keys.take(handles)
-            return [keys[start:end] for start, end in pairwise([0, *ends.tolist()])]
+            answers: list[NDArray[Any]] = []
+            for first in range(0, len(contents), BATCH):
+                handles, ends = rows.match_batch(contents[first : first + BATCH])
+                keys = self._keys.take(handles)
+                answers += [keys[start:end] for start, end in pairwise([0, *ends.tolist()])]
+            return answers
         return [self.match(content).array for content in contents]
 
     def links(self, event: object) -> set[Hashable]:

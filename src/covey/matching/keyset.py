@@ -7,10 +7,27 @@ holds the keys as an array, behaves as an immutable set, and builds a real set o
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Set
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from covey.matching.jit import Ints, Longs, ints_at, kernel, longs_at
+
+HANDLES: Final = -1  # instead of the address of keys
+MANY: Final = 1_024  # handles; NumPy first makes other integers of them, and a kernel takes less time
+
+
+@kernel
+def take_keys(keys: Longs, handles: Ints, found: Longs) -> None:
+    """Write the key of each handle."""
+    source, which, target = (
+        longs_at(keys.ctypes.data),
+        ints_at(handles.ctypes.data),
+        longs_at(found.ctypes.data),
+    )
+    for k in range(len(handles)):
+        target[k] = source[which[k]]
 
 
 class Keys(Set[Any]):
@@ -44,8 +61,9 @@ class Keys(Set[Any]):
 class KeyTable:
     """The key of each handle: an array of integers as long as all keys are integers, of objects otherwise.
 
-    `stamps` has a number for each handle that changes when the handle gets another key: whoever keeps something by
-    handle sees from it what to forget.
+    `address` is where kernels find the integers, 0 if there are objects, and HANDLES if each key is its own handle:
+    filters are often numbered from 0, and then no table has to be read. `stamps` has a number for each handle that
+    changes when the handle gets another key: whoever keeps something by handle sees from it what to forget.
     """
 
     def __init__(self) -> None:
@@ -54,6 +72,17 @@ class KeyTable:
         self._stamp = 0
         self._free: list[int] = []
         self._next = 0
+        self._are_handles = True
+        self._note_address()
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._note_address()
+
+    def _note_address(self) -> None:
+        self.address = (
+            HANDLES if self._are_handles else 0 if self._keys.dtype == object else self._keys.ctypes.data
+        )
 
     def add(self, key: Hashable) -> int:
         """Return a handle for the key."""
@@ -65,8 +94,14 @@ class KeyTable:
             if handle == len(self._keys):
                 self._keys = np.concatenate([self._keys, np.zeros(len(self._keys), dtype=self._keys.dtype)])
                 self.stamps = np.concatenate([self.stamps, np.zeros(len(self.stamps), dtype=np.int64)])
+                self._note_address()
         if self._keys.dtype != object and not (type(key) is int and -(2**63) <= key < 2**63):
             self._keys = self._keys.astype(object)
+            self._are_handles = False
+            self._note_address()
+        if self._are_handles and key != handle:
+            self._are_handles = False
+            self._note_address()
         self._keys[handle] = key
         self._stamp += 1
         self.stamps[handle] = self._stamp
@@ -79,4 +114,10 @@ class KeyTable:
 
     def take(self, handles: NDArray[np.int32]) -> NDArray[Any]:
         """Return the keys of handles."""
-        return self._keys.take(handles)
+        if self._are_handles:
+            return handles.astype(np.int64)
+        if len(handles) < MANY or not self.address:
+            return self._keys.take(handles)
+        keys: Longs = np.empty(len(handles), np.int64)
+        take_keys(self._keys, handles, keys)
+        return keys

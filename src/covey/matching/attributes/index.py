@@ -24,7 +24,9 @@ from covey.core.attributes.constraint import Constraint
 from covey.core.attributes.filter import AttributeFilter, trusted
 from covey.core.attributes.imperfect import hull_of_boxes
 from covey.core.attributes.wire import Form, conjunction_of, forms_of
+from covey.core.packing import pack_many, pack_plain
 from covey.core.work import ACCOUNT
+from covey.errors import EventError
 from covey.matching.attributes.atoms import COMPARED, member_of
 from covey.matching.attributes.channels import Batch, Channels, Interval
 from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE, SHARED_BIT
@@ -32,13 +34,18 @@ from covey.matching.attributes.packed import PackedEvents
 from covey.matching.attributes.splitting import MOST_ROWS, Sides, is_one_piece, pieces_needed, pieces_of
 from covey.matching.attributes.store import Store
 from covey.matching.attributes.unpacking import Unpacker
-from covey.matching.attributes.view import IndexView
+from covey.matching.attributes.view import RESTLESS, IndexView, match_one, place_one
 from covey.matching.jit import Ints, Longs
+from covey.matching.keyset import KeyTable
 
 MOST_PIECES: Final = 256  # into which a filter that is asked about is split
 
 # Units of work (`core.work`): of a row that comes or goes, of each of its constraints, and of a question to the rows.
 ROW, SIDE, QUESTION = 4.0, 1.0, 10.0
+
+BYTES_OFFSET: Final = (
+    bytes.__basicsize__ - 1
+)  # from a bytes object's address to its bytes, behind which is one more
 
 _PACKED: Final = 64
 _INTS: Final = [Struct(f"={n}i") for n in range(_PACKED + 1)]
@@ -163,6 +170,33 @@ class AttributeIndex:
 
     def match(self, event: Mapping[str, Any]) -> Ints:
         """Return the handles of filters that match the event; a view, valid until the next call."""
+        found = self._match_packed(event, 0)
+        return self.store.out[:found] if found >= 0 else self._match_plainly(event)
+
+    def match_keys(self, event: Mapping[str, Any], keys: KeyTable) -> NDArray[Any]:
+        """Return the keys of filters that match the event."""
+        found = self._match_packed(event, keys.address)
+        if found < 0:
+            return keys.take(self._match_plainly(event))
+        return self._found_keys[:found].copy() if keys.address else keys.take(self.store.out[:found])
+
+    def _match_packed(self, event: Mapping[str, Any], keys: int) -> int:
+        """Let a kernel match an event, and take keys at an address; return how many there are, below 0 if it cannot."""
+        packed = pack_plain(event)
+        if packed is None:
+            return -1
+        view = self._view
+        if view is None or view.changes != self.changes:
+            view = self.view(None)
+            self._found_keys = view.keys
+        found = match_one(view.address, id(packed) + BYTES_OFFSET, len(packed), keys)
+        if found >= RESTLESS:
+            self.store.tidy()
+            found -= RESTLESS
+        return found
+
+    def _match_plainly(self, event: Mapping[str, Any]) -> Ints:
+        """Match an event that kernels cannot read, or not all values of which they can judge."""
         names: list[int] = []
         values: list[float] = []
         self.channels.points(event, names, values)
@@ -192,15 +226,41 @@ class AttributeIndex:
         """Return the links, of which there are `count`, that one event must go to; a batch of one would cost more."""
         if count >= SHARED_BIT:
             return self.links(self.encode([event]), count)[0]
-        names: list[int] = []
-        values: list[float] = []
-        self.channels.points(event, names, values)
-        mask = self.store.links_one(self._set(names, values, values), count)
+        view, packed = self.view(None), pack_plain(event)
+        points = -1
+        if packed is not None:
+            points = place_one(view.address, id(packed) + BYTES_OFFSET, len(packed))
+        if points >= 0:
+            mask = self.store.links_one(view.channels, view.values, points, count)
+        else:
+            names: list[int] = []
+            values: list[float] = []
+            self.channels.points(event, names, values)
+            points = self._set(names, values, values)
+            mask = self.store.links_one(self.store.names, self.store.lows, points, count)
         return [link for link in range(1, count) if mask >> link & 1]
 
     def encode(self, events: Iterable[Mapping[str, Any]]) -> Batch:
         """Return events in the form that batches take; it holds until a filter is added or removed."""
-        return self.channels.encode(events)
+        starts, names, values = self._encode(list(events))
+        return starts, names.copy(), values.copy()
+
+    def match_batch(self, events: Sequence[Mapping[str, Any]]) -> tuple[Ints, Longs]:
+        """Return the handles matching each event, as `match_encoded` does."""
+        return self.match_encoded(self._encode(events))
+
+    def _encode(self, events: Sequence[Mapping[str, Any]]) -> Batch:
+        """Return the `encode` of events as a view, valid until the next call."""
+        try:
+            packed = pack_many(events)
+        except EventError:
+            # A text without an encoding can be judged, and for what cannot be the error is raised here.
+            return self.channels.encode(events)
+        ends: Longs = np.cumsum(np.fromiter(map(len, packed), np.int64, len(packed)))
+        starts = np.zeros_like(ends)
+        starts[1:] = ends[:-1]
+        data = np.frombuffer(b"".join(packed), np.uint8)
+        return self.encode_packed(PackedEvents(data, starts, ends))
 
     def encode_packed(self, events: PackedEvents) -> Batch:
         """Return packed events in that form; a view, valid until the next call. EventError if one is none."""
@@ -217,8 +277,11 @@ class AttributeIndex:
             journal.clear()
         return self._unpacker
 
-    def view(self, links: int) -> IndexView:
-        """Return the index as kernels see it, which has `links` links; it holds until a filter is added or removed."""
+    def view(self, links: int | None) -> IndexView:
+        """Return the index as kernels see it, which has `links` links; it holds until a filter is added or removed.
+
+        Without a number of links it has as many as before.
+        """
         unpacker = self._followed()
         if self._view is None:
             self._view = IndexView(unpacker)

@@ -72,6 +72,7 @@ ROOM_WORDS = 2048  # for directories and other small records of one operation
 # When rows are moved to grids: if a query has to verify MUCH rows on the average.
 MUCH = 128
 LEAST_QUERIES = 32
+ENOUGH_VERIFIED = MUCH * LEAST_QUERIES
 A_LOOK = 64  # rows that are verified in the time in which one is looked at and moved
 MOST_LOOKS, FEW_LOOKS = 2048, 256  # at a time; and where others wait: that is a millisecond
 MOST_PATIENCE = 1024
@@ -496,7 +497,7 @@ class Store:
         Of so many rows that were verified one is looked at. If none was found to move for a whole round, the next one
         waits for more, and again for more, until many filters have come.
         """
-        if self.meta[VERIFIED] < MUCH * LEAST_QUERIES:
+        if self.meta[VERIFIED] < ENOUGH_VERIFIED:
             return
         verified, queries = int(self.meta[VERIFIED]), int(self.meta[QUERIES]) - self._tidied
         self.meta[VERIFIED] = 0
@@ -589,11 +590,12 @@ class Store:
             hits[own:] = seen[:, own:links].T != 0
         return hits
 
-    def links_one(self, count: int, links: int) -> int:
-        """Return the mask of links, fewer than SHARED_BIT, for one event: the first `count` of `names` and `lows`."""
+    def links_one(self, names: Ints, points: Floats, count: int, links: int) -> int:
+        """Return the mask of links, fewer than SHARED_BIT, for one event: the first `count` of `names` and `points`."""
         self.make_out()
+        self.make_intervals(count)
         self._one_start[1] = count
-        links_batch(self.addresses, self._one_start, self.names, self.lows, links, _NONE_SEEN, self._one_mask)
+        links_batch(self.addresses, self._one_start, names, points, links, _NONE_SEEN, self._one_mask)
         self.tidy()
         return int(self._one_mask[0])
 

@@ -7,6 +7,8 @@ the index has not changed). Kernels ask it in two steps: `points_of` turns the a
 Values that compiled code cannot judge, numbers from 2**53 on, are looked up among those that Python has judged before.
 What is not there is reported as missing: `learn` judges it, and the event is asked about again. What was learnt is
 forgotten when the index changes.
+
+`match_one` is the whole way of one event in one call from Python; `IndexView` has the room for it.
 """
 
 from __future__ import annotations
@@ -27,13 +29,15 @@ from covey.matching.attributes.checking import (
     NAME_LAST,
     VALUE_FIRST,
     VALUE_LAST,
+    read_attributes,
 )
 from covey.matching.attributes.forwarding import event_links
+from covey.matching.attributes.heap import VERIFIED
 from covey.matching.attributes.judging import atoms_at, judge
 from covey.matching.attributes.memory import ARRAYS, Intervals, memory_at
 from covey.matching.attributes.packed import FLOAT, LARGE, NOTHING, TEXT, TRUTH, Bytes
 from covey.matching.attributes.query import satisfied
-from covey.matching.attributes.store import FEW_LOOKS, Store
+from covey.matching.attributes.store import ENOUGH_VERIFIED, FEW_LOOKS, Store
 from covey.matching.attributes.texts import FREE, HOLE, Texts, find
 from covey.matching.attributes.unpacking import (
     ATOMS,
@@ -44,24 +48,41 @@ from covey.matching.attributes.unpacking import (
     Unpacker,
     put_point,
 )
-from covey.matching.jit import Floats, Ints, Longs, bytes_at, called, floats_at, ints_at, longs_at, part
+from covey.matching.jit import (
+    Floats,
+    Ints,
+    Longs,
+    bytes_at,
+    called,
+    floats_at,
+    ints_at,
+    kernel,
+    longs_at,
+    part,
+)
+from covey.matching.keyset import HANDLES
 
 MOST_POINTS: Final = 4_096  # of one event, on all channels of an index
 MOST_LEARNT: Final = 1 << 16  # values; with one more, all are forgotten
 
-MISSING, TOO_MANY = -1, -2  # instead of a number of points
+MISSING, TOO_MANY, UNREADABLE = -1, -2, -3  # instead of a number of points
+
+RESTLESS: Final = (
+    1 << 40
+)  # in the answer about one event: it is time for the store to move rows (`Store.tidy`)
 
 # What the array of a view holds. Texts have five entries: table, mask, owners, starts, bytes.
 _STORE, _ATTRIBUTES, _NAMES, _NAME_VALUES, _TEXTS, _SYMBOLS = 0, 1, 2, 7, 8, 13
-_LEARNT, _LEARNT_STARTS, _LEARNT_CHANNELS, _LEARNT_VALUES, _LINKS, _JUDGES, _LENGTH = (
-    14,
-    19,
-    20,
-    21,
-    22,
-    23,
-    24,
-)
+_LEARNT, _LEARNT_STARTS, _LEARNT_CHANNELS, _LEARNT_VALUES, _LINKS = 14, 19, 20, 21, 22
+_JUDGES, _ROOM, _KEYS, _LENGTH = 23, 24, 25, 26
+
+# What the room for one event holds, in words: its attributes and their numbers, its points, one value that is missing.
+_ROOM_NUMBERS = ATTRIBUTE_COLUMNS * MOST_NAMES
+_ROOM_CHANNELS = _ROOM_NUMBERS + MOST_NAMES
+_ROOM_VALUES = _ROOM_CHANNELS + MOST_POINTS
+_ROOM_CELLS = _ROOM_VALUES + MOST_POINTS
+_ROOM_MISSING = _ROOM_CELLS + MOST_POINTS
+_ROOM_LENGTH = _ROOM_MISSING + 4
 
 # Columns of a value that is missing: of which view, of which attribute there, where its bytes are and how many.
 VIEW, OWNER, ADDRESS, SIZE, MISSING_COLUMNS = 0, 1, 2, 3, 4
@@ -203,24 +224,85 @@ def link_count(at: int) -> int:
     return longs_at(at)[_LINKS]
 
 
+@part
+def _points_of_one(at: int, data: int, size: int) -> int:
+    """Write the points of one packed event into the room for it; return how many there are, or below 0 why there are
+    none."""
+    room = longs_at(at)[_ROOM]
+    rows, numbers = longs_at(room), floats_at(room + 8 * _ROOM_NUMBERS)
+    count = read_attributes(bytes_at(data), 0, size, rows, numbers)
+    if count < 0:
+        return UNREADABLE
+    channels, values = ints_at(room + 8 * _ROOM_CHANNELS), floats_at(room + 8 * _ROOM_VALUES)
+    missing = longs_at(room + 8 * _ROOM_MISSING)
+    points, _ = points_of(at, data, rows, numbers, count, channels, values, missing, 0, 1)
+    return points
+
+
+@part
+def _is_restless(at: int) -> bool:
+    return memory_at(longs_at(longs_at(at)[_STORE])).meta[VERIFIED] >= ENOUGH_VERIFIED
+
+
+@kernel
+def match_one(at: int, data: int, size: int, keys: int) -> int:
+    """Write the handles of filters that match one packed event where `answers_of` says; return how many there are.
+
+    `at`, `data` and `keys` are addresses: of a view, the event's bytes, and the keys of all handles. Those of what is
+    found go to the view's own room for keys; with HANDLES instead of an address they are the handles, and 0 says that
+    no keys are wanted. The answer is MISSING, TOO_MANY or UNREADABLE if compiled code cannot judge the event; otherwise
+    RESTLESS may be added to the number.
+    """
+    points, room = _points_of_one(at, data, size), longs_at(at)[_ROOM]
+    if points < 0:
+        return points
+    channels, values = ints_at(room + 8 * _ROOM_CHANNELS), floats_at(room + 8 * _ROOM_VALUES)
+    found = matching(at, channels, values, points, ints_at(room + 8 * _ROOM_CELLS), 2**62)
+    handles, source, target = answers_of(at), longs_at(keys), longs_at(longs_at(at)[_KEYS])
+    if keys == HANDLES:
+        for k in range(found):
+            target[k] = handles[k]
+    elif keys != 0:
+        for k in range(found):
+            target[k] = source[handles[k]]
+    return found + RESTLESS if _is_restless(at) else found
+
+
+@kernel
+def place_one(at: int, data: int, size: int) -> int:
+    """Write the points of one packed event into the room for it; return how many there are, or as `match_one` does."""
+    return _points_of_one(at, data, size)
+
+
 class IndexView:
     """The addresses of one index; see the module's text."""
 
     def __init__(self, unpacker: Unpacker) -> None:
         self._unpacker = unpacker
-        self._changes = -1
+        self.changes = -1
         self._noted: tuple[object, ...] = (None,)  # arrays whose addresses stand in the view
         self._array: Longs = np.zeros(_LENGTH, np.int64)
         self.address = self._array.ctypes.data
+        # Room for one event, in it for its points, and for the keys of an answer.
+        room: Longs = np.empty(_ROOM_LENGTH, np.int64)
+        self._array[_ROOM] = room.ctypes.data
+        self.channels: Ints = room[_ROOM_CHANNELS:_ROOM_VALUES].view(np.int32)
+        self.values: Floats = room[_ROOM_VALUES:_ROOM_CELLS].view(np.float64)
+        self.keys: Longs = np.zeros(0, np.int64)
         self._forget()
 
-    def refresh(self, changes: int, store: Store, unpacker: Unpacker, links: int) -> None:
+    def refresh(self, changes: int, store: Store, unpacker: Unpacker, links: int | None) -> None:
         """Follow the index to its present state, of so many changes and links, with its store and unpacker."""
         store.tidy(FEW_LOOKS)
-        if self._changes == changes and links == self._array[_LINKS]:
+        if links is None:
+            links = int(self._array[_LINKS])
+        if self.changes == changes and links == self._array[_LINKS]:
             return
-        self._changes, self._unpacker = changes, unpacker
+        self.changes, self._unpacker = changes, unpacker
         store.make_out()
+        if len(self.keys) < len(store.out):
+            self.keys = np.empty(len(store.out), np.int64)  # memory that is not touched costs nothing
+            self._array[_KEYS] = self.keys.ctypes.data
         self._array[_LINKS] = links
         attributes, names, texts, judges = unpacker.arrays
         arrays = (
