@@ -66,10 +66,12 @@ from covey.extras import require
 from covey.protocol.batches import MOST_SIDS, FastSplitter, Frames
 from covey.protocol.connection import Closing, Connection, Outlet, Signals
 from covey.protocol.control import (
+    OURS,
     Goodbye,
     PlanState,
     ReplaceRequest,
     SubscribeRequest,
+    Versions,
     decode_life,
     decode_request,
     encode,
@@ -149,8 +151,10 @@ class BrokerCore:
         random: Random,
         now: Instant,
         descriptors: int | None = None,
+        versions: Versions = OURS,
     ) -> None:
         self.config = config
+        self._versions = versions  # of the protocol, that it speaks: in trials, those of an earlier release
         self.security = security
         self._descriptors = descriptors
         self.admission = Admission(places_of(config, descriptors))
@@ -350,7 +354,7 @@ class BrokerCore:
                 self._say(logging.WARNING, "neighbour not trusted", link=given.dialled, reason=error)
                 connection.end(str(error))
                 return
-            hello = hello_to(self.config, self.security, self.incarnation)
+            hello = hello_to(self.config, self.security, self.incarnation, self._versions)
             connection.send(Kind.HELLO, encode(hello))
 
     def _attached_here(self, given: effects.Attached) -> None:
@@ -496,7 +500,7 @@ class BrokerCore:
             self._say(logging.WARNING, "peer refused", peer=peer, reason=error)
 
     def _admit(self, peer: Peer, first: bytes) -> None:
-        found = judge(first, peer.stranger, self.config, self.security, self.now.monotonic_s)
+        found = judge(first, peer.stranger, self.config, self.security, self.now.monotonic_s, self._versions)
         if isinstance(found, Leaves):
             peer.connection.abort(found.reason)
             return
@@ -573,7 +577,7 @@ class BrokerCore:
             self._gone.remove(old)  # what somebody has said comes before what it says when it is back
             self._part(old)
         number, connection, config = self._random.getrandbits(63), peer.connection, self.config
-        connection.send(Kind.WELCOME, encode(welcome_to(config, self.incarnation, number)))
+        connection.send(Kind.WELCOME, encode(welcome_to(config, self.incarnation, number, self._versions)))
         connection.greeted(config.max_frame, config.lease_s, self.now.monotonic_s)
         session = peer.who = Session(link_of(number), number, connection, permissions, name)
         self.durable.client_up(session.link)
@@ -603,7 +607,9 @@ class BrokerCore:
             self._leave(old, "the neighbour has dialled again")
             old.connection.abort("the neighbour has dialled again")
         if found.has_dialled:
-            connection.send(Kind.WELCOME, encode(welcome_to(self.config, self.incarnation)))
+            connection.send(
+                Kind.WELCOME, encode(welcome_to(self.config, self.incarnation, ours=self._versions))
+            )
         connection.greeted(MAX_LINK_FRAME, self.config.lease_s, self.now.monotonic_s)
         connection.outbox.bounds = self.config.bounds(link)
         peer.who = neighbour
