@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from covey.errors import ConfigError
+from covey.protocol.frames import OLDEST, VERSION
+from covey.sim import BrokerNetwork
 from covey.sim.broker_script import Script, draw
-from covey.sim.broker_trial import BrokerTrial
+from covey.sim.broker_trial import RELEASES, BrokerTrial
 from tests.hashing import said_under_hash_seeds
 from tests.simulation.test_determinism import Transcript
 
@@ -63,3 +65,51 @@ def test_any_part_of_a_script_is_a_script() -> None:
     script = draw(7)
     for every in (2, 3, 5):
         assert not BrokerTrial(script.without(script.steps[::every])).run().findings
+
+
+def versions(net: BrokerNetwork) -> list[int]:
+    """Return the versions of the protocol that are spoken on the links of a line a-b-c, from both their ends."""
+    ends = (("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"))
+    return [net.machine(broker).core.neighbours.records[other].version for broker, other in ends]
+
+
+def test_brokers_of_two_releases_speak_the_older_version() -> None:
+    net = BrokerNetwork([("a", "b"), ("b", "c")], seed=5)
+    net.settle()
+    assert versions(net) == [VERSION] * 4
+    for release, expected in (("before", [OLDEST] * 2 + [VERSION] * 2), ("today", [VERSION] * 4)):
+        machine = net.machine("a")
+        machine.kill()
+        machine.versions = RELEASES[release]
+        net.restart("a")
+        net.settle()
+        assert versions(net) == expected
+
+
+ROLLING = """
+seed 3
+links a-b b-c
+reader r1 at c
+listener l1 at a
+publisher p1 at a
+0      publish p1 5 confirmed
+0      exchange c before
+0.01   publish p1 5 confirmed
+0.3    exchange b before
+0.3    publish p1 5 confirmed
+0      rest
+0      exchange b today
+0.001  publish p1 5 confirmed
+0.3    exchange c today
+0.3    publish p1 5 plain
+0      exchange b today
+0      rest
+"""
+
+
+def test_releases_are_exchanged_under_load() -> None:
+    outcome = BrokerTrial(Script.parse(ROLLING)).run()
+    assert not outcome.findings
+    assert outcome.faults["exchange"] == 4, "the fifth changes nothing"
+    drawn = [seed for seed in range(60) if any(step.name == "exchange" for step in draw(seed).steps)]
+    assert drawn == list(range(0, 60, 6))

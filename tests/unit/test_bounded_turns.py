@@ -99,6 +99,72 @@ def test_a_client_with_dear_filters_leaves_in_slices() -> None:
     assert not one.core.router.local
 
 
+def crowd(receivers: int) -> tuple[One, int, int, list[int]]:
+    """Return a broker, a publisher with its number, and many who want all that it publishes."""
+    one = One(links=())
+    writer = one.client()
+    (number,) = (client.number for client in one.core.clients.values())
+    one.hear(writer, Kind.REQUEST, AdvertiseRequest(1, 1, parse("n > 0").encode()))
+    readers = [one.client() for _ in range(receivers)]
+    for reader in readers:
+        one.hear(reader, Kind.REQUEST, SubscribeRequest(1, 1, parse("n > 0").encode()))
+    one.tick()
+    return one, writer, number, readers
+
+
+def test_events_for_many_are_handled_a_few_at_a_time_and_others_do_not_wait() -> None:
+    one, writer, number, readers = crowd(100)
+    calm = one.client()
+    calm_number = list(one.core.clients.values())[-1].number
+    one.hear(calm, Kind.REQUEST, AdvertiseRequest(1, 1, parse("m > 0").encode()))
+    one.hear(calm, Kind.REQUEST, SubscribeRequest(2, 1, parse("m > 0").encode()))
+    one.tick()
+    flood = b"".join(event(number, k, {"n": k}, payload=bytes(2_000)) for k in range(1, 401))
+    one.step(effects.Received(writer, flood))
+    turns = [worked(one, effects.Tick())]  # the first one does not know yet what they cost
+    for turn in range(1, 6):
+        one.step(effects.Received(calm, event(calm_number, turn, {"m": turn})))
+        turns += [worked(one, effects.Tick()), worked(one, effects.Tick())]
+        assert deliveries(one, calm) == turn, "within two turns"
+    assert one.core.scheduler.count > 100, "while the flood waits"
+    while one.core.scheduler.has_work:
+        turns.append(worked(one, effects.Tick()))
+    assert max(turns) <= 2 * TURN, "one flush beyond the end of a turn"
+    assert len(turns) > 20
+    assert [deliveries(one, reader) for reader in readers] == [400] * 100
+
+
+def test_what_a_client_had_sent_before_it_left_is_handled_in_turns() -> None:
+    one, writer, number, readers = crowd(100)
+    one.step(
+        effects.Received(
+            writer, b"".join(event(number, k, {"n": k}, payload=bytes(2_000)) for k in range(1, 201))
+        )
+    )
+    turns = [worked(one, effects.Closed(writer))]
+    assert one.core.admission.has(writer), "its place is taken as long as its events are here"
+    while one.core.scheduler.has_work:
+        turns.append(worked(one, effects.Tick()))
+    assert max(turns) <= 2 * TURN
+    assert [deliveries(one, reader) for reader in readers] == [200] * 100
+    assert writer not in one.core.peers
+    assert not one.core.admission.has(writer)
+    assert len(one.core.clients) == 100
+
+
+def test_who_comes_back_finds_done_what_it_had_said() -> None:
+    one = One(links=())
+    first = one.client("ann")
+    for sid in range(1, 500):
+        one.hear(first, Kind.REQUEST, SubscribeRequest(sid, sid, parse(f"n > {sid}").encode()))
+    one.step(effects.Closed(first))
+    assert one.core.scheduler.waits(first)
+    one.client("ann")
+    assert not one.core.scheduler.waits(first)
+    assert first not in one.core.peers
+    assert len(one.core.clients) == 1
+
+
 # -- wide events -------------------------------------------------------------------------------------------------
 
 

@@ -131,9 +131,9 @@ class One:
         return {link: peer.number for link in self.core.linked if (peer := self.core.peer_at(link))}
 
 
-def event(publisher: int, number: int, content: dict[str, Any]) -> bytes:
+def event(publisher: int, number: int, content: dict[str, Any], payload: bytes = b"") -> bytes:
     family, data = encode_content(content)
-    return framed(encode_event(data, b"", family=family, publisher=publisher, number=number))
+    return framed(encode_event(data, payload, family=family, publisher=publisher, number=number))
 
 
 # -- greetings ---------------------------------------------------------------------------------------------------
@@ -476,7 +476,9 @@ def test_what_a_client_has_said_before_it_went_counts() -> None:
     one.tick()
     one.step(effects.Received(writer, event(number, 1, {"n": 1})))
     one.step(effects.Closed(writer, "reset"))
+    one.tick()
     assert one.frames(reader)[-1][0] == Kind.DELIVERY
+    assert writer not in one.core.peers
 
 
 def test_what_is_said_of_a_connection_that_is_gone_is_ignored() -> None:

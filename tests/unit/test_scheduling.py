@@ -60,5 +60,39 @@ def test_a_burst_leaves_room_for_an_event() -> None:
     scheduler.put(1, frames(*[Kind.REQUEST] * 5_000))
     scheduler.put(2, frames(Kind.EVENT))
     work, _ = scheduler.turn()
-    assert [connection for connection, _ in work] == [1, 2]
-    assert len(work[0][1]) * CONTROL <= scheduling.TURN / 2 + CONTROL, "half of the turn was for each"
+    assert [connection for connection, _ in work] == [2, 1], "what is soon done comes first"
+    assert len(work[1][1]) * CONTROL <= scheduling.TURN / 2 + CONTROL, "half of the turn was for each"
+
+
+def test_little_does_not_share_every_turn_with_much() -> None:
+    scheduler = Scheduler(1_000_000, 1)
+    scheduler.put(1, frames(*[Kind.REQUEST] * 5_000))
+    turns = []
+    for _ in range(10):  # somebody else sends an event during each turn
+        scheduler.put(2, frames(Kind.EVENT))
+        turns.append({connection for connection, _ in scheduler.turn()[0]})
+    assert turns[0] == {1, 2}
+    assert turns[1::2] == [{2}] * 5, "what is sent goes out when its turn ends"
+    assert all(1 in one for one in turns[::2]), "and who has much gets its share"
+    assert {connection for connection, _ in scheduler.turn()[0]} >= {1}
+    taken = sum(len(some) for _, some in scheduler.turn()[0])
+    assert taken > TURN / (CONTROL + 11 * CONTROL_BYTE) / 2, (
+        "who has much is not slowed down when it is alone"
+    )
+
+
+def test_events_are_expected_to_cost_what_those_before_them_did() -> None:
+    scheduler = Scheduler(1_000_000, 1)
+    scheduler.put(1, frames(*[Kind.EVENT] * 8_000))
+    ((_, first),), _ = scheduler.turn()
+    assert len(first) > 1_000
+    scheduler.charge_events(1, len(first), 100.0 * len(first))  # each went to many
+    ((_, second),), _ = scheduler.turn()
+    assert len(second) <= TURN / 100 + 1
+    scheduler.charge_events(1, len(second), 100.0 * len(second))
+    ((_, third),), _ = scheduler.turn()
+    assert len(third) <= 2 * TURN / 100
+    for _ in range(200):  # they go to nobody any longer
+        scheduler.put(1, frames(*[Kind.EVENT] * 4_000))
+        ((_, last), *_), _ = scheduler.turn()
+    assert len(last) > 1_000, "which is forgotten in time"

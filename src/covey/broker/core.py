@@ -55,7 +55,7 @@ from covey.broker.overlay import Overlay
 from covey.broker.permissions import EVERYTHING, Permissions, allows
 from covey.broker.plans import OWN, Plans
 from covey.broker.sampling import Sampler
-from covey.broker.scheduling import TURN, Pressure, Scheduler, Work, is_heavy
+from covey.broker.scheduling import TURN, Pressure, Scheduler, Work
 from covey.broker.security import Security, network_of
 from covey.broker.sessions import Limits, Session, Sessions
 from covey.broker.tally import Ended, Tally
@@ -66,10 +66,12 @@ from covey.extras import require
 from covey.protocol.batches import MOST_SIDS, FastSplitter, Frames
 from covey.protocol.connection import Closing, Connection, Outlet, Signals
 from covey.protocol.control import (
+    OURS,
     Goodbye,
     PlanState,
     ReplaceRequest,
     SubscribeRequest,
+    Versions,
     decode_life,
     decode_request,
     encode,
@@ -120,6 +122,7 @@ class Peer:
     behind: list[bytes] = field(default_factory=list)  # what it has said meanwhile
     is_held: bool = False  # the shell does not read it
     ending: Closing = Closing.NOTHING  # what the shell was told
+    is_gone: bool = False  # its stream has ended, and something that it had sent is still to be handled
     due_s: float = float("inf")  # when its time-out stands in the heap
 
     @property
@@ -148,8 +151,10 @@ class BrokerCore:
         random: Random,
         now: Instant,
         descriptors: int | None = None,
+        versions: Versions = OURS,
     ) -> None:
         self.config = config
+        self._versions = versions  # of the protocol, that it speaks: in trials, those of an earlier release
         self.security = security
         self._descriptors = descriptors
         self.admission = Admission(places_of(config, descriptors))
@@ -178,6 +183,7 @@ class BrokerCore:
         self._source: Peer | None = None  # whose frames are being handled
         self._source_units = 0.0  # work that was done before them (`core.work`)
         self._turn_units = float("inf")  # and at which a turn ends
+        self._gone: list[Peer] = []  # clients that have gone, while what they had sent is handled
         self._held: list[Read] = []  # of clients, while the network switches to another plan
         self._timeouts: list[tuple[float, int]] = []  # a heap: when a connection wants to be looked at
         self._effects: list[Effect] = []
@@ -348,7 +354,7 @@ class BrokerCore:
                 self._say(logging.WARNING, "neighbour not trusted", link=given.dialled, reason=error)
                 connection.end(str(error))
                 return
-            hello = hello_to(self.config, self.security, self.incarnation)
+            hello = hello_to(self.config, self.security, self.incarnation, self._versions)
             connection.send(Kind.HELLO, encode(hello))
 
     def _attached_here(self, given: effects.Attached) -> None:
@@ -401,13 +407,25 @@ class BrokerCore:
             peer.connection.resume_writing()
 
     def _closed(self, given: effects.Closed) -> None:
-        self.admission.leave(given.connection)
         self.logins.left(given.connection)
         peer = self.peers.get(given.connection)
         if peer is None:
+            self.admission.leave(given.connection)
             return
         peer.connection.lost(given.reason)
-        # What it had said before it went counts.
+        if isinstance(peer.who, Session) and self.scheduler.waits(peer.number):
+            # What it had said before it went counts. It is handled in turns, as if it were here. It
+            # waits for nobody meanwhile, and nobody for it; its place is taken, as its memory is.
+            peer.is_gone = True
+            self._gone.append(peer)
+            self._unblock(self.pressure.gone(peer.number))
+            self.scheduler.unblock(peer.number)
+        else:
+            self._part(peer)
+
+    def _part(self, peer: Peer) -> None:
+        """Forget a connection that has ended; what it had said is handled first."""
+        self.admission.leave(peer.number)
         self._handle([(peer.number, frames) for frames in self.scheduler.finish(peer.number)])
         del self.peers[peer.number], self._of[peer.connection]
         self._unblock(self.pressure.gone(peer.number))
@@ -415,6 +433,15 @@ class BrokerCore:
         self._leave(peer, peer.connection.reason)
         if peer.stranger.dialled:
             self.neighbours.dial_ended(peer.stranger.dialled, self.now.monotonic_s)
+
+    def _part_with_gone(self) -> None:
+        """Forget clients that have gone, and of whom nothing is left to be handled."""
+        gone, self._gone = self._gone, []
+        for peer in gone:
+            if self.scheduler.waits(peer.number):
+                self._gone.append(peer)
+            else:
+                self._part(peer)
 
     def _leave(self, peer: Peer, reason: str) -> None:
         """Whoever was at the other end of a connection is gone."""
@@ -473,7 +500,7 @@ class BrokerCore:
             self._say(logging.WARNING, "peer refused", peer=peer, reason=error)
 
     def _admit(self, peer: Peer, first: bytes) -> None:
-        found = judge(first, peer.stranger, self.config, self.security, self.now.monotonic_s)
+        found = judge(first, peer.stranger, self.config, self.security, self.now.monotonic_s, self._versions)
         if isinstance(found, Leaves):
             peer.connection.abort(found.reason)
             return
@@ -546,8 +573,11 @@ class BrokerCore:
             self._knocked(effects.Knocked(action.login, action.address))  # it is a stranger, if it was none
 
     def _client_comes(self, peer: Peer, permissions: Permissions, name: str) -> None:
+        for old in [one for one in self._gone if _is_same(one.who, permissions, name)]:
+            self._gone.remove(old)  # what somebody has said comes before what it says when it is back
+            self._part(old)
         number, connection, config = self._random.getrandbits(63), peer.connection, self.config
-        connection.send(Kind.WELCOME, encode(welcome_to(config, self.incarnation, number)))
+        connection.send(Kind.WELCOME, encode(welcome_to(config, self.incarnation, number, self._versions)))
         connection.greeted(config.max_frame, config.lease_s, self.now.monotonic_s)
         session = peer.who = Session(link_of(number), number, connection, permissions, name)
         self.durable.client_up(session.link)
@@ -577,7 +607,9 @@ class BrokerCore:
             self._leave(old, "the neighbour has dialled again")
             old.connection.abort("the neighbour has dialled again")
         if found.has_dialled:
-            connection.send(Kind.WELCOME, encode(welcome_to(self.config, self.incarnation)))
+            connection.send(
+                Kind.WELCOME, encode(welcome_to(self.config, self.incarnation, ours=self._versions))
+            )
         connection.greeted(MAX_LINK_FRAME, self.config.lease_s, self.now.monotonic_s)
         connection.outbox.bounds = self.config.bounds(link)
         peer.who = neighbour
@@ -602,6 +634,8 @@ class BrokerCore:
         for number in resumed:
             self.peers[number].connection.go_on(FULL, now_s)
         self._handle_turn(work)
+        if self._gone:
+            self._part_with_gone()
         self._note_congestion()
         if self.sessions.has_work:
             self.perform(self.sessions.work())
@@ -673,13 +707,9 @@ class BrokerCore:
             self.fastpath.handle(reads, self, self.now.monotonic_s)
 
     def _handle_turn(self, work: Sequence[Work]) -> None:
-        """Handle frames until a turn's work is done, and put back what is left of them.
-
-        Connections with much else than events come last, as only then what that costs is known: it delays no others.
-        """
-        heavy = {number for number, frames in work if is_heavy(frames)}
+        """Handle frames until a turn's work is done, and put back what is left of them."""
         reads = []
-        for number, frames in sorted(work, key=lambda one: one[0] in heavy) if heavy else work:
+        for number, frames in work:
             who = self.peers[number].who
             if who is not None:
                 reads.append((number, frames, Read.of(who, frames)))
@@ -739,7 +769,7 @@ class BrokerCore:
         """Let a read of a client wait, and what the client says meanwhile: in the inbox, which has a bound."""
         self._held.append(read)
         peer = self._peer_of(read.peer)
-        if peer is not None:
+        if peer is not None and not peer.is_gone:
             self.scheduler.block(peer.number)
 
     def begin(self, link: Link | None) -> None:
@@ -752,6 +782,12 @@ class BrokerCore:
         else:
             self._source = self.peer_at(link)
             self._source_units = ACCOUNT.units
+
+    def charge(self, read: Read, events: int, units: float) -> None:
+        """Count what so many events of a read have cost."""
+        peer = self._peer_of(read.peer)
+        if peer is not None:
+            self.scheduler.charge_events(peer.number, events, units)
 
     def failed(self, read: Read, error: CoveyError) -> None:
         """A link has said what it may not: nothing more of it is handled."""
@@ -860,7 +896,7 @@ class BrokerCore:
     def _wait_for_disk(self, link: Link) -> None:
         """Somebody has sent something for the disk: if too much waits there, nothing more of it is handled for now."""
         peer = self.peer_at(link) if self.durable.is_choked else None
-        if peer is not None and peer.number in self.peers:
+        if peer is not None and peer.number in self.peers and not peer.is_gone:
             self.pressure.wait_for(DISK, [peer.number])
             if self.scheduler.block(peer.number):
                 peer.connection.hold(BLOCKED, self.now.monotonic_s)
@@ -886,7 +922,11 @@ class BrokerCore:
                 consequence=_CONSEQUENCES[verdict],
             )
         for number in self.pressure.pressed(
-            peer.number, verdict, connection.sent_bytes, [one.number for one in sources], now_s
+            peer.number,
+            verdict,
+            connection.sent_bytes,
+            [one.number for one in sources if not one.is_gone],
+            now_s,
         ):
             if number in self.peers and self.scheduler.block(number):
                 self.peers[number].connection.hold(BLOCKED, now_s)
@@ -1290,6 +1330,15 @@ class BrokerCore:
 def _limits(config: BrokerConfig) -> Limits:
     return Limits(
         config.max_subscriptions, config.max_advertisements, config.max_filter_cost, config.max_client_bytes
+    )
+
+
+def _is_same(who: Session | Neighbour | None, permissions: Permissions, name: str) -> bool:
+    """Return whether a client that has gone is the one of this name that comes."""
+    return (
+        isinstance(who, Session)
+        and bool(name)
+        and (who.permissions.name, who.name) == (permissions.name, name)
     )
 
 

@@ -60,6 +60,12 @@ ANY_LENGTH: Final = (1 << 32) - 1
 
 # Units of work (`core.work`) of an event on a lane of its own, and of each byte of its content.
 LANE, LANE_BYTE = 20.0, 0.1
+WIDTH_BYTE: Final = 0.0012  # of each byte of an event whose attributes are counted before it is decoded
+
+# Units of work of what goes out: of each chunk, of each event in it, and 1 for each SENT_BYTES. Below DEAR it is not
+# worth the while to find out whose work it was.
+SENT_CHUNK, SENT_EVENT, SENT_BYTES = 4.0, 0.1, 4_096
+DEAR: Final = 50.0
 
 _ROW: Final = Struct(f"={kernel.READ_COLUMNS}q")
 _SOURCE: Final = Struct(f"={kernel.SOURCE_LENGTH}q")
@@ -153,6 +159,9 @@ class Desk(Protocol):
 
     def begin(self, link: Link | None) -> None:
         """What follows is done for frames of that link; None: no longer."""
+
+    def charge(self, read: Read, events: int, units: float) -> None:
+        """Count what so many events of a read have cost."""
 
     def control(self, read: Read, frame: bytes) -> None:
         """Handle a frame that carries no event; CoveyError if its link is to end."""
@@ -927,11 +936,29 @@ class FastPath:
             data = large[number] if large else rooms.out_bytes[at : at + size].tobytes()
             if peer.outlet.send_events(data, count) is Verdict.FULL:
                 full[slot] = peer.link
+        self._charge(turn, rows, desk)
         for slot, link in full.items():
             entries = rooms.entries[: turn.fields[kernel.TURN_ENTRY_COUNT]]
             events = entries[entries[:, kernel.ENTRY_SLOT] == slot, kernel.ENTRY_EVENT]
             reads = np.unique(rooms.events[events, kernel.EVENT_READ]).tolist()
             desk.full(link, [turn.reads[number].link for number in reads])
+
+    def _charge(self, turn: _Turn, rows: Sequence[tuple[int, ...]], desk: Desk) -> None:
+        """Count the work of what was sent, each read's part by how often its events went out."""
+        entry_count = turn.fields[kernel.TURN_ENTRY_COUNT]
+        size = sum(row[kernel.CHUNK_SIZE] for row in rows)
+        units = SENT_CHUNK * len(rows) + SENT_EVENT * entry_count + size / SENT_BYTES
+        if units < DEAR:
+            return
+        ACCOUNT.spend(units)
+        rooms = self._rooms
+        read_of = rooms.events[: turn.fields[kernel.TURN_EVENT_COUNT], kernel.EVENT_READ]
+        events = np.bincount(read_of, minlength=len(turn.reads))
+        sent = np.bincount(
+            read_of[rooms.entries[:entry_count, kernel.ENTRY_EVENT]], minlength=len(turn.reads)
+        )
+        for number in np.flatnonzero(events).tolist():
+            desk.charge(turn.reads[number], int(events[number]), units * float(sent[number]) / entry_count)
 
     def _write(self, turn: _Turn, rows: Sequence[tuple[int, ...]]) -> Sequence[bytes]:
         """Return chunks that were too large to be written at once, each in memory of its own."""
@@ -965,6 +992,7 @@ def _check_width(frame: bytes, envelope: Envelope) -> None:
     """Raise EventError if an event has too many attributes, before it is decoded."""
     if family_of(envelope) != ATTRIBUTES or envelope.content_length <= 2 * MAX_ATTRIBUTES:
         return
+    ACCOUNT.spend(WIDTH_BYTE * envelope.content_length)
     first, most = ENVELOPE.size, 2 * MAX_ATTRIBUTES + 1  # a name and a value each, and the map
     data = np.frombuffer(frame, np.uint8)
     if count_values(data, first, first + envelope.content_length, most) > most:

@@ -15,7 +15,16 @@ from covey.broker.config import BrokerConfig
 from covey.broker.logins import Shown
 from covey.broker.security import Security
 from covey.errors import ProtocolError
-from covey.protocol.control import MAX_NAME, OURS, Goodbye, Hello, Welcome, agreed_version, decode_life
+from covey.protocol.control import (
+    MAX_NAME,
+    OURS,
+    Goodbye,
+    Hello,
+    Versions,
+    Welcome,
+    agreed_version,
+    decode_life,
+)
 
 
 class Stranger(NamedTuple):
@@ -54,16 +63,21 @@ Judgement: TypeAlias = ClientShows | NeighbourComes | Leaves
 
 
 def judge(
-    first: bytes, stranger: Stranger, config: BrokerConfig, security: Security, now_s: float
+    first: bytes,
+    stranger: Stranger,
+    config: BrokerConfig,
+    security: Security,
+    now_s: float,
+    ours: Versions = OURS,
 ) -> Judgement:
-    """Return what the first frame of a connection means.
+    """Return what the first frame of a connection means, to a broker that speaks `ours`.
 
     AccessError, BusyError or ProtocolError if nobody may come in so.
     """
     said = decode_life(memoryview(first)[1:])
     if isinstance(said, Goodbye):
         return Leaves(said.reason)
-    version = agreed_version(OURS, said, "this broker")
+    version = agreed_version(ours, said, "this broker")
     match said:
         case Welcome() if stranger.dialled:
             if said.broker != stranger.dialled:
@@ -84,14 +98,14 @@ def judge(
             raise ProtocolError("a link begins with a greeting")
 
 
-def hello_to(config: BrokerConfig, security: Security, incarnation: int) -> Hello:
+def hello_to(config: BrokerConfig, security: Security, incarnation: int, ours: Versions = OURS) -> Hello:
     """Return what a neighbour that was dialled is told."""
     token = security.neighbour_token
-    return Hello(OURS.oldest, "broker", config.name, token=token, incarnation=incarnation, newest=OURS.newest)
+    return Hello(ours.oldest, "broker", config.name, token=token, incarnation=incarnation, newest=ours.newest)
 
 
-def welcome_to(config: BrokerConfig, incarnation: int, number: int = 0) -> Welcome:
+def welcome_to(config: BrokerConfig, incarnation: int, number: int = 0, ours: Versions = OURS) -> Welcome:
     """Return what a peer that has dialled is told; a client writes the number on its events."""
     return Welcome(
-        OURS.oldest, config.name, number, incarnation, config.max_frame, config.lease_s, OURS.newest
+        ours.oldest, config.name, number, incarnation, config.max_frame, config.lease_s, ours.newest
     )

@@ -5,9 +5,14 @@ that no flood from one delays the others (deficit round robin). Shares are equal
 microsecond of processor time: an event costs little, a subscription much more. A connection that has used more than its
 share, because one frame was larger than that, waits until its share has grown again, as long as others have work.
 
-What a frame costs is estimated by its kind and length. What it has cost beyond that, which is only known when it is
-done (`core.work`), is charged to its connection then. A turn in which more was done than a turn is for ends at
-once: frames that it has not come to are put back, and are the first of their connections in a later one.
+What a frame costs is estimated by its kind and length, and for events by what those before it of the same connection
+have cost: an event that goes to a hundred connections costs a hundred times one that goes to nobody. What it has cost
+beyond that, which is only known when it is done (`core.work`), is charged to its connection then. A turn in which more
+was done than a turn is for ends at once: frames that it has not come to are put back, and are the first of their
+connections in a later one.
+
+What a turn has to send goes out at its end. So connections that have sent little do not share each turn with those that
+have sent much: after a turn with much in it comes one without, if somebody has sent little meanwhile.
 
 What waits is counted. Beyond one bound the router is told that the broker is congested (and holds back what can wait);
 a connection of which too much waits is not read until less does, and TCP slows its sender.
@@ -32,12 +37,16 @@ from covey.protocol.frames import Kind
 from covey.protocol.outbox import Verdict
 
 TURN: Final = 2_000.0  # units of work that one turn does, of all connections together
-HEAVY: Final = 200.0  # of requests of one connection, that are handled behind what others have sent
+HEAVY: Final = 200.0  # from which what a connection has in a turn is much
 LEAST: Final = 50.0  # that a connection gets of a turn
 EVENT: Final = 0.5  # of an event, and 1 for each EVENT_BYTES of it
 EVENT_BYTES: Final = 4_096
 CONTROL: Final = 30.0  # of any other frame,
 CONTROL_BYTE: Final = 0.3  # and of each byte of it: a longer filter, or more of them
+
+FADES: Final = (
+    0.9  # of what events of a connection have cost, from turn to turn, until some are as dear again
+)
 
 MOST_CHARGED: Final = 1_000_000.0  # that a connection can owe: a second, after which it is forgiven
 
@@ -52,10 +61,13 @@ _EVENTS: Final = 1 << Kind.EVENT  # the kinds of frames that are all events
 Work = tuple[int, Frames]  # a connection, and frames of it
 
 
-def affordable(frames: Frames, credit: float) -> tuple[int, float]:
-    """Return how many of these frames a credit pays for, at least one, and their work; the last may overdraw it."""
+def affordable(frames: Frames, credit: float, extra: float = 0.0) -> tuple[int, float]:
+    """Return how many of these frames a credit pays for, at least one, and their work; the last may overdraw it.
+
+    `extra` is what each event costs beyond what its length says.
+    """
     if frames.kinds == _EVENTS:
-        cost = EVENT * frames.number + frames.size / EVENT_BYTES
+        cost = (EVENT + extra) * frames.number + frames.size / EVENT_BYTES
         if cost <= credit or frames.number == 1:  # as mostly
             return frames.number, cost
         each = cost / frames.number
@@ -64,16 +76,13 @@ def affordable(frames: Frames, credit: float) -> tuple[int, float]:
     # Only as far as the credit goes: there may be thousands behind that, which later turns count.
     count, cost = 0, 0.0
     for kind, length in frames.outlines():
-        cost += EVENT + length / EVENT_BYTES if kind == Kind.EVENT else CONTROL + length * CONTROL_BYTE
+        cost += (
+            EVENT + extra + length / EVENT_BYTES if kind == Kind.EVENT else CONTROL + length * CONTROL_BYTE
+        )
         count += 1
         if cost >= credit:
             break
     return count, cost
-
-
-def is_heavy(frames: Frames) -> bool:
-    """Return whether frames are more than events, and more than a few small requests."""
-    return not frames.has_only(Kind.EVENT) and affordable(frames, HEAVY)[1] >= HEAVY
 
 
 @dataclass(slots=True)
@@ -84,6 +93,7 @@ class _Waiting:
     count: int = 0
     bytes: int = 0
     credit: float = 0.0
+    extra: float = 0.0  # units that an event of it has cost lately, beyond what its length says
     is_held: bool = False
     is_due: bool = False  # it is in the queue of turns
 
@@ -107,6 +117,7 @@ class Scheduler:
         self._waiting: dict[int, _Waiting] = {}
         self._blocked: set[int] = set()
         self._due: deque[int] = deque()
+        self._was_heavy = False  # whether anybody had much in the last turn
 
     @property
     def has_work(self) -> bool:
@@ -139,7 +150,7 @@ class Scheduler:
         waiting.chunks.appendleft(frames)
         waiting.count += len(frames)
         waiting.bytes += frames.size
-        waiting.credit += affordable(frames, MOST_CHARGED)[1]
+        waiting.credit += affordable(frames, MOST_CHARGED, waiting.extra)[1]
         self.count += len(frames)
         if not waiting.is_due and connection not in self._blocked:
             waiting.is_due = True
@@ -151,6 +162,13 @@ class Scheduler:
         if waiting is not None:
             waiting.credit = max(waiting.credit - units, -MOST_CHARGED)
 
+    def charge_events(self, connection: int, events: int, units: float) -> None:
+        """Count what events of a connection have cost beyond their length; the next ones may cost as much."""
+        waiting = self._waiting.get(connection)
+        if waiting is not None:
+            self.charge(connection, units - events * waiting.extra)
+            waiting.extra = min(units / events, MOST_CHARGED)
+
     def _make_due(self, connection: int, waiting: _Waiting) -> None:
         if not waiting.is_due and waiting.chunks and connection not in self._blocked:
             waiting.is_due = True
@@ -158,14 +176,22 @@ class Scheduler:
 
     def turn(self) -> tuple[list[Work], list[int]]:
         """Return what is to be handled now, in its order, and the connections that are to be read again."""
-        work, resumed = self._round()
-        if not work and self._due:
+        light, heavy, resumed = self._round()
+        if not light and not heavy and self._due:
             self._forgive()
-            work, resumed = self._round()
-        return work, resumed
+            light, heavy, resumed = self._round()
+        if light and heavy and self._was_heavy:
+            for connection, frames in reversed(heavy):
+                self.put_back(connection, frames)
+            self._due.rotate(-len({connection for connection, _ in heavy}))  # others come before them again
+            heavy = []
+        self._was_heavy = bool(heavy)
+        return light + heavy, resumed
 
-    def _round(self) -> tuple[list[Work], list[int]]:
-        work: list[Work] = []
+    def _round(self) -> tuple[list[Work], list[Work], list[int]]:
+        """Return what connections with little in this turn have sent, those with much, and who is to be read again."""
+        light: list[Work] = []
+        heavy: list[Work] = []
         resumed: list[int] = []
         left, share = TURN, max(LEAST, TURN / max(1, len(self._due)))
         rounds = len(self._due)
@@ -178,13 +204,20 @@ class Scheduler:
             waiting.is_due = False
             if connection in self._blocked or not waiting.chunks:
                 continue
-            alone = not self._due and not work
+            alone = not self._due and not light and not heavy
             waiting.credit = share if alone else min(waiting.credit + share, 2 * share)
+            work: list[Work] = []
+            before = left
             while waiting.chunks and waiting.credit > 0:
                 frames, cost = self._take(waiting)
                 waiting.credit -= cost
                 left -= cost
                 work.append((connection, frames))
+            if before - left < HEAVY:
+                light += work
+            else:
+                heavy += work
+            waiting.extra *= FADES
             if waiting.is_held and waiting.is_under:
                 waiting.is_held = False
                 resumed.append(connection)
@@ -192,7 +225,7 @@ class Scheduler:
                 self._make_due(connection, waiting)
             else:
                 waiting.credit = min(waiting.credit, 0.0)
-        return work, resumed
+        return light, heavy, resumed
 
     def _forgive(self) -> None:
         """All have used more than their share: let the one that has used least of it go on at once."""
@@ -204,7 +237,7 @@ class Scheduler:
     def _take(self, waiting: _Waiting) -> tuple[Frames, float]:
         """Take the frames of the next chunk that a connection's credit covers, at least one."""
         frames = waiting.chunks.popleft()
-        count, cost = affordable(frames, waiting.credit)
+        count, cost = affordable(frames, waiting.credit, waiting.extra)
         if count < frames.number:
             frames, rest = frames.split(count)
             waiting.chunks.appendleft(rest)

@@ -49,7 +49,9 @@ from covey.protocol.control import BARE
 
 log = logging.getLogger("covey.broker")
 
-HIGH_WATER: Final = 1 << 20  # bytes that a transport may hold
+HIGH_WATER: Final = 1 << 18  # bytes that a transport may hold
+MOST_READ: Final = 1 << 20  # bytes that are read of one socket before others have their turn again,
+ALL_READ: Final = 1 << 22  # and of all sockets together
 CONNECT_S: Final = 10.0  # within which a neighbour's machine answers
 ABORT_S: Final = 5.0  # that a closing transport has to send what it holds
 STOP_S: Final = 2.0
@@ -90,6 +92,9 @@ class _Stream(asyncio.Protocol):
         self.number = number
         self.dialled = dialled
         self.transport: asyncio.Transport
+        self._is_held = self._is_resting = False
+        self._turn = -1  # of the shell, in which it was read last,
+        self._taken = 0  # and how many bytes of it by large reads
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
@@ -114,7 +119,26 @@ class _Stream(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if len(data) <= SMALL:
             self.shell.reads += 1
+        else:
+            self._count(len(data))
         self.shell.step(effects.Received(self.number, data))
+
+    def _count(self, size: int) -> None:
+        """Let others have their turn after so many bytes: uvloop goes on as long as there are some, up to 8 MB."""
+        shell = self.shell
+        if self._turn != shell.turns:
+            self._turn, self._taken = shell.turns, 0
+        self._taken += size
+        shell.taken += size
+        if (self._taken >= MOST_READ or shell.taken >= ALL_READ) and not self._is_resting:
+            self._is_resting = True
+            shell.rests(self)
+            self._read_or_not()
+
+    def go_on(self) -> None:
+        """Be read again, after others."""
+        self._is_resting, self._taken = False, 0
+        self._read_or_not()
 
     def eof_received(self) -> bool:
         self.shell.step(effects.HeardEof(self.number))
@@ -156,8 +180,12 @@ class _Stream(asyncio.Protocol):
             asyncio.get_running_loop().call_later(ABORT_S, transport.abort)
 
     def hold(self, on: bool) -> None:
+        self._is_held = on
+        self._read_or_not()
+
+    def _read_or_not(self) -> None:
         if not self.transport.is_closing():
-            if on:
+            if self._is_held or self._is_resting:
                 self.transport.pause_reading()
             else:
                 self.transport.resume_reading()
@@ -240,6 +268,9 @@ class Broker:
         self._is_ticking = False
         self._joining = Joining()
         self.reads = 0  # small ones of sockets, since the last turn
+        self.turns = 0  # Ticks so far
+        self.taken = 0  # bytes by large reads of sockets, since the last time that all could be read
+        self._resting: list[_Stream] = []  # that are not read until all others had their turn
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: list[Asked] = []  # of the log, in this turn of the loop
         self._passwords = ThreadPoolExecutor(CHECKS, "covey-password", initializer=_give_way)
@@ -305,12 +336,25 @@ class Broker:
             self._timer_s = deadline_s
             self._timer = self._loop.call_later(deadline_s - now_s, self._wake)
 
+    def rests(self, stream: _Stream) -> None:
+        """A stream was read for long: it is read again in the next turn of the loop, as others are."""
+        if not self._resting:
+            self._loop.call_soon(self._read_again)
+        self._resting.append(stream)
+
+    def _read_again(self) -> None:
+        resting, self._resting, self.taken = self._resting, [], 0
+        for stream in resting:
+            stream.go_on()
+
     def _wake(self) -> None:
         self._timer = None
         self.step(effects.Tick())
 
     def _tick(self) -> None:
         self._is_ticking = False
+        self.turns += 1
+        self.taken = 0
         reads, self.reads = self.reads, 0
         began_s = time.monotonic()
         self.step(effects.Tick())

@@ -104,10 +104,16 @@ class Outbox:
 
     def _put_each(self, chunk: bytes) -> Verdict:
         """Take the events of a chunk that is too large one by one; what became of the last of them that had to go."""
-        verdict, at = Verdict.TAKEN, 0
+        verdict, at, bounds = Verdict.TAKEN, 0, self.bounds
         while at < len(chunk):
             last = at + LENGTH.size + LENGTH.unpack_from(chunk, at)[0]
-            one = self.put_events(chunk[at:last])
+            if bounds.policy == DROP_NEW and (
+                self._event_count >= bounds.events or self._event_bytes + last - at > bounds.bytes
+            ):
+                self.dropped += 1  # not even copied: of a queue that is full, that is all that is done
+                one = Verdict.DROPPED
+            else:
+                one = self.put_events(chunk[at:last])
             verdict = verdict if one is Verdict.TAKEN else one
             at = last
         return verdict

@@ -213,6 +213,8 @@ KINDS: Final = tuple(_KINDS)
 # From bursts to longer than a lease (10 s), once in a while for longer than anything is tried for.
 _WAITS: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.001, 0.001, 0.003, 0.003, 0.01, 0.01, 0.05, 0.3, 1.2, 3.0, 12.0)
 _LONG_WAIT_S: Final = 35.0
+_EXCHANGED: Final = 6  # one of so many scripts has brokers of earlier releases
+_RELEASES: Final = ("before", "before", "today")
 
 
 def draw(seed: int) -> Script:
@@ -223,6 +225,7 @@ def draw(seed: int) -> Script:
 class _Draw:
     def __init__(self, seed: int) -> None:
         self.seed, self.random = seed, Random(f"script {seed}")
+        self._releases = Random(f"releases {seed}")  # its own: other scripts stay what they were without it
         chosen = self.random.sample(KINDS, self.random.choice([1, 1, 2, 2, 3, 4, 6]))
         self.kinds = [kind for kind in KINDS if kind in chosen]  # in an order that no hash decides
         self.links = self._links()
@@ -257,7 +260,7 @@ class _Draw:
                 weights[name] = weights.get(name, 0) + weight * random.choice([1, 1, 2])
         steps: list[Step] = []
         for _ in range(random.choice([1, 1, 2, 3])):
-            steps += self._phase(weights, random.randint(10, 40))
+            steps += self._exchanged(self._phase(weights, random.randint(10, 40)))
             steps.append(Step(0.0, "rest"))
         return Script(
             self.seed,
@@ -293,6 +296,16 @@ class _Draw:
             if kind in _ROWS:
                 at = random.randint(0, len(steps))
                 steps[at:at] = self._row(random.choice(_ROWS[kind]))
+        return steps
+
+    def _exchanged(self, steps: list[Step]) -> list[Step]:
+        """Return steps with others among them, in a part of all scripts, that exchange brokers for earlier releases."""
+        if self.seed % _EXCHANGED == 0:
+            chance = self._releases
+            for _ in range(chance.choice([1, 2, 4])):
+                words = chance.choice(self.brokers), chance.choice(_RELEASES)
+                step = Step(chance.choice(_WAITS), "exchange", words)
+                steps.insert(chance.randint(0, len(steps)), step)
         return steps
 
     def _row(self, row: str) -> list[Step]:
@@ -384,6 +397,7 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
     "install": ("broker", "plan"),
     "none": ("broker",),
     "roll-back": ("broker",),
+    "exchange": ("broker", "release"),
 }
 _NUMBERS: Final[dict[str, Sequence[object]]] = {
     "count": (1, 1, 2, 3, 5),
@@ -396,4 +410,5 @@ _NUMBERS: Final[dict[str, Sequence[object]]] = {
     "jump": (30 * DAY_S, -30 * DAY_S, 3_600, -3_600),
     "rule": ALLOWED,
     "plan": (0, 1, 2),
+    "release": _RELEASES,
 }

@@ -33,7 +33,9 @@ from covey.core.families import decode, parse
 from covey.core.filter import Filter
 from covey.errors import CoveyError
 from covey.planning.plan import Plan, PlannedTree
+from covey.protocol.control import OURS, Versions
 from covey.protocol.events import ENVELOPE, decode_content, envelope_of, family_of
+from covey.protocol.frames import OLDEST
 from covey.sim import broker_checkers
 from covey.sim.broker_script import SETTINGS, Actor, Script, Step, draw
 from covey.sim.brokers import STREAM_BYTES, BrokerNetwork
@@ -47,6 +49,7 @@ FINAL_EVENTS: Final = 2  # of each publisher at the end, of each kind
 CROWDED_BYTES: Final = 400  # that a connection holds where queues are short, so that they are filled
 # How long a broker with a neighbour takes at most to tell it how far its log has come: about a second, and its way.
 TOLD_S: Final = 2.5
+RELEASES: Final = {"before": Versions(OLDEST, OLDEST), "today": OURS}  # by the versions that they speak
 LONGEST_S: Final = 40.0  # for which a link may seem to be well that is not
 
 
@@ -665,6 +668,15 @@ class _Run:
         if self._machine(broker) is not None:
             self.net.restart(broker)
 
+    def _do_exchange(self, broker: str, release: str) -> None:
+        """Another release takes a broker's place: the one before, as far as others can tell, or today's."""
+        machine = self._machine(broker)
+        if machine is not None and machine.versions != RELEASES[release]:
+            self._disturb()
+            machine.kill()
+            machine.versions = RELEASES[release]
+            self.net.restart(broker)
+
     def _do_tear(self, broker: str, batch: str) -> None:
         machine = self._machine(broker)
         if machine is not None and machine.is_up:
@@ -690,7 +702,9 @@ class _Run:
         return [
             other
             for other in self.net.neighbours(broker)
-            if self.touched_s[other] <= since_s and self.net.is_linked(broker, other)
+            if self.touched_s[other] <= since_s
+            and self.net.is_linked(broker, other)
+            and self.net.machine(broker).tells_of_its_store(self.net.machine(other))
         ]
 
     def _do_truncate(self, broker: str, count: str) -> None:

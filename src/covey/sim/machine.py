@@ -19,7 +19,8 @@ from covey.broker.durable.log import Asked, Fetch, Find
 from covey.broker.effects import Effect, Input, Instant
 from covey.broker.security import Security
 from covey.errors import ConfigError
-from covey.protocol.control import BARE, PlanState
+from covey.protocol.control import BARE, OURS, PlanState
+from covey.protocol.frames import STORES
 from covey.sim.disk import Disk, DiskLog
 from covey.sim.engine import Engine
 from covey.sim.streams import End, Streams
@@ -73,6 +74,7 @@ class Machine:
         self.clock = clock or Clock()
         self.disk = Disk()
         self.plans: PlanState = BARE  # on disk, too
+        self.versions = OURS  # of the protocol, that it speaks from its next start on
         self.core: BrokerCore
         self.is_up = self.is_hung = self.is_listening = False
         self.life = 0
@@ -107,6 +109,7 @@ class Machine:
             incarnation=self._random.getrandbits(63),
             random=Random(self._random.getrandbits(64)),
             now=self.now(),
+            versions=self.versions,
         )
         self._disk_log = DiskLog(self.disk, self.config.max_store_bytes)
         if self.config.data_dir:
@@ -165,6 +168,11 @@ class Machine:
     def used_bytes(self) -> int:
         """How many bytes of events are on its disk."""
         return self._disk_log.room().used_bytes
+
+    def tells_of_its_store(self, other: Machine) -> bool:
+        """Return whether it speaks a version with another broker in which they tell each other of their stores."""
+        version = self.versions.common(other.versions)
+        return version is not None and version >= STORES
 
     def opened(self, end: End, peer: str, dialled: str = "") -> None:
         """There is a new connection."""
