@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,44 @@ def test_a_directory_below_one_of_another_user_is_not_used(
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(parent / "cache"))
     with pytest.warns(RuntimeWarning, match=f"{parent} belongs to another user"):
         assert _cache_directory.__wrapped__(package) is None
+
+
+def test_a_directory_that_cannot_be_written_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an image: root has compiled, and another user runs. What is not there is compiled and not kept."""
+    with tempfile.TemporaryDirectory() as name:
+        above = Path(name)
+        above.chmod(0o755)
+        (above / "package").mkdir()
+        monkeypatch.setenv("NUMBA_CACHE_DIR", str(above / "cache"))
+        directory = _cache_directory.__wrapped__(above / "package")
+        assert directory is not None
+        assert dispatcher(directory)(LONGS) == 7
+        (file,) = directory.iterdir()
+        file.chmod(0o444)
+        for one in (directory, directory.parent, above / "cache"):
+            one.chmod(0o555)
+        try:
+            with another_user():
+                assert _cache_directory.__wrapped__(above / "package") == directory
+                reader = dispatcher(directory)
+                assert (reader(LONGS), reader(FLOATS), hits(reader)) == (7, 8.75, 1)
+        finally:
+            for one in (above / "cache", directory.parent, directory):
+                one.chmod(0o700)
+        assert list(directory.iterdir()) == [file]
+
+
+@contextmanager
+def another_user() -> Iterator[None]:
+    """Do something as a user to whom nothing belongs; only root can, others stay who they are."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(12345)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def test_a_link_through_a_directory_that_others_can_write_is_not_followed(

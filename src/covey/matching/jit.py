@@ -46,7 +46,10 @@ def _package_of(function: Callable[..., Any]) -> Path:
 
 @lru_cache
 def _cache_directory(package: Path) -> Path | None:
-    """Return the directory for the kernels of a package as its sources are; None if there can be none."""
+    """Return the directory for the kernels of a package as its sources are; None if there can be none.
+
+    If it cannot be written, as in an image, kernels are loaded from it and what is missing there is not kept.
+    """
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     digest = hashlib.sha256()
     for source in (
@@ -65,11 +68,12 @@ def _cache_directory(package: Path) -> Path | None:
                 stacklevel=1,
             )
             return None
-        os.utime(path)
-        _forget_old(path.parent)
     except OSError:
         return None
-    return path if os.access(path, os.W_OK) else None
+    with suppress(OSError):  # one that cannot be written, as in an image, is read all the same
+        os.utime(path)
+        _forget_old(path.parent)
+    return path
 
 
 def _forget_old(directory: Path) -> None:
