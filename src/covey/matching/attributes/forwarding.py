@@ -2,7 +2,8 @@
 
 Each list, and each block of a grid, knows the links of its rows as a mask. One whose links have all been hit already
 is skipped; simple rows hit all of a list's links at once; and the query stops when every link is hit. Only if simple
-rows leave a link open are rows verified, those of grids first, and no more of them than it takes. Links from
+rows leave a link open are rows verified, those of grids first, however many constraints they have: none whose link is
+hit already, and no more than it takes. Links from
 SHARED_BIT up share the last bit of masks, and lists that have it are looked at row by row.
 """
 
@@ -23,24 +24,27 @@ from covey.matching.attributes.grids import (
 from covey.matching.attributes.heap import ALWAYS_SIMPLE, ALWAYS_VERIFY
 from covey.matching.attributes.lists import (
     CAPACITY,
+    HEADER_WORDS,
     KIND,
     LENGTH,
     NEXT,
     SHARED_BIT,
     SPAN,
     VERIFY_SPAN,
+    handle_of,
     ids_at,
     key_at,
     links_of,
+    note_visit,
 )
 from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
 from covey.matching.attributes.query import (
     approach,
-    check_spans,
+    chain_holds,
+    holds_inline,
     next_stamp,
     reset_values,
     set_values,
-    verify_rows,
 )
 from covey.matching.attributes.ranges import (
     CHANNEL_COLUMNS,
@@ -62,6 +66,7 @@ from covey.matching.attributes.ranges import (
 from covey.matching.jit import Floats, Ints, Longs, called, floats_at, ints_at, kernel, part
 
 SHARED = 1 << SHARED_BIT
+PIECE = 32  # rows of a list that are tested before the links of those that pass are looked at
 NO_LINK = 1  # rows with link 0 have none: it counts as hit from the start
 
 
@@ -111,17 +116,40 @@ def _visit(
 
 
 @part
+def _is_hit(m: Memory, row: int, hit: int, seen: Ints) -> bool:
+    """Return whether the link of a row is hit already."""
+    link = m.links[handle_of(m, row)]
+    return (hit >> link) & 1 != 0 if link < SHARED_BIT else seen[link] != 0
+
+
+@part
 def _verify(
     m: Memory, record: int, start: int, end: int, value: float, hit: int, out: Ints, seen: Ints, links: int
 ) -> int:
-    """Hit the links of a list's rows from `start` to `end` that have to be verified and pass, unless all are hit."""
-    if links_of(m, record) & ~hit == 0 or start >= end:
-        return hit
-    if m.i[2 * record + KIND] == VERIFY_SPAN:
-        found = check_spans(m, record, value, value, out, 0)
-    else:
-        found = verify_rows(m, record, start, end, out, 0)
-    return _hit_found(m, hit, seen, links, out, found)
+    """Hit the links of a list's rows from `start` to `end` that have to be verified and pass, some rows at a time until
+    all links of the list are hit; rows of links that are hit are not looked at further."""
+    open_links, met, followed = links_of(m, record) & ~hit, 0, 0
+    capacity, column, ids = m.i[2 * record + CAPACITY], record + HEADER_WORDS, ids_at(m, record)
+    keys, spanned = key_at(m, record), m.i[2 * record + KIND] == VERIFY_SPAN
+    while open_links & ~hit != 0 and start < end:
+        last, passed = min(start + PIECE, end), 0
+        for k in range(start, last):
+            out[passed] = k
+            inside = holds_inline(m, column + k, capacity, m.i[ids + capacity + k])
+            if spanned:
+                inside &= (m.f[keys + k] <= value) & (m.f[keys + capacity + k] >= value)
+            passed += inside
+        met += last - start
+        start = last
+        for k in range(passed):
+            position = out[k]
+            if not _is_hit(m, m.i[ids + position], hit, seen):
+                followed += 1
+                if chain_holds(m, m.i[ids + 2 * capacity + position]):
+                    hit = _hit_row(m, handle_of(m, m.i[ids + position]), hit, seen, links)
+    if met > 0:
+        note_visit(m, record, met, followed)
+    return hit
 
 
 @part
@@ -224,8 +252,8 @@ def _hit_simple(
 
 @called
 def _hit_grids(m: Memory, grid: int, hit: int, everything: int, out: Ints, seen: Ints, links: int) -> int:
-    """Hit the links of satisfied rows in a chain of grids, a line at first and then twice as many each time: most events
-    go to all links that they can go to after a few rows."""
+    """Hit the links of satisfied rows in a chain of grids: of one line at first and then of twice as many each time, as
+    a few rows mostly hit all links there are."""
     while grid != 0 and hit != everything:
         strings, some = strings_of(m, grid), 1
         block = first_block(m, grid) if strings != NOTHING else 0
@@ -234,7 +262,9 @@ def _hit_grids(m: Memory, grid: int, hit: int, everything: int, out: Ints, seen:
             while line < lines and links_of_block(m, block) & ~hit != 0:
                 some = min(some, lines - line)
                 if satisfied_in(m, grid, block, line, some, strings):
-                    hit = _hit_found(m, hit, seen, links, out, add_handles(m, grid, block, line, some, out, 0))
+                    hit = _hit_found(
+                        m, hit, seen, links, out, add_handles(m, grid, block, line, some, out, 0)
+                    )
                 line += some
                 some *= 2
             block = after

@@ -11,8 +11,8 @@ the few others the ends are looked up. That is done for up to TALLEST lines of L
 at any row that fails. An interval (a filter asked about) has two buckets a channel, those of its ends.
 
 Cuts are ends of ranges: where few values are popular each has a bucket of its own. A bucket inside which no range ends
-needs no look-up at all; a grid knows which ones those are not (`_is_torn`). Cuts are drawn from rows that are there when
-the grid is made; those that come later are judged right with any cuts.
+needs no look-up at all; a grid knows which ones those are not (`_is_torn`). Cuts are drawn from rows that are there
+when the grid is made; those that come later are judged right with any cuts.
 
 A block is `height` lines high. The first block of a grid grows and shrinks by doubling and halving, up to TALLEST
 lines; then another one is begun before it. Every block but the first is full: the row that leaves gives its place to
@@ -577,7 +577,9 @@ def strings_of(m: Memory, grid: int) -> int:
 @part
 def _string_at(m: Memory, block: int, number: int) -> int:
     """Return where the bits of a string that was noted are."""
-    return _column_at(m, block, m.b[COLUMN_OF + number]) + LINE * _height_of(m, block) * m.b[STRING_OF + number]
+    return (
+        _column_at(m, block, m.b[COLUMN_OF + number]) + LINE * _height_of(m, block) * m.b[STRING_OF + number]
+    )
 
 
 @part

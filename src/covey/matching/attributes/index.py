@@ -416,14 +416,23 @@ class AttributeIndex:
 
     def overlapping(self, filter: AttributeFilter) -> Ints:
         """Return the handles of filters that overlap the given one."""
-        found: set[int] = set()
+        found: list[Ints] = []
         for conjunction in filter.conjunctions:
             acceptors = self.channels.acceptors(conjunction, overlap=True)
-            names, lows, highs, _ = zip(*acceptors, strict=True) if acceptors else ((), (), (), ())
-            rows = self.store.meeting(np.array(names, np.int32), np.array(lows), np.array(highs))
-            found.update(rows[rows >= 0].tolist())
-            found.update(int(self.store.extra[~row, EXTRA_HANDLE]) for row in rows[rows < 0].tolist())
-        return _array(found)
+            names, lows, highs, group_of = zip(*acceptors, strict=True) if acceptors else ((), (), (), ())
+            rows = self.store.meeting(
+                np.array(names, np.int32),
+                np.array(lows, np.float64),
+                np.array(highs, np.float64),
+                np.array(group_of, np.int32),
+                len(conjunction.constraints),
+            )
+            extra = rows < 0
+            rows[extra] = self.store.extra[~rows[extra], EXTRA_HANDLE]
+            found.append(rows)
+        if len(found) == 1 and not self._rows_of:
+            return found[0]
+        return np.unique(np.concatenate([np.zeros(0, np.int32), *found]))
 
     def _all(self) -> Ints:
         rows = np.flatnonzero(self.store.homes).astype(np.int32)

@@ -9,7 +9,7 @@ first. Its kind says which columns there are:
     VERIFY       id, channel, chain, low, high      rows with a first residual constraint inline and a chain of others
     VERIFY_KEYED the same and the key of the access range
     VERIFY_SPAN  the same and low and high of the access range
-    POSTING      id, key                            one constraint of a row, by its low end (postings.py)
+    POSTING      id, low, high                      one constraint of a row, by its low end (postings.py)
 
 KEYED, VERIFY_KEYED and POSTING lists are in order of key. Order within other lists means nothing: removal puts the
 last row in the place of the one that leaves. A row stands in one list, its home (postings apart), kept in `homes` for
@@ -78,7 +78,7 @@ EXTRA_COLUMNS = 4
 def float_columns(kind: int) -> int:
     """Return how many float columns lists of this kind have."""
     if kind == POSTING:
-        return 1
+        return 2
     return kind if kind <= SPAN else kind - 1
 
 

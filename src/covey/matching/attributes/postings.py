@@ -1,22 +1,33 @@
 """Postings: every constraint of every row, found by its channel and low end.
 
 They answer "whom does this filter cover" and "whom does it overlap". A conjunction becomes *acceptors*: intervals
-(channel, low, high), each belonging to one of its attributes. A row lies inside the conjunction when each attribute has
-an acceptor that contains one of the row's constraints; it has at most one constraint an attribute. Candidates come
-from the attribute with the fewest postings, and every candidate is checked against all acceptors.
+(channel, low, high), each belonging to one of its attributes, its *group*. A row has at most one constraint an
+attribute.
 
-Postings are kept only once the first such question was asked, or is expected: they take about 12 bytes a constraint.
+It lies inside the conjunction when each group has an acceptor that contains one of the row's constraints. Candidates
+come from the group with the fewest postings. The next ones take out those that they do not have, as long as their
+postings are few beside the candidates left: postings of a channel lie side by side, and a row is far away. What is left
+then is looked at row by row.
+
+It overlaps the conjunction when none of its constraints misses all acceptors of its attribute. If some attribute is
+constrained by all rows, as that of a topic mostly is, candidates are those that meet its acceptors. Otherwise most rows
+overlap, and those that do not are found among the postings of the conjunction's attributes.
+
+Postings are kept only once the first such question was asked, or is expected: they take about 20 bytes a constraint.
 They are made some rows at a time. Until all have theirs, a row that comes or goes has postings if its number is below
 those that were reached.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from covey.matching.attributes.grids import is_in_block, read_from_block
 from covey.matching.attributes.heap import (
     EXTRA_ROWS,
     POSTED_EXTRA,
     POSTED_HANDLES,
+    ROWS,
     TOP,
     WANTED,
     class_words,
@@ -41,8 +52,10 @@ from covey.matching.attributes.lists import (
 from covey.matching.attributes.memory import Intervals, Memory, memory_at
 from covey.matching.attributes.ranges import (
     CHANNEL_COLUMNS,
+    CHANNEL_REFERENCES,
     COUNT,
     POSTINGS,
+    RANGES,
     bucket_of,
     buckets_at,
     directory_words,
@@ -58,6 +71,8 @@ from covey.matching.attributes.rows import read_row, relink
 from covey.matching.jit import Floats, Ints, Longs, called, floats_at, ints_at, kernel, part
 
 NEW_WORDS = 64  # of a directory with its first list
+A_ROW = 32  # postings that are looked at in the time in which a row is
+MOST_CANDIDATES = 8  # of so many rows one may be a candidate, to be looked at by itself
 EVERY = 1 << 62  # as the number of rows that have postings: all of them, and whatever comes
 
 
@@ -68,7 +83,7 @@ def is_posted(m: Memory, row: int) -> bool:
 
 
 @part
-def _post(m: Memory, channel: int, low: float, row: int) -> None:
+def _post(m: Memory, channel: int, low: float, high: float, row: int) -> None:
     """Add one posting."""
     column = CHANNEL_COLUMNS * channel + POSTINGS
     if m.channels[column] == 0:
@@ -79,7 +94,8 @@ def _post(m: Memory, channel: int, low: float, row: int) -> None:
     place = buckets_at(m, directory) + bucket_of(m, directory, low)
     record = append(m, m.i[place], row)
     m.i[place] = record
-    m.f[key_at(m, record) + m.i[2 * record + LENGTH] - 1] = low
+    key = key_at(m, record) + m.i[2 * record + LENGTH] - 1
+    m.f[key], m.f[key + m.i[2 * record + CAPACITY]] = low, high
     put_in_order(m, record)
 
 
@@ -155,7 +171,7 @@ def words_to_unpost(m: Memory, row: int, w: Intervals) -> int:
 def post_row(m: Memory, row: int, w: Intervals, start: int, end: int) -> None:
     """Add the postings of a row with these constraints."""
     for k in range(start, end):
-        _post(m, w.names[k], w.lows[k], row)
+        _post(m, w.names[k], w.lows[k], w.highs[k], row)
 
 
 @part
@@ -217,6 +233,9 @@ def _inside(m: Memory, row: int, w: Intervals, a: Intervals, count: int, groups:
     return accepted == groups
 
 
+# -- which rows lie inside -----------------------------------------------------------------------------------
+
+
 @part
 def _span(m: Memory, a: Intervals, acceptor: int) -> tuple[int, int, int]:
     """Return the posting directory of an acceptor's channel and the buckets where constraints inside it may begin."""
@@ -230,26 +249,78 @@ def _span(m: Memory, a: Intervals, acceptor: int) -> tuple[int, int, int]:
     )
 
 
+@called
+def _postings_of(m: Memory, a: Intervals, group_of: Ints, count: int, group: int) -> int:
+    """Return how many postings the acceptors of a group have, by whole buckets but for single ones."""
+    total = 0
+    for k in range(count):
+        if group_of[k] != group:
+            continue
+        directory, first, last = _span(m, a, k)
+        if last - first == 1:
+            record = m.i[buckets_at(m, directory) + first]
+            while record != 0:
+                total += rows_below(m, record, a.highs[k], True) - rows_below(m, record, a.lows[k], False)
+                record = m.i[2 * record + NEXT]
+        else:
+            total += CHUNK * (last - first)
+    return total
+
+
 @part
-def _smallest_group(m: Memory, a: Intervals, group_of: Ints, count: int, groups: int) -> int:
-    """Return the group whose acceptors have the fewest postings, by whole buckets but for single ones."""
-    best, fewest = 0, 2**62
-    for group in range(groups):
-        total = 0
-        for k in range(count):
-            if group_of[k] != group:
-                continue
-            directory, first, last = _span(m, a, k)
-            if last - first == 1:
-                record = m.i[buckets_at(m, directory) + first]
-                while record != 0:
-                    total += rows_below(m, record, a.highs[k], True) - rows_below(m, record, a.lows[k], False)
-                    record = m.i[2 * record + NEXT]
-            else:
-                total += 512 * (last - first)
-        if total < fewest:
-            best, fewest = group, total
-    return best
+def _number_of(row: int, handles: int) -> int:
+    """Return the number of a row: those of handles come first."""
+    return row if row >= 0 else handles + ~row
+
+
+@part
+def _mark(marks: Longs, number: int) -> None:
+    marks[number >> 6] |= 1 << (number & 63)
+
+
+@part
+def _unmark(marks: Longs, number: int) -> None:
+    marks[number >> 6] &= ~(1 << (number & 63))
+
+
+@part
+def _is_marked(marks: Longs, number: int) -> int:
+    return (marks[number >> 6] >> (number & 63)) & 1
+
+
+@called
+def _gather_inside(
+    m: Memory,
+    a: Intervals,
+    group_of: Ints,
+    count: int,
+    group: int,
+    handles: int,
+    marks: Longs,
+    marked: bool,
+    out: Ints,
+) -> int:
+    """Write the ids of rows with a constraint inside an acceptor of a group, if `marked` of marked ones only; return
+    their number."""
+    found = 0
+    for k in range(count):
+        if group_of[k] != group:
+            continue
+        directory, first, last = _span(m, a, k)
+        for bucket in range(first, last):
+            record = m.i[buckets_at(m, directory) + bucket]
+            while record != 0:
+                ids, highs = ids_at(m, record), key_at(m, record) + m.i[2 * record + CAPACITY]
+                start, end = rows_below(m, record, a.lows[k], False), rows_below(m, record, a.highs[k], True)
+                for position in range(start, end):
+                    row = m.i[ids + position]
+                    out[found] = row
+                    inside = m.f[highs + position] <= a.highs[k]
+                    if marked:
+                        inside &= _is_marked(marks, _number_of(row, handles)) != 0
+                    found += inside
+                record = m.i[2 * record + NEXT]
+    return found
 
 
 @kernel
@@ -263,11 +334,15 @@ def rows_inside(
     acceptor_highs: Floats,
     group_of: Ints,
     groups: int,
+    handles: int,
+    marks: Longs,
+    sizes: Longs,
     out: Ints,
 ) -> int:
     """Write the ids of all rows inside the conjunction with these acceptors; return their number.
 
-    `names`, `lows` and `highs` are working space for the constraints of one row.
+    `names`, `lows` and `highs` are working space for the constraints of one row, `marks` for a bit for each row, all
+    zero, and `sizes` for a number for each group.
     """
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
@@ -276,25 +351,39 @@ def rows_inside(
         floats_at(acceptor_lows.ctypes.data),
         floats_at(acceptor_highs.ctypes.data),
     )
-    count = len(acceptors)
-    group = _smallest_group(m, a, group_of, count, groups)
+    count, found, asked = len(acceptors), 0, 0
+    for group in range(groups):
+        sizes[group] = _postings_of(m, a, group_of, count, group)
+    while asked < groups:
+        best = 0
+        for group in range(1, groups):
+            if sizes[group] < sizes[best]:
+                best = group
+        if asked > 0 and (found == 0 or sizes[best] > A_ROW * found):
+            break
+        for k in range(found):
+            _mark(marks, _number_of(out[k], handles))
+        # What was found before is marked; it is unmarked from behind the new ones, which are never more.
+        for k in range(found):
+            out[m.meta[ROWS] + k] = out[k]
+        before, found = found, _gather_inside(m, a, group_of, count, best, handles, marks, asked > 0, out)
+        for k in range(before):
+            _unmark(marks, _number_of(out[m.meta[ROWS] + k], handles))
+        sizes[best] = EVERY
+        asked += 1
+    if asked == groups:
+        return found
+    last = found
     found = 0
-    for k in range(count):
-        if group_of[k] != group:
-            continue
-        directory, first, last = _span(m, a, k)
-        for bucket in range(first, last):
-            record = m.i[buckets_at(m, directory) + bucket]
-            while record != 0:
-                ids = ids_at(m, record)
-                start, end = rows_below(m, record, a.lows[k], False), rows_below(m, record, a.highs[k], True)
-                for position in range(start, end):
-                    row = m.i[ids + position]
-                    if _inside(m, row, w, a, count, groups):
-                        out[found] = row
-                        found += 1
-                record = m.i[2 * record + NEXT]
+    for k in range(last):
+        row = out[k]
+        if _inside(m, row, w, a, count, groups):
+            out[found] = row
+            found += 1
     return found
+
+
+# -- which rows overlap --------------------------------------------------------------------------------------
 
 
 @part
@@ -312,6 +401,103 @@ def _meets(w: Intervals, constraint: int, a: Intervals, count: int) -> bool:
     return not concerned
 
 
+@part
+def _all_meet(m: Memory, row: int, w: Intervals, a: Intervals, count: int) -> bool:
+    """Return whether the row overlaps the conjunction with these acceptors."""
+    for k in range(_read(m, row, w)):
+        if not _meets(w, k, a, count):
+            return False
+    return True
+
+
+@part
+def _is_repeated(a: Intervals, acceptor: int) -> bool:
+    """Return whether an acceptor before this one has its channel."""
+    for k in range(acceptor):
+        if a.names[k] == a.names[acceptor]:
+            return True
+    return False
+
+
+@part
+def _first_begin(m: Memory, a: Intervals, acceptor: int) -> float:
+    """Return the least low end of constraints on an acceptor's channel that may meet it: without ranges its own."""
+    if m.channels[CHANNEL_COLUMNS * a.names[acceptor] + RANGES] == 0:
+        return float(a.lows[acceptor])
+    return -np.inf
+
+
+@called
+def _common_group(m: Memory, a: Intervals, group_of: Ints, count: int, groups: int) -> int:
+    """Return the group, of those whose attribute all rows constrain, that has the fewest postings to look at; -1 if
+    none has so few that rows are better looked at one by one."""
+    best, fewest = -1, m.meta[ROWS] // MOST_CANDIDATES
+    for group in range(groups):
+        rows, total = 0, 0
+        for k in range(count):
+            if group_of[k] != group:
+                continue
+            if not _is_repeated(a, k):
+                rows += m.channels[CHANNEL_COLUMNS * a.names[k] + CHANNEL_REFERENCES]
+            directory = m.channels[CHANNEL_COLUMNS * a.names[k] + POSTINGS]
+            if directory != 0 and a.lows[k] == a.lows[k]:
+                first = bucket_of(m, directory, _first_begin(m, a, k))
+                total += CHUNK // 2 * (bucket_of(m, directory, a.highs[k]) + 1 - first)
+        if rows == m.meta[ROWS] and total <= fewest:
+            best, fewest = group, total
+    return best
+
+
+@called
+def _gather_meeting(
+    m: Memory, a: Intervals, group_of: Ints, count: int, group: int, handles: int, marks: Longs, out: Ints
+) -> int:
+    """Write the ids of rows with a constraint that meets an acceptor of a group, each once; return their number."""
+    found = 0
+    for k in range(count):
+        directory = m.channels[CHANNEL_COLUMNS * a.names[k] + POSTINGS]
+        if group_of[k] != group or directory == 0 or a.lows[k] != a.lows[k]:
+            continue
+        begin = _first_begin(m, a, k)
+        for bucket in range(bucket_of(m, directory, begin), bucket_of(m, directory, a.highs[k]) + 1):
+            record = m.i[buckets_at(m, directory) + bucket]
+            while record != 0:
+                ids, highs = ids_at(m, record), key_at(m, record) + m.i[2 * record + CAPACITY]
+                start, end = rows_below(m, record, begin, False), rows_below(m, record, a.highs[k], True)
+                for position in range(start, end):
+                    row = m.i[ids + position]
+                    number = _number_of(row, handles)
+                    if m.f[highs + position] >= a.lows[k] and _is_marked(marks, number) == 0:
+                        _mark(marks, number)
+                        out[found] = row
+                        found += 1
+                record = m.i[2 * record + NEXT]
+    for k in range(found):
+        _unmark(marks, _number_of(out[k], handles))
+    return found
+
+
+@called
+def _mark_missing(m: Memory, a: Intervals, count: int, acceptor: int, handles: int, marks: Longs) -> None:
+    """Mark the rows whose constraint on an acceptor's channel misses all acceptors."""
+    channel = a.names[acceptor]
+    directory = m.channels[CHANNEL_COLUMNS * channel + POSTINGS]
+    buckets = 0 if directory == 0 else m.i[2 * directory + COUNT]
+    for bucket in range(buckets):
+        record = m.i[buckets_at(m, directory) + bucket]
+        while record != 0:
+            ids, lows = ids_at(m, record), key_at(m, record)
+            highs = lows + m.i[2 * record + CAPACITY]
+            for position in range(m.i[2 * record + LENGTH]):
+                low, high, misses = m.f[lows + position], m.f[highs + position], 1
+                for k in range(acceptor, count):
+                    if a.names[k] == channel:
+                        misses &= 1 - ((a.lows[k] <= high) & (low <= a.highs[k]))
+                number = _number_of(m.i[ids + position], handles)
+                marks[number >> 6] |= misses << (number & 63)
+            record = m.i[2 * record + NEXT]
+
+
 @kernel
 def rows_meeting(
     addresses: Longs,
@@ -321,10 +507,16 @@ def rows_meeting(
     acceptors: Ints,
     acceptor_lows: Floats,
     acceptor_highs: Floats,
+    group_of: Ints,
+    groups: int,
     handles: int,
+    marks: Longs,
     out: Ints,
 ) -> int:
-    """Write the ids of all rows that some event can satisfy together with the acceptors; return their number."""
+    """Write the ids of all rows that some event can satisfy together with the acceptors; return their number.
+
+    The room is that of `rows_inside`.
+    """
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
     a = Intervals(
@@ -332,19 +524,25 @@ def rows_meeting(
         floats_at(acceptor_lows.ctypes.data),
         floats_at(acceptor_highs.ctypes.data),
     )
-    found = 0
+    count, found = len(acceptors), 0
+    group = _common_group(m, a, group_of, count, groups)
+    if group >= 0:
+        candidates = _gather_meeting(m, a, group_of, count, group, handles, marks, out)
+        for k in range(candidates):
+            row = out[k]
+            if _all_meet(m, row, w, a, count):
+                out[found] = row
+                found += 1
+        return found
+    for k in range(count):
+        if not _is_repeated(a, k):
+            _mark_missing(m, a, count, k, handles, marks)
     for number in range(handles + m.meta[EXTRA_ROWS]):
         row = number if number < handles else ~(number - handles)
-        if home_of(m, row) == 0:
-            continue
-        meets = True
-        for k in range(_read(m, row, w)):
-            if not _meets(w, k, a, len(acceptors)):
-                meets = False
-                break
-        if meets:
-            out[found] = row
-            found += 1
+        out[found] = row
+        found += (home_of(m, row) != 0) & (_is_marked(marks, number) == 0)
+    for word in range((handles + m.meta[EXTRA_ROWS] + 63) >> 6):
+        marks[word] = 0
     return found
 
 

@@ -336,6 +336,9 @@ class Store:
         self._one_start: Longs = np.zeros(2, dtype=np.int64)
         self._one_mask: Longs = np.zeros(1, dtype=np.int64)
         self._freed: tuple[Ints, Floats] = (np.zeros(1024, dtype=np.int32), np.zeros(1024))
+        self._marks: Longs = np.zeros(1, dtype=np.int64)
+        self._sizes: Longs = np.zeros(16, dtype=np.int64)
+        self._candidates: Ints = np.zeros(0, dtype=np.int32)
         self._crowds: Longs = np.zeros(2 + 2 * CROWDS, dtype=np.int64)
         self._tidied, self._looked, self._credit, self._patience, self._added = 0, 0, 0.0, 1, 0
         self.addresses: Longs = np.zeros(ARRAYS + 5, dtype=np.int64)
@@ -347,6 +350,7 @@ class Store:
         return vars(self) | {
             "out": answers,
             "_batch_out": answers.copy(),
+            "_candidates": answers[:0].copy(),
             "_heap": Room(self._heap.array[: self._used()]),
             "blocks": self.blocks[: int(self.meta[BLOCK_TOP])],
         }
@@ -545,15 +549,27 @@ class Store:
         """Return the ids of rows inside the conjunction of `groups` attributes with these acceptors."""
         while self.meta[POSTED_EXTRA] != EVERY:
             self.make_postings(EVERY)
-        out = np.empty(self.rows, dtype=np.int32)
-        work = (self.names, self.lows, self.highs)
-        return out[: rows_inside(self.addresses, *work, names, lows, highs, group_of, groups, out)]
+        self._make_marks(groups)
+        work = (self.names, self.lows, self.highs, names, lows, highs, group_of, groups, len(self.homes))
+        found = rows_inside(self.addresses, *work, self._marks, self._sizes, self._candidates)
+        return self._candidates[:found].copy()
 
-    def meeting(self, names: Ints, lows: Floats, highs: Floats) -> Ints:
-        """Return the ids of rows that have events in common with the conjunction with these acceptors."""
-        out = np.empty(self.rows, dtype=np.int32)
-        work = (self.names, self.lows, self.highs)
-        return out[: rows_meeting(self.addresses, *work, names, lows, highs, len(self.homes), out)]
+    def meeting(self, names: Ints, lows: Floats, highs: Floats, group_of: Ints, groups: int) -> Ints:
+        """Return the ids of rows that have events in common with the conjunction of `groups` attributes with these
+        acceptors."""
+        while self.meta[POSTED_EXTRA] != EVERY:
+            self.make_postings(EVERY)
+        self._make_marks(groups)
+        work = (self.names, self.lows, self.highs, names, lows, highs, group_of, groups, len(self.homes))
+        return self._candidates[: rows_meeting(self.addresses, *work, self._marks, self._candidates)].copy()
+
+    def _make_marks(self, groups: int) -> None:
+        """Make room to mark every row, and to write all of them twice."""
+        rows = len(self.homes) + len(self.extra)
+        self._marks = grown(self._marks, rows // 64 + 1)
+        self._sizes = grown(self._sizes, groups)
+        if len(self._candidates) < 2 * rows:
+            self._candidates = np.empty(2 * rows * 5 // 4, dtype=np.int32)
 
     def read(self, ids: Ints) -> tuple[Longs, Ints, Floats, Floats]:
         """Return the constraints of rows in the form that `add_rows` takes."""
