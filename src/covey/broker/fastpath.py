@@ -28,6 +28,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from covey.broker.effects import Effect, Write
 from covey.broker.epochs import Epochs
 from covey.broker.neighbours import Neighbour
 from covey.broker.sampling import Sampler
@@ -44,7 +45,8 @@ from covey.matching.attributes.view import MISSING_COLUMNS, IndexView
 from covey.matching.index import Index
 from covey.matching.jit import Longs
 from covey.matching.relay import MOST_IN_CHUNK, Status, relay, write_chunks
-from covey.protocol.batches import Frames, address_of, new_bytes
+from covey.protocol.batches import BYTES_HEAD, Frames, address_of, new_bytes
+from covey.protocol.connection import Connection
 from covey.protocol.events import ATTRIBUTES, ENVELOPE, KEPT, Envelope, envelope_of, family_of, publish_of
 from covey.protocol.frames import LENGTH, Kind
 from covey.protocol.outbox import Verdict
@@ -62,10 +64,13 @@ ANY_LENGTH: Final = (1 << 32) - 1
 LANE, LANE_BYTE = 20.0, 0.1
 
 _ROW: Final = Struct(f"={kernel.READ_COLUMNS}q")
+_pack_row: Final = _ROW.pack_into
 _SOURCE: Final = Struct(f"={kernel.SOURCE_LENGTH}q")
 _CHUNK: Final = Struct(f"={kernel.CHUNK_COLUMNS}q")
 _EVENT: Final = int(Kind.EVENT)
 _EPOCH: Final = Struct("<H")
+_KIND_AT: Final = LENGTH.size  # where a frame says what it is
+MOST_PASSED: Final = 1 << 16  # bytes of events that are passed through at once: about what a turn does
 
 _FIRST_ENTRIES: Final = 1 << 12
 _FIRST_READS: Final = 64
@@ -111,6 +116,23 @@ class Read:
         return bytes(self.data[first : first + LENGTH.unpack_from(self.data, at)[0]])
 
 
+class Passage:
+    """A connection over which events are passed through; what it says holds until `FastPath.forget_passages`.
+
+    `limit` is how many bytes a frame may have that is received, or all that is sent at once.
+    """
+
+    __slots__ = ("address", "connection", "limit", "most_events", "number", "peer", "source")
+
+    def __init__(
+        self, number: int, peer: Peer, connection: Connection, limit: int, most_events: int = 0
+    ) -> None:
+        self.number, self.peer, self.connection = number, peer, connection
+        self.limit, self.most_events = limit, most_events
+        self.source: _Source  # of whoever sends,
+        self.address: int  # and where it is
+
+
 class Desk(Protocol):
     """Who handles what is not the fast path's: the rest of the broker."""
 
@@ -144,6 +166,12 @@ class Desk(Protocol):
     @property
     def is_spent(self) -> bool:
         """Whether so much was done in this turn that what is left of it has to wait for another one."""
+
+    def sender(self, number: int) -> Passage | None:
+        """Return whoever sends over a connection, without its source; None if what it says has to wait for a turn."""
+
+    def receiver(self, peer: Peer) -> Passage | None:
+        """Return the connection of somebody who receives; None if nothing can be written to it at once."""
 
     def is_used(self, neighbour: Neighbour, epoch: int) -> bool:
         """Return whether routers of that epoch talk over the link to a neighbour."""
@@ -447,10 +475,12 @@ class _Turn:
         self.fields = self.array.data
         self.rooms = -1  # the version of the rooms that it knows
         self.reads: Sequence[Read] = ()
+        self.peers: list[Peer] = []
         self.sources: list[_Source | None] = []
-        self._make_rows(_FIRST_READS)
+        self.make_rows(_FIRST_READS)
 
-    def _make_rows(self, count: int) -> None:
+    def make_rows(self, count: int) -> None:
+        """Make room for so many reads."""
         self.rows: Longs = np.zeros((count, kernel.READ_COLUMNS), np.int64)
         self.cells = self.rows.reshape(-1).data
         self.row_bytes = self.cells.cast("B")
@@ -459,8 +489,8 @@ class _Turn:
     def begin(self, reads: Sequence[Read]) -> None:
         """Take reads; their sources are still to be set."""
         if len(reads) > len(self.rows):
-            self._make_rows(2 * len(reads))
-        self.reads = reads
+            self.make_rows(2 * len(reads))
+        self.reads, self.peers = reads, [read.peer for read in reads]
         self.sources = [None] * len(reads)
         place, rows, pack_into = 0, self.row_bytes, _ROW.pack_into
         for read in reads:
@@ -476,9 +506,9 @@ class _Turn:
         self.fields[kernel.TURN_READ] = number
         return number
 
-    def handled(self) -> tuple[list[int], list[int]]:
+    def handled(self, count: int) -> tuple[list[int], list[int]]:
         """Return, by read, how far it is handled, and how many events of it the kernel has handled."""
-        last, step = len(self.reads) * kernel.READ_COLUMNS, kernel.READ_COLUMNS
+        last, step = count * kernel.READ_COLUMNS, kernel.READ_COLUMNS
         places, counts = self.cells[kernel.READ_AT : last : step], self.cells[kernel.READ_COUNT : last : step]
         return places.tolist(), counts.tolist()
 
@@ -517,6 +547,8 @@ class FastPath:
         self._turns = [_Turn()]
         self._depth = 0
         self._state: tuple[object, ...] = ()
+        self._senders: dict[int, Passage] = {}  # by connection, until `forget_passages`
+        self._receivers: dict[int, Passage] = {}  # by slot, likewise
         self._tables: dict[int, Tables] = {}
         self._sources: dict[int, dict[Link, _Source]] = {}  # by epoch
         self._epoch_of: dict[Link, int] = {}  # in which a neighbour has sent last
@@ -555,7 +587,110 @@ class FastPath:
         finally:
             self._depth -= 1
             self._count(turn)
-            turn.reads, turn.sources = (), []
+            turn.reads, turn.peers, turn.sources = (), [], []
+
+    # -- events that are passed through ----------------------------------------------------------------------
+
+    def pass_through(
+        self, reads: dict[int, bytes], desk: Desk, now_s: float
+    ) -> tuple[list[Effect], dict[int, bytes]]:
+        """Handle events of connections, one read of each, as far as the kernel needs nobody.
+
+        Return what is to be written, and what is left of the reads, for `handle`. It does what `handle` would do, for
+        what most turns consist of, with as little else as can be: what is found out about senders and receivers holds
+        until `forget_passages`.
+        """
+        turn, place, size = self._turns[0], 0, 0
+        found: list[tuple[int, bytes, Passage]] = []
+        left: dict[int, bytes] = {}
+        for number, data in reads.items():
+            sender = self._senders.get(number) or self._find_sender(number, desk)
+            size += len(data)
+            if sender is None or len(data) <= _KIND_AT or data[_KIND_AT] != _EVENT or size > MOST_PASSED:
+                left[number] = data
+                continue
+            if len(found) == len(turn.rows):
+                turn.make_rows(2 * len(found))
+                return [], reads  # as seldom as this
+            _pack_row(
+                turn.row_bytes, place, id(data) + BYTES_HEAD, 0, len(data), sender.limit, sender.address, 0
+            )
+            place += _ROW.size
+            found.append((number, data, sender))
+        if not found:
+            return [], left
+        fields, cells, place = turn.fields, turn.cells, 0
+        fields[kernel.TURN_READ], fields[kernel.TURN_READ_COUNT] = 0, len(found)
+        if turn.rooms != self._rooms.version:
+            turn.rooms = self._rooms.version
+            self._rooms.note(turn.array)
+        relay(turn.array)
+        writes = self._pass_on(turn, found, desk, now_s) if fields[kernel.TURN_CHUNK_COUNT] else []
+        for number, data, sender in found:
+            at, count, peer = cells[place + kernel.READ_AT], cells[place + kernel.READ_COUNT], sender.peer
+            place += kernel.READ_COLUMNS
+            sender.connection.heard_s = now_s
+            sender.connection.received_bytes += at
+            if isinstance(peer, Session):
+                peer.published += count
+            else:
+                peer.received += count
+            if at < len(data):
+                left[number] = data[at:]
+        return writes, left
+
+    def _pass_on(
+        self, turn: _Turn, found: Sequence[tuple[int, bytes, Passage]], desk: Desk, now_s: float
+    ) -> list[Effect]:
+        """Return what the kernel has laid out as it is to be written; what cannot be at once goes to outboxes."""
+        rooms, writes = self._rooms, list[Effect]()
+        rows = _CHUNK.iter_unpack(rooms.chunk_bytes[: _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]])
+        for slot, _, _, count, size, at in rows if turn.fields[kernel.TURN_WRITTEN] else ():
+            receiver = self._receivers.get(slot) or self._find_receiver(slot, desk)
+            if receiver is None or size > receiver.limit or count > receiver.most_events:
+                break
+            connection, peer = receiver.connection, receiver.peer
+            connection.sent_s = now_s
+            connection.sent_bytes += size
+            if isinstance(peer, Session):
+                peer.delivered += count
+            else:
+                peer.sent += count
+            writes.append(Write(receiver.number, [rooms.out_bytes[at : at + size].tobytes()]))
+        if len(writes) < turn.fields[kernel.TURN_CHUNK_COUNT]:
+            turn.peers = [sender.peer for _, _, sender in found]
+            turn.sources = [sender.source for _, _, sender in found]
+            self._send(turn, desk, len(writes))
+            turn.peers, turn.sources = [], []
+        return writes
+
+    def forget_passages(self) -> None:
+        """Something else has been done than to pass events through: ask again who sends and receives."""
+        if self._senders:
+            self._senders = {}
+        if self._receivers:
+            self._receivers = {}
+
+    def _find_sender(self, number: int, desk: Desk) -> Passage | None:
+        """Return whoever sends over a connection, None if its events cannot be passed through."""
+        passage = desk.sender(number)
+        if passage is not None:
+            self._follow(desk)
+            peer, epoch = passage.peer, self._epochs.current
+            if not isinstance(peer, Session):
+                epoch = self._epoch_of.get(peer.link, epoch)
+            passage.source = self._source(peer, epoch, desk)
+            passage.address = passage.source.address
+            self._senders[number] = passage
+        return passage
+
+    def _find_receiver(self, slot: int, desk: Desk) -> Passage | None:
+        """Return whoever has a slot, None if nothing can be written to it at once."""
+        peer = self._slots.peers[slot]
+        passage = None if peer is None else desk.receiver(peer)
+        if passage is not None:
+            self._receivers[slot] = passage
+        return passage
 
     def _run(self, turn: _Turn, desk: Desk) -> None:
         is_placed, most = False, len(turn.reads)
@@ -600,7 +735,7 @@ class FastPath:
 
     def _count(self, turn: _Turn) -> None:
         """Note how far reads are handled, and count the events of which the kernel has done that."""
-        for read, at, count in zip(turn.reads, *turn.handled(), strict=True):
+        for read, at, count in zip(turn.reads, *turn.handled(len(turn.reads)), strict=True):
             read.at = at
             peer = read.peer
             if not count:
@@ -609,6 +744,10 @@ class FastPath:
                 peer.published += count
             else:
                 peer.received += count
+        self.count_tables()
+
+    def count_tables(self) -> None:
+        """Add what the kernel has counted to the counters of routers."""
         for tables in self._tables.values():
             if tables.counts[kernel.ROUTER_UNADVERTISED] or tables.counts[kernel.ROUTER_DUPLICATES]:
                 tables.count()
@@ -907,12 +1046,12 @@ class FastPath:
 
     # -- out -------------------------------------------------------------------------------------------------
 
-    def _send(self, turn: _Turn, desk: Desk) -> None:
-        """Send what the kernel has laid out."""
+    def _send(self, turn: _Turn, desk: Desk, first_row: int = 0) -> None:
+        """Send what the kernel has laid out, from that chunk on."""
         rooms = self._rooms
         full: dict[int, Link] = {}
         size = _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]
-        rows = list(_CHUNK.iter_unpack(rooms.chunk_bytes[:size]))
+        rows = list(_CHUNK.iter_unpack(rooms.chunk_bytes[:size]))[first_row:]
         large = () if turn.fields[kernel.TURN_WRITTEN] else self._write(turn, rows)
         for number, (slot, first, last, count, size, at) in enumerate(rows):
             if slot == 0:
@@ -931,7 +1070,7 @@ class FastPath:
             entries = rooms.entries[: turn.fields[kernel.TURN_ENTRY_COUNT]]
             events = entries[entries[:, kernel.ENTRY_SLOT] == slot, kernel.ENTRY_EVENT]
             reads = np.unique(rooms.events[events, kernel.EVENT_READ]).tolist()
-            desk.full(link, [turn.reads[number].link for number in reads])
+            desk.full(link, [turn.peers[number].link for number in reads])
 
     def _write(self, turn: _Turn, rows: Sequence[tuple[int, ...]]) -> Sequence[bytes]:
         """Return chunks that were too large to be written at once, each in memory of its own."""
@@ -957,8 +1096,8 @@ class FastPath:
             for event, _ in together
         }
         for (event, link), keys in together.items():
-            read = turn.reads[int(self._rooms.events[event, kernel.EVENT_READ])]
-            desk.elsewhere(link, tuple(sorted(keys)), frames[event], read.link)
+            peer = turn.peers[int(self._rooms.events[event, kernel.EVENT_READ])]
+            desk.elsewhere(link, tuple(sorted(keys)), frames[event], peer.link)
 
 
 def _check_width(frame: bytes, envelope: Envelope) -> None:

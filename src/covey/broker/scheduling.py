@@ -131,6 +131,13 @@ class Scheduler:
         waiting.is_held = True
         return True
 
+    def is_clear(self, connection: int) -> bool:
+        """Return whether a few events of a connection, of which nothing waits, would be handled in the next turn."""
+        if connection in self._blocked:
+            return False
+        waiting = self._waiting.get(connection)
+        return waiting is None or (waiting.credit >= 0 and not waiting.chunks)
+
     def put_back(self, connection: int, frames: Frames) -> None:
         """Take frames back that were handed out and not handled; they come before all others of the connection."""
         waiting = self._waiting.get(connection)
