@@ -24,8 +24,9 @@ class Always(Joining):
         super().__init__()
         self.pauses = 0
 
-    def pause_s(self, reads: int, began_s: float, now_s: float) -> float:
+    def pause_s(self, began_s: float, now_s: float) -> float:
         """Pause, unless nothing was read: otherwise turns would follow each other for ever."""
+        reads, self.reads = self.reads, 0
         self.pauses += reads > 0
         return PAUSE_S if reads else 0.0
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from covey.broker.core import BrokerCore
 from covey.broker.durable.delivery import NO_STORE, confirm_unkept
+from covey.broker.effects import Effect
 from covey.broker.epochs import Epochs
 from covey.broker.fastpath import Desk, FastPath, Read
 from covey.broker.sessions import Session
@@ -23,6 +24,18 @@ class PlainPath(FastPath):
 
     def __init__(self, epochs: Epochs) -> None:
         self._epochs = epochs
+
+    def pass_through(
+        self, reads: dict[int, bytes], desk: Desk, now_s: float
+    ) -> tuple[list[Effect], dict[int, bytes]]:
+        """Let every event wait for its turn."""
+        return [], reads
+
+    def forget_passages(self) -> None:
+        """There is nothing to forget."""
+
+    def count_tables(self) -> None:
+        """The router counts by itself."""
 
     def client_up(self, client: Session) -> None:
         """There is nothing to prepare."""

@@ -227,6 +227,12 @@ class Broker:
             self.step(effects.Received(self.numbers[link], data))
         self.work()
 
+    def arrive(self, said: dict[str, bytes]) -> None:
+        """Let all of it arrive in one turn of the shell's loop, while nothing else is to be done."""
+        self.core.deadline()
+        self.step(effects.Arrived({self.numbers[link]: data for link, data in said.items()}))
+        self.work()
+
     def handle(self, reads: list[Read]) -> None:
         """Give reads to the fast path itself."""
         self.core.fastpath.handle(reads, self.core, self.now_s)
@@ -327,6 +333,78 @@ def test_turns_do_what_is_done_one_by_one(strategy: str, turns: Any, share: floa
             fast.turn(said)
             slow.turn(said)
             assert fast.heard() == slow.heard()
+
+
+@pytest.mark.parametrize("strategy", ["covering", "flooding", "incremental"])
+@settings(max_examples=60)
+@given(
+    turns=turns, share=st.sampled_from([0.0, 0.0, 0.3, 1.0]), cuts=st.lists(st.integers(0, 300), max_size=8)
+)
+def test_what_arrives_together_is_handled_as_if_it_had_waited_for_a_turn(
+    strategy: str, turns: Any, share: float, cuts: list[int]
+) -> None:
+    """Events are passed through, also those before something else, and those of which a part comes later."""
+    with tempfile.TemporaryDirectory() as directory:
+        passing, waiting = (Broker(BrokerCore, strategy, Path(directory), share) for _ in range(2))
+        for turn in turns:
+            # One connection after the other: which of several is first would be another question.
+            for number, (link, some) in enumerate(turn):
+                data = b"".join(bytes_of(link, one) for one in some)
+                at = cuts[number] if number < len(cuts) else len(data)
+                for part in (data[:at], data[at:]):
+                    passing.arrive({link: part})
+                    waiting.turn([(link, part)])
+                    passing.core.fastpath.count_tables()
+                    assert passing.heard() == waiting.heard()
+
+
+def test_events_are_passed_through_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = ready(tmp_path)
+    broker.arrive({link_of(1): event(1, 0)})  # now the kernel knows whose subscription it meets
+    calm_s = broker.core.deadline()
+    monkeypatch.setattr(Scheduler, "put", None)  # no event takes this way
+    for turn in range(1, 4):
+        reads = {broker.numbers[link_of(one)]: event(one, turn) for one in (1, 3, 6)}
+        found = broker.core.step(effects.Arrived(reads), broker.now())
+        writes = [one for one in found if isinstance(one, effects.Write)]
+        assert len(found) == len(writes) == len({one.connection for one in writes})
+        (chunks,) = [one.buffers for one in writes if one.connection == broker.numbers[link_of(2)]]
+        assert numbers(b"".join(chunks)) == [(one, turn) for one in (1, 3, 6)]
+        assert broker.core.deadline() == broker.core.calm_until_s == calm_s
+
+
+def test_events_wait_where_something_waits_before_them(tmp_path: Path) -> None:
+    broker = ready(tmp_path)
+    reader = broker.numbers[link_of(2)]
+    broker.step(effects.Paused(reader))
+    broker.arrive({link_of(1): event(1, 1)})
+    broker.arrive({link_of(1): event(1, 2)})
+    assert not broker.wires[link_of(2)].waiting
+    broker.step(effects.Writable(reader))
+    broker.arrive({link_of(1): event(1, 3)})
+    assert numbers(broker.wires[link_of(2)].take()) == [(1, 1), (1, 2), (1, 3)]
+
+
+def test_events_do_not_overtake_those_of_a_blocked_connection(tmp_path: Path) -> None:
+    broker = ready(tmp_path)
+    writer = broker.numbers[link_of(1)]
+    broker.core.scheduler.block(writer)
+    broker.arrive({link_of(1): event(1, 1), link_of(3): event(3, 1)})
+    assert numbers(broker.wires[link_of(2)].take()) == [(3, 1)]
+    broker.core.scheduler.unblock(writer)
+    broker.arrive({link_of(1): event(1, 2)})
+    assert numbers(broker.wires[link_of(2)].take()) == [(1, 1), (1, 2)]
+
+
+def test_events_are_no_reason_to_put_off_what_is_due(tmp_path: Path) -> None:
+    broker = ready(tmp_path)
+    due_s = broker.core.deadline()
+    assert due_s is not None
+    broker.now_s = due_s
+    broker.step(effects.Arrived({broker.numbers[link_of(1)]: event(1, 1)}))
+    later_s = broker.core.deadline()
+    assert later_s is not None
+    assert later_s > due_s
 
 
 def ready(tmp_path: Path, sort: type[BrokerCore] = BrokerCore) -> Broker:

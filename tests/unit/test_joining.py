@@ -18,6 +18,17 @@ def never(reads: int, began_s: float, now_s: float) -> float:
     return 0.0
 
 
+def pauses_of(joining: Joining) -> Pauses:
+    """Return what a shell does with one: it counts, and asks where it has to."""
+
+    def pauses(reads: int, began_s: float, now_s: float) -> float:
+        joining.reads += reads
+        joining.turns += 1
+        return joining.pause_s(began_s, now_s) if began_s >= joining.look_s else 0.0
+
+    return pauses
+
+
 def open_loop(pauses: Pauses, rate: float, seconds: float) -> tuple[int, float]:
     """Give reads at an even rate, whatever becomes of them; return the number of turns and the longest wait."""
     now_s, given, turns, longest_s = 0.0, 0, 0, 0.0
@@ -50,7 +61,7 @@ def closed_loop(pauses: Pauses, clients: int, seconds: float, think_s: float = 2
 
 def test_many_reads_at_their_own_pace_are_joined() -> None:
     joining = Joining()
-    turns, longest_s = open_loop(joining.pause_s, 10_000, 2.0)
+    turns, longest_s = open_loop(pauses_of(joining), 10_000, 2.0)
     assert joining.mode is Mode.TOGETHER
     assert turns < 2_500  # of 20,000 reads: nearly all turns are a pause apart
     assert longest_s < PAUSE_S + TURN_S + 20 * READ_S
@@ -59,7 +70,7 @@ def test_many_reads_at_their_own_pace_are_joined() -> None:
 @pytest.mark.parametrize("rate", [10, 1_000, RATE * 0.9])
 def test_fewer_reads_never_wait(rate: float) -> None:
     joining = Joining()
-    turns, longest_s = open_loop(joining.pause_s, rate, 2.0)
+    turns, longest_s = open_loop(pauses_of(joining), rate, 2.0)
     assert joining.mode is Mode.APART
     assert longest_s < TURN_S + 2 * READ_S
     assert turns >= int(2.0 * rate)
@@ -67,31 +78,31 @@ def test_fewer_reads_never_wait(rate: float) -> None:
 
 def test_pauses_end_with_the_rush() -> None:
     joining = Joining()
-    open_loop(joining.pause_s, 10_000, 0.5)
-    assert joining.pause_s(10, 0.501, 0.501) > 0
-    assert joining.pause_s(1, 0.6, 0.6) == 0.0  # a tenth of a second with few reads
+    open_loop(pauses_of(joining), 10_000, 0.5)
+    assert pauses_of(joining)(10, 0.501, 0.501) > 0
+    assert pauses_of(joining)(1, 0.6, 0.6) == 0.0  # a tenth of a second with few reads
     assert joining.mode is Mode.APART
 
 
 @pytest.mark.parametrize("clients", [1, 2, 5, 10])
 def test_clients_that_wait_for_answers_are_hardly_slowed_down(clients: int) -> None:
     joining = Joining()
-    without, paused = closed_loop(never, clients, 4.0), closed_loop(joining.pause_s, clients, 4.0)
+    without, paused = closed_loop(never, clients, 4.0), closed_loop(pauses_of(joining), clients, 4.0)
     assert paused > 0.9 * without
 
 
 def test_many_together_need_no_pauses() -> None:
     joining = Joining()
-    closed_loop(joining.pause_s, 100, 1.0)
+    closed_loop(pauses_of(joining), 100, 1.0)
     assert joining.mode is Mode.APART
 
 
 def test_a_turn_longer_than_a_pause_is_followed_at_once() -> None:
     joining = Joining()
-    open_loop(joining.pause_s, 10_000, 0.5)
+    open_loop(pauses_of(joining), 10_000, 0.5)
     assert joining.mode is Mode.TOGETHER
-    assert joining.pause_s(10, 0.5, 0.5 + 2 * PAUSE_S) == 0.0
-    assert 0 < joining.pause_s(10, 0.51, 0.51 + PAUSE_S / 4) <= PAUSE_S
+    assert pauses_of(joining)(10, 0.5, 0.5 + 2 * PAUSE_S) == 0.0
+    assert 0 < pauses_of(joining)(10, 0.51, 0.51 + PAUSE_S / 4) <= PAUSE_S
 
 
 def test_a_window_is_long_enough_to_count() -> None:

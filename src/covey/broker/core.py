@@ -39,7 +39,7 @@ from covey.broker.durable.log import Committed, Fetch, Find, Notice, Recovered
 from covey.broker.durable.queues import LINK, Subscriber
 from covey.broker.effects import Effect, Ending, Input, Instant
 from covey.broker.epochs import Epochs, Outputs, router_maker
-from covey.broker.fastpath import FastPath, Read
+from covey.broker.fastpath import FastPath, Passage, Read
 from covey.broker.greetings import (
     ClientShows,
     Leaves,
@@ -64,7 +64,7 @@ from covey.core.work import ACCOUNT
 from covey.errors import AccessError, BusyError, ConfigError, CoveyError, EventError, ProtocolError
 from covey.extras import require
 from covey.protocol.batches import MOST_SIDS, FastSplitter, Frames
-from covey.protocol.connection import Closing, Connection, Outlet, Signals
+from covey.protocol.connection import Closing, Connection, Outlet, Signals, State
 from covey.protocol.control import (
     OURS,
     Goodbye,
@@ -189,6 +189,9 @@ class BrokerCore:
         self._effects: list[Effect] = []
         self._unsent: list[Peer] = []  # that have more to send
         self._next_tick_s = now.monotonic_s
+        self.calm_until_s = (
+            0.0  # before which nothing is due, and events are passed through; 0 if that is not known
+        )
         self._started_s = now.monotonic_s
         self._until_s = 0.0  # by when draining has to be done
         self._leaving: deque[Peer] = deque()  # clients that are sent away one after another
@@ -201,6 +204,16 @@ class BrokerCore:
     def step(self, given: Input, now: Instant) -> list[Effect]:
         """Take one input; return what is to be done, in this order."""
         self.now = now
+        if type(given) is effects.Arrived and now.monotonic_s < self.calm_until_s:
+            # `_arrived` would do the same with these events, on their way through queues: nothing waits before them,
+            # and they are no more than a turn takes.
+            writes, left = self.fastpath.pass_through(given.reads, self, now.monotonic_s)
+            if not (left or self._effects or self._signals.touched or self._signals.pressed):
+                return writes
+            self._effects = [*writes, *self._effects]
+            given = effects.Arrived(left)
+        self.calm_until_s = 0.0
+        self.fastpath.forget_passages()
         _STEP[type(given)](self, given)
         if type(given) is effects.Received and not (self._signals.touched or self._effects):
             return []  # as most are: it waits for its turn
@@ -232,6 +245,8 @@ class BrokerCore:
 
     def deadline(self) -> float | None:
         """Return the monotonic second at which a Tick is due; it may be past. None: never."""
+        if self.calm_until_s:
+            return self.calm_until_s  # nothing but passed events since this was asked last
         if self.phase is Phase.ENDED:
             return None
         if self.scheduler.has_work or self._has_jobs or self._unsent:
@@ -246,6 +261,8 @@ class BrokerCore:
             due_s = min(due_s, self._until_s)
             if self._leaving:
                 due_s = min(due_s, self._leave_s)
+        elif not self.plans.is_holding and not self.scheduler.is_congested:
+            self.calm_until_s = due_s
         return due_s
 
     def is_ready(self, now_s: float) -> bool:
@@ -620,6 +637,11 @@ class BrokerCore:
 
     # -- turns -----------------------------------------------------------------------------------------------
 
+    def _arrived(self, given: effects.Arrived) -> None:
+        for number, data in given.reads.items():
+            self._received(effects.Received(number, data))
+        self._tick(effects.Tick())
+
     def _tick(self, given: effects.Tick) -> None:
         now_s = self.now.monotonic_s
         while self._timeouts and self._timeouts[0][0] <= now_s:
@@ -761,6 +783,24 @@ class BrokerCore:
         """The time of day."""
         return self.now.wall_s
 
+    def sender(self, number: int) -> Passage | None:
+        """Return whoever sends over a connection; None if what it says has to wait for a turn."""
+        peer = self.peers.get(number)
+        if peer is None or peer.who is None or not self.scheduler.is_clear(number):
+            return None
+        connection = peer.connection
+        if connection.state is not State.OPEN or connection.splitter.waiting:
+            return None
+        return Passage(number, peer.who, connection, connection.splitter.limit)
+
+    def receiver(self, peer: Session | Neighbour) -> Passage | None:
+        """Return the connection of somebody who receives; None if nothing can be written to it at once."""
+        found = self._peer_of(peer)
+        if found is None or not found.connection.passes:
+            return None
+        bounds = found.connection.outbox.bounds
+        return Passage(found.number, peer, found.connection, bounds.bytes, bounds.events)
+
     def is_used(self, neighbour: Neighbour, epoch: int) -> bool:
         """Return whether routers of that epoch talk over the link to a neighbour."""
         return self.neighbours.is_used(neighbour.link, epoch)
@@ -783,11 +823,11 @@ class BrokerCore:
             self._source = self.peer_at(link)
             self._source_units = ACCOUNT.units
 
-    def charge(self, read: Read, events: int, units: float) -> None:
-        """Count what so many events of a read have cost."""
-        peer = self._peer_of(read.peer)
-        if peer is not None:
-            self.scheduler.charge_events(peer.number, events, units)
+    def charge(self, peer: Session | Neighbour, events: int, units: float) -> None:
+        """Count what so many events that somebody has sent have cost."""
+        found = self._peer_of(peer)
+        if found is not None:
+            self.scheduler.charge_events(found.number, events, units)
 
     def failed(self, read: Read, error: CoveyError) -> None:
         """A link has said what it may not: nothing more of it is handled."""
@@ -1324,6 +1364,7 @@ class BrokerCore:
 
     def counted(self) -> Counter[str]:
         """Return what the broker and the router in force have counted."""
+        self.fastpath.count_tables()
         return self.counters + self.neighbours.counters + self.router.counters
 
 
@@ -1369,6 +1410,7 @@ _STEP: Final[dict[type, Callable[[BrokerCore, Any], None]]] = {
     effects.TurnedAway: BrokerCore._turned_away,
     effects.Attached: BrokerCore._attached_here,
     effects.Received: BrokerCore._received,
+    effects.Arrived: BrokerCore._arrived,
     effects.HeardEof: BrokerCore._heard_eof,
     effects.Paused: BrokerCore._paused,
     effects.Writable: BrokerCore._writable,

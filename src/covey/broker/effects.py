@@ -20,7 +20,7 @@ The shell's duties:
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -34,7 +34,7 @@ from covey.errors import AccessError, BusyError
 from covey.protocol.control import PlanState
 
 
-class Instant(NamedTuple):
+class Instant(msgspec.Struct, frozen=True, gc=False):
     """Two clocks, read at one time: `monotonic_s` measures, `wall_s` is for people, samples and what is stored."""
 
     monotonic_s: float
@@ -98,6 +98,15 @@ class Received(msgspec.Struct, frozen=True, gc=False):
 
     connection: int
     data: bytes
+
+
+class Arrived(msgspec.Struct, frozen=True, gc=False):
+    """Bytes have come in one turn of the event loop, from each of these connections once: Received of each, then Tick.
+
+    Events for which the kernel needs nobody are handled at once, and do not wait in queues before (`core`).
+    """
+
+    reads: dict[int, bytes]  # by connection
 
 
 class HeardEof(msgspec.Struct, frozen=True, gc=False):
@@ -193,6 +202,7 @@ Input: TypeAlias = (
     | TurnedAway
     | Attached
     | Received
+    | Arrived
     | HeardEof
     | Paused
     | Writable

@@ -28,6 +28,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from covey.broker.effects import Effect, Write
 from covey.broker.epochs import Epochs
 from covey.broker.neighbours import Neighbour
 from covey.broker.sampling import Sampler
@@ -44,7 +45,8 @@ from covey.matching.attributes.view import MISSING_COLUMNS, IndexView
 from covey.matching.index import Index
 from covey.matching.jit import Longs
 from covey.matching.relay import MOST_IN_CHUNK, Status, relay, write_chunks
-from covey.protocol.batches import Frames, address_of, new_bytes
+from covey.protocol.batches import BYTES_HEAD, Frames, address_of, new_bytes
+from covey.protocol.connection import Connection
 from covey.protocol.events import ATTRIBUTES, ENVELOPE, KEPT, Envelope, envelope_of, family_of, publish_of
 from covey.protocol.frames import LENGTH, Kind
 from covey.protocol.outbox import Verdict
@@ -68,10 +70,13 @@ SENT_CHUNK, SENT_EVENT, SENT_BYTES = 4.0, 0.1, 4_096
 DEAR: Final = 50.0
 
 _ROW: Final = Struct(f"={kernel.READ_COLUMNS}q")
+_pack_row: Final = _ROW.pack_into
 _SOURCE: Final = Struct(f"={kernel.SOURCE_LENGTH}q")
 _CHUNK: Final = Struct(f"={kernel.CHUNK_COLUMNS}q")
 _EVENT: Final = int(Kind.EVENT)
 _EPOCH: Final = Struct("<H")
+_KIND_AT: Final = LENGTH.size  # where a frame says what it is
+MOST_PASSED: Final = 1 << 16  # bytes of events that are passed through at once: about what a turn does
 
 _FIRST_ENTRIES: Final = 1 << 12
 _FIRST_READS: Final = 64
@@ -117,6 +122,23 @@ class Read:
         return bytes(self.data[first : first + LENGTH.unpack_from(self.data, at)[0]])
 
 
+class Passage:
+    """A connection over which events are passed through; what it says holds until `FastPath.forget_passages`.
+
+    `limit` is how many bytes a frame may have that is received, or all that is sent at once.
+    """
+
+    __slots__ = ("address", "connection", "limit", "most_events", "number", "peer", "source")
+
+    def __init__(
+        self, number: int, peer: Peer, connection: Connection, limit: int, most_events: int = 0
+    ) -> None:
+        self.number, self.peer, self.connection = number, peer, connection
+        self.limit, self.most_events = limit, most_events
+        self.source: _Source  # of whoever sends,
+        self.address: int  # and where it is
+
+
 class Desk(Protocol):
     """Who handles what is not the fast path's: the rest of the broker."""
 
@@ -151,6 +173,12 @@ class Desk(Protocol):
     def is_spent(self) -> bool:
         """Whether so much was done in this turn that what is left of it has to wait for another one."""
 
+    def sender(self, number: int) -> Passage | None:
+        """Return whoever sends over a connection, without its source; None if what it says has to wait for a turn."""
+
+    def receiver(self, peer: Peer) -> Passage | None:
+        """Return the connection of somebody who receives; None if nothing can be written to it at once."""
+
     def is_used(self, neighbour: Neighbour, epoch: int) -> bool:
         """Return whether routers of that epoch talk over the link to a neighbour."""
 
@@ -160,8 +188,8 @@ class Desk(Protocol):
     def begin(self, link: Link | None) -> None:
         """What follows is done for frames of that link; None: no longer."""
 
-    def charge(self, read: Read, events: int, units: float) -> None:
-        """Count what so many events of a read have cost."""
+    def charge(self, peer: Peer, events: int, units: float) -> None:
+        """Count what so many events that somebody has sent have cost."""
 
     def control(self, read: Read, frame: bytes) -> None:
         """Handle a frame that carries no event; CoveyError if its link is to end."""
@@ -456,10 +484,12 @@ class _Turn:
         self.fields = self.array.data
         self.rooms = -1  # the version of the rooms that it knows
         self.reads: Sequence[Read] = ()
+        self.peers: list[Peer] = []
         self.sources: list[_Source | None] = []
-        self._make_rows(_FIRST_READS)
+        self.make_rows(_FIRST_READS)
 
-    def _make_rows(self, count: int) -> None:
+    def make_rows(self, count: int) -> None:
+        """Make room for so many reads."""
         self.rows: Longs = np.zeros((count, kernel.READ_COLUMNS), np.int64)
         self.cells = self.rows.reshape(-1).data
         self.row_bytes = self.cells.cast("B")
@@ -468,8 +498,8 @@ class _Turn:
     def begin(self, reads: Sequence[Read]) -> None:
         """Take reads; their sources are still to be set."""
         if len(reads) > len(self.rows):
-            self._make_rows(2 * len(reads))
-        self.reads = reads
+            self.make_rows(2 * len(reads))
+        self.reads, self.peers = reads, [read.peer for read in reads]
         self.sources = [None] * len(reads)
         place, rows, pack_into = 0, self.row_bytes, _ROW.pack_into
         for read in reads:
@@ -485,9 +515,9 @@ class _Turn:
         self.fields[kernel.TURN_READ] = number
         return number
 
-    def handled(self) -> tuple[list[int], list[int]]:
+    def handled(self, count: int) -> tuple[list[int], list[int]]:
         """Return, by read, how far it is handled, and how many events of it the kernel has handled."""
-        last, step = len(self.reads) * kernel.READ_COLUMNS, kernel.READ_COLUMNS
+        last, step = count * kernel.READ_COLUMNS, kernel.READ_COLUMNS
         places, counts = self.cells[kernel.READ_AT : last : step], self.cells[kernel.READ_COUNT : last : step]
         return places.tolist(), counts.tolist()
 
@@ -526,6 +556,8 @@ class FastPath:
         self._turns = [_Turn()]
         self._depth = 0
         self._state: tuple[object, ...] = ()
+        self._senders: dict[int, Passage] = {}  # by connection, until `forget_passages`
+        self._receivers: dict[int, Passage] = {}  # by slot, likewise
         self._tables: dict[int, Tables] = {}
         self._sources: dict[int, dict[Link, _Source]] = {}  # by epoch
         self._epoch_of: dict[Link, int] = {}  # in which a neighbour has sent last
@@ -564,7 +596,114 @@ class FastPath:
         finally:
             self._depth -= 1
             self._count(turn)
-            turn.reads, turn.sources = (), []
+            turn.reads, turn.peers, turn.sources = (), [], []
+
+    # -- events that are passed through ----------------------------------------------------------------------
+
+    def pass_through(
+        self, reads: dict[int, bytes], desk: Desk, now_s: float
+    ) -> tuple[list[Effect], dict[int, bytes]]:
+        """Handle events of connections, one read of each, as far as the kernel needs nobody.
+
+        Return what is to be written, and what is left of the reads, for `handle`. It does what `handle` would do, for
+        what most turns consist of, with as little else as can be: what is found out about senders and receivers holds
+        until `forget_passages`.
+        """
+        turn, place, size = self._turns[0], 0, 0
+        found: list[tuple[int, bytes, Passage]] = []
+        left: dict[int, bytes] = {}
+        for number, data in reads.items():
+            sender = self._senders.get(number) or self._find_sender(number, desk)
+            size += len(data)
+            if sender is None or len(data) <= _KIND_AT or data[_KIND_AT] != _EVENT or size > MOST_PASSED:
+                left[number] = data
+                continue
+            if len(found) == len(turn.rows):
+                turn.make_rows(2 * len(found))
+                return [], reads  # as seldom as this
+            _pack_row(
+                turn.row_bytes, place, id(data) + BYTES_HEAD, 0, len(data), sender.limit, sender.address, 0
+            )
+            place += _ROW.size
+            found.append((number, data, sender))
+        if not found:
+            return [], left
+        fields, cells, place = turn.fields, turn.cells, 0
+        fields[kernel.TURN_READ], fields[kernel.TURN_READ_COUNT] = 0, len(found)
+        if turn.rooms != self._rooms.version:
+            turn.rooms = self._rooms.version
+            self._rooms.note(turn.array)
+        relay(turn.array)
+        writes = self._pass_on(turn, found, desk, now_s) if fields[kernel.TURN_CHUNK_COUNT] else []
+        for number, data, sender in found:
+            at, count, peer = cells[place + kernel.READ_AT], cells[place + kernel.READ_COUNT], sender.peer
+            place += kernel.READ_COLUMNS
+            sender.connection.heard_s = now_s
+            sender.connection.received_bytes += at
+            if isinstance(peer, Session):
+                peer.published += count
+            else:
+                peer.received += count
+            if at < len(data):
+                left[number] = data[at:]
+        return writes, left
+
+    def _pass_on(
+        self, turn: _Turn, found: Sequence[tuple[int, bytes, Passage]], desk: Desk, now_s: float
+    ) -> list[Effect]:
+        """Return what the kernel has laid out as it is to be written; what cannot be at once goes to outboxes."""
+        rooms, writes = self._rooms, list[Effect]()
+        size = _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]
+        rows = list(_CHUNK.iter_unpack(rooms.chunk_bytes[:size]))
+        for slot, _, _, count, size, at in rows if turn.fields[kernel.TURN_WRITTEN] else ():
+            receiver = self._receivers.get(slot) or self._find_receiver(slot, desk)
+            if receiver is None or size > receiver.limit or count > receiver.most_events:
+                break
+            connection, peer = receiver.connection, receiver.peer
+            connection.sent_s = now_s
+            connection.sent_bytes += size
+            if isinstance(peer, Session):
+                peer.delivered += count
+            else:
+                peer.sent += count
+            writes.append(Write(receiver.number, [rooms.out_bytes[at : at + size].tobytes()]))
+        entry_count = turn.fields[kernel.TURN_ENTRY_COUNT]
+        if len(writes) < len(rows) or SENT_CHUNK * len(rows) + SENT_EVENT * entry_count >= DEAR:
+            turn.peers = [sender.peer for _, _, sender in found]
+            turn.sources = [sender.source for _, _, sender in found]
+            self._send(turn, rows[len(writes) :], desk)
+            self._charge(turn, rows, desk)
+            turn.peers, turn.sources = [], []
+            self.forget_passages()  # whoever has to pay may have to wait
+        return writes
+
+    def forget_passages(self) -> None:
+        """Something else has been done than to pass events through: ask again who sends and receives."""
+        if self._senders:
+            self._senders = {}
+        if self._receivers:
+            self._receivers = {}
+
+    def _find_sender(self, number: int, desk: Desk) -> Passage | None:
+        """Return whoever sends over a connection, None if its events cannot be passed through."""
+        passage = desk.sender(number)
+        if passage is not None:
+            self._follow(desk)
+            peer, epoch = passage.peer, self._epochs.current
+            if not isinstance(peer, Session):
+                epoch = self._epoch_of.get(peer.link, epoch)
+            passage.source = self._source(peer, epoch, desk)
+            passage.address = passage.source.address
+            self._senders[number] = passage
+        return passage
+
+    def _find_receiver(self, slot: int, desk: Desk) -> Passage | None:
+        """Return whoever has a slot, None if nothing can be written to it at once."""
+        peer = self._slots.peers[slot]
+        passage = None if peer is None else desk.receiver(peer)
+        if passage is not None:
+            self._receivers[slot] = passage
+        return passage
 
     def _run(self, turn: _Turn, desk: Desk) -> None:
         is_placed, most = False, len(turn.reads)
@@ -584,7 +723,7 @@ class FastPath:
                 self._rooms.note(turn.array)
             status = relay(turn.array)
             if turn.fields[kernel.TURN_EVENT_COUNT]:
-                self._send(turn, desk)
+                self._send_all(turn, desk)
             number = turn.fields[kernel.TURN_READ]
             if status == Status.DONE:
                 is_placed, most = False, 2 * most
@@ -609,7 +748,7 @@ class FastPath:
 
     def _count(self, turn: _Turn) -> None:
         """Note how far reads are handled, and count the events of which the kernel has done that."""
-        for read, at, count in zip(turn.reads, *turn.handled(), strict=True):
+        for read, at, count in zip(turn.reads, *turn.handled(len(turn.reads)), strict=True):
             read.at = at
             peer = read.peer
             if not count:
@@ -618,6 +757,10 @@ class FastPath:
                 peer.published += count
             else:
                 peer.received += count
+        self.count_tables()
+
+    def count_tables(self) -> None:
+        """Add what the kernel has counted to the counters of routers."""
         for tables in self._tables.values():
             if tables.counts[kernel.ROUTER_UNADVERTISED] or tables.counts[kernel.ROUTER_DUPLICATES]:
                 tables.count()
@@ -916,12 +1059,17 @@ class FastPath:
 
     # -- out -------------------------------------------------------------------------------------------------
 
-    def _send(self, turn: _Turn, desk: Desk) -> None:
-        """Send what the kernel has laid out."""
+    def _send_all(self, turn: _Turn, desk: Desk) -> None:
+        """Send what the kernel has laid out, and count the work."""
+        size = _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]
+        rows = list(_CHUNK.iter_unpack(self._rooms.chunk_bytes[:size]))
+        self._send(turn, rows, desk)
+        self._charge(turn, rows, desk)
+
+    def _send(self, turn: _Turn, rows: Sequence[tuple[int, ...]], desk: Desk) -> None:
+        """Send some of the chunks that the kernel has laid out, through outboxes."""
         rooms = self._rooms
         full: dict[int, Link] = {}
-        size = _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]
-        rows = list(_CHUNK.iter_unpack(rooms.chunk_bytes[:size]))
         large = () if turn.fields[kernel.TURN_WRITTEN] else self._write(turn, rows)
         for number, (slot, first, last, count, size, at) in enumerate(rows):
             if slot == 0:
@@ -936,12 +1084,11 @@ class FastPath:
             data = large[number] if large else rooms.out_bytes[at : at + size].tobytes()
             if peer.outlet.send_events(data, count) is Verdict.FULL:
                 full[slot] = peer.link
-        self._charge(turn, rows, desk)
         for slot, link in full.items():
             entries = rooms.entries[: turn.fields[kernel.TURN_ENTRY_COUNT]]
             events = entries[entries[:, kernel.ENTRY_SLOT] == slot, kernel.ENTRY_EVENT]
             reads = np.unique(rooms.events[events, kernel.EVENT_READ]).tolist()
-            desk.full(link, [turn.reads[number].link for number in reads])
+            desk.full(link, [turn.peers[number].link for number in reads])
 
     def _charge(self, turn: _Turn, rows: Sequence[tuple[int, ...]], desk: Desk) -> None:
         """Count the work of what was sent, each read's part by how often its events went out."""
@@ -953,12 +1100,12 @@ class FastPath:
         ACCOUNT.spend(units)
         rooms = self._rooms
         read_of = rooms.events[: turn.fields[kernel.TURN_EVENT_COUNT], kernel.EVENT_READ]
-        events = np.bincount(read_of, minlength=len(turn.reads))
+        events = np.bincount(read_of, minlength=len(turn.peers))
         sent = np.bincount(
-            read_of[rooms.entries[:entry_count, kernel.ENTRY_EVENT]], minlength=len(turn.reads)
+            read_of[rooms.entries[:entry_count, kernel.ENTRY_EVENT]], minlength=len(turn.peers)
         )
         for number in np.flatnonzero(events).tolist():
-            desk.charge(turn.reads[number], int(events[number]), units * float(sent[number]) / entry_count)
+            desk.charge(turn.peers[number], int(events[number]), units * float(sent[number]) / entry_count)
 
     def _write(self, turn: _Turn, rows: Sequence[tuple[int, ...]]) -> Sequence[bytes]:
         """Return chunks that were too large to be written at once, each in memory of its own."""
@@ -984,8 +1131,8 @@ class FastPath:
             for event, _ in together
         }
         for (event, link), keys in together.items():
-            read = turn.reads[int(self._rooms.events[event, kernel.EVENT_READ])]
-            desk.elsewhere(link, tuple(sorted(keys)), frames[event], read.link)
+            peer = turn.peers[int(self._rooms.events[event, kernel.EVENT_READ])]
+            desk.elsewhere(link, tuple(sorted(keys)), frames[event], peer.link)
 
 
 def _check_width(frame: bytes, envelope: Envelope) -> None:

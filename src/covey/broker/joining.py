@@ -43,23 +43,24 @@ class Joining:
 
     def __init__(self) -> None:
         self.mode = Mode.APART
+        self.reads = self.turns = 0  # since the present window began; the owner counts
+        self.look_s = 0.0  # before which the owner need not ask for a pause
         self._since_s = 0.0
-        self._reads = self._turns = 0
         self._before = 0.0  # reads a second without pauses
         self._again_s = 0.0
 
-    def pause_s(self, reads: int, began_s: float, now_s: float) -> float:
-        """Return how long to pause after a turn that handled so many reads and began then; 0 for not at all."""
-        self._reads += reads
-        self._turns += 1
+    def pause_s(self, began_s: float, now_s: float) -> float:
+        """Return how long to pause after a turn that began then; 0 for not at all."""
         if now_s - self._since_s >= WINDOW_S:
             self._judge(now_s)
         if self.mode is Mode.APART:
+            self.look_s = self._since_s + WINDOW_S
             return 0.0
+        self.look_s = 0.0
         return max(0.0, began_s + PAUSE_S - now_s)
 
     def _judge(self, now_s: float) -> None:
-        rate, joined = self._reads / (now_s - self._since_s), self._reads / self._turns
+        rate, joined = self.reads / (now_s - self._since_s), self.reads / self.turns
         if self.mode is Mode.APART:
             if rate >= RATE and joined < FEW and now_s >= self._again_s:
                 self.mode, self._before = Mode.TOGETHER, rate
@@ -69,4 +70,4 @@ class Joining:
             self.mode, self._again_s = Mode.APART, now_s + AGAIN_S
         elif rate < RATE:
             self.mode = Mode.APART
-        self._since_s, self._reads, self._turns = now_s, 0, 0
+        self._since_s, self.reads, self.turns = now_s, 0, 0

@@ -48,6 +48,8 @@ FADES: Final = (
     0.9  # of what events of a connection have cost, from turn to turn, until some are as dear again
 )
 
+CHEAP: Final = 20.0  # units of an event beyond its length, up to which a few need not wait for a turn
+
 MOST_CHARGED: Final = 1_000_000.0  # that a connection can owe: a second, after which it is forgiven
 
 HELD_AT: Final = 20_000  # frames of one connection, beyond which it is not read
@@ -141,6 +143,15 @@ class Scheduler:
             return False
         waiting.is_held = True
         return True
+
+    def is_clear(self, connection: int) -> bool:
+        """Return whether a few events of a connection, of which nothing waits, would be handled in the next turn."""
+        if connection in self._blocked:
+            return False
+        waiting = self._waiting.get(connection)
+        if waiting is None:
+            waiting = self._waiting[connection] = _Waiting()  # so that what its events cost can be charged
+        return waiting.credit >= 0 and waiting.extra <= CHEAP and not waiting.chunks
 
     def put_back(self, connection: int, frames: Frames) -> None:
         """Take frames back that were handed out and not handled; they come before all others of the connection."""

@@ -117,11 +117,16 @@ class _Stream(asyncio.Protocol):
         )
 
     def data_received(self, data: bytes) -> None:
-        if len(data) <= SMALL:
-            self.shell.reads += 1
-        else:
+        shell = self.shell
+        if len(data) > SMALL:
             self._count(len(data))
-        self.shell.step(effects.Received(self.number, data))
+            shell.step(effects.Received(self.number, data))
+        elif self.number in shell.arrived:
+            shell.step(effects.Received(self.number, data))
+        else:
+            shell.arrived[self.number] = data
+            if not shell.is_ticking:
+                shell.tick_soon()
 
     def _count(self, size: int) -> None:
         """Let others have their turn after so many bytes: uvloop goes on as long as there are some, up to 8 MB."""
@@ -262,13 +267,14 @@ class Broker:
         self.streams: dict[int, Any] = {}  # _Arriving, then _Stream, or a visitor of the HTTP door; or Local
         self._last_connection = 0
         self._inputs: deque[Input] = deque()
+        self.arrived: dict[int, bytes] = {}  # small reads of this turn of the loop, one of each connection
         self._is_stepping = False
         self._timer: asyncio.Handle | None = None
         self._timer_s = 0.0  # when it rings; uvloop's handle of a very short delay does not know
-        self._is_ticking = False
+        self.is_ticking = False  # a turn is on its way
         self._joining = Joining()
-        self.reads = 0  # small ones of sockets, since the last turn
-        self.turns = 0  # Ticks so far
+        self._reads = 0  # small ones of sockets since the last turn, that do not wait for the next one
+        self.turns = 0  # so far
         self.taken = 0  # bytes by large reads of sockets, since the last time that all could be read
         self._resting: list[_Stream] = []  # that are not read until all others had their turn
         self._tasks: set[asyncio.Task[None]] = set()
@@ -300,36 +306,46 @@ class Broker:
 
     def step(self, given: Input) -> None:
         """Give the core an input and carry out what it asks for; what happens meanwhile is given after that."""
+        if self.arrived:  # before it
+            self._inputs += [effects.Received(number, data) for number, data in self.arrived.items()]
+            self._reads += len(self.arrived)
+            self.arrived = {}
         self._inputs.append(given)
-        if self._is_stepping:
-            return
+        if not self._is_stepping:
+            self._go_on()
+
+    def _go_on(self) -> None:
         self._is_stepping = True
         try:
             while self._inputs:
                 self._carry_out(self.core.step(self._inputs.popleft(), _now()))
         finally:  # also after a mistake of ours: the broker's clock must go on
             self._is_stepping = False
-            self._set_timer()
+            if not self.core.calm_until_s:  # otherwise events were passed through, and the timer is right
+                self._set_timer()
 
     def _carry_out(self, some: Sequence[Effect]) -> None:
         """Carry out effects. If one fails by a mistake of ours, that is logged and the others are carried out."""
         for effect in some:
             try:
-                _CARRY_OUT[type(effect)](self, effect)
+                if type(effect) is _WRITE:  # as most are
+                    stream = self.streams.get(effect.connection)
+                    if stream is not None:
+                        stream.write(effect.buffers)
+                else:
+                    _CARRY_OUT[type(effect)](self, effect)
             except Exception:
                 log.exception("internal error while carrying out %s", type(effect).__name__)
 
     def _set_timer(self) -> None:
-        if self._is_ticking:
+        if self.is_ticking:
             return  # a Tick is on its way, and after it this is asked again
         deadline_s = self.core.deadline()
         if deadline_s is None:
             return
         now_s = time.monotonic()
         if deadline_s <= now_s:
-            # After all other sockets that have something: what they say is handled together.
-            self._is_ticking = True
-            self._loop.call_soon(self._tick)
+            self.tick_soon()
         elif self._timer is None or deadline_s < self._timer_s - 0.001:
             if self._timer is not None:
                 self._timer.cancel()
@@ -347,22 +363,34 @@ class Broker:
         for stream in resting:
             stream.go_on()
 
+    def tick_soon(self) -> None:
+        """Have a turn after all sockets that have something were read: what they say is handled together."""
+        self.is_ticking = True
+        self._loop.call_soon(self._tick)
+
     def _wake(self) -> None:
         self._timer = None
         self.step(effects.Tick())
 
     def _tick(self) -> None:
-        self._is_ticking = False
+        self.is_ticking = False
         self.turns += 1
         self.taken = 0
-        reads, self.reads = self.reads, 0
-        began_s = time.monotonic()
-        self.step(effects.Tick())
-        if not self._is_ticking:
-            pause_s = self._joining.pause_s(reads, began_s, time.monotonic())
+        began_s, arrived, joining = time.monotonic(), self.arrived, self._joining
+        joining.reads += self._reads + len(arrived)
+        joining.turns += 1
+        self._reads = 0
+        if arrived:
+            self.arrived = {}
+            self._inputs.append(effects.Arrived(arrived))
+        else:
+            self._inputs.append(effects.Tick())
+        self._go_on()
+        if not self.is_ticking and began_s >= joining.look_s:
+            pause_s = joining.pause_s(began_s, time.monotonic())
             if pause_s > 0:
                 # What was written is sent before that, and afterwards all sockets that have something are read.
-                self._is_ticking = True
+                self.is_ticking = True
                 self._loop.call_soon(self._pause, pause_s)
 
     def _pause(self, pause_s: float) -> None:
@@ -370,11 +398,6 @@ class Broker:
         self._loop.call_soon(self._tick)
 
     # -- effects ---------------------------------------------------------------------------------------------
-
-    def _write(self, effect: effects.Write) -> None:
-        stream = self.streams.get(effect.connection)
-        if stream is not None:
-            stream.write(effect.buffers)
 
     def _hold(self, effect: effects.Hold) -> None:
         stream = self.streams.get(effect.connection)
@@ -691,8 +714,8 @@ def _now() -> Instant:
     return Instant(time.monotonic(), time.time())
 
 
+_WRITE: Final = effects.Write
 _CARRY_OUT: Final[dict[type, Callable[[Broker, Any], None]]] = {
-    effects.Write: Broker._write,
     effects.Hold: Broker._hold,
     effects.Resume: Broker._resume,
     effects.End: Broker._end,

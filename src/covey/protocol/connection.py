@@ -202,9 +202,11 @@ class Connection:
         self.writable = True
         self.can_half_close = True
         self.received_bytes = self.sent_bytes = 0
-        self._splitter = splitter(MAX_GREETING)
+        self.splitter = splitter(MAX_GREETING)
         self._lease_s = lease_s
-        self._heard_s = self._sent_s = now_s
+        self.heard_s = self.sent_s = (
+            now_s  # whoever passes events on past `receive` and `to_send` notes that here
+        )
         self._due_s = now_s + min(GREETING_S, lease_s)  # the greeting's end, then the next heartbeat
         self._last_words_s: float | None = None  # when a peer that does not end its side is cut off
         self._last_words: list[bytes] = []
@@ -237,7 +239,7 @@ class Connection:
 
     def opened(self, now_s: float) -> None:
         """The stream is there only now, after a TLS handshake that took time of its own: the peer's begins anew."""
-        self._heard_s = self._sent_s = now_s
+        self.heard_s = self.sent_s = now_s
         self._due_s = now_s + min(GREETING_S, self._lease_s)
 
     def verifying(self, now_s: float) -> None:
@@ -248,7 +250,7 @@ class Connection:
     def greeted(self, max_frame: int, lease_s: float, now_s: float) -> None:
         """The peer has said who it is: from now on it may say more, in frames of at most `max_frame` bytes."""
         if self._move(Input.GREET):
-            self._splitter.limit = max_frame
+            self.splitter.limit = max_frame
             self._lease_s = lease_s
             self._due_s = now_s + lease_s * BEAT
 
@@ -341,7 +343,7 @@ class Connection:
 
     def _slept(self, now_s: float) -> None:
         """Give the peer time: it is this process that slept, and what the peer has said since then is not read yet."""
-        self._heard_s = now_s
+        self.heard_s = now_s
         self._due_s = now_s + self._lease_s * BEAT
         if self._last_words_s is not None:
             self._last_words_s = now_s + LAST_WORDS_S
@@ -355,11 +357,11 @@ class Connection:
     def _beat(self, now_s: float) -> None:
         beat_s = self._lease_s * BEAT
         if self._holds:
-            self._heard_s = now_s  # it is us who do not listen: what the peer said is not read yet
-        if now_s - self._heard_s > self._lease_s * SILENCE:
+            self.heard_s = now_s  # it is us who do not listen: what the peer said is not read yet
+        if now_s - self.heard_s > self._lease_s * SILENCE:
             self.abort(f"nothing was heard for {self._lease_s:g} s")
             return
-        if now_s - self._sent_s > beat_s / 2 and self.is_open:
+        if now_s - self.sent_s > beat_s / 2 and self.is_open:
             self._put(_PING)
         self._due_s = now_s + beat_s
 
@@ -370,11 +372,11 @@ class Connection:
 
         ProtocolError for a frame that is too long or empty; then nothing that comes later can be understood.
         """
-        self._heard_s = now_s
+        self.heard_s = now_s
         self.received_bytes += len(data)
         if not self._move(Input.DATA):
             return ()
-        frames, is_pinged = self._splitter.take(data)
+        frames, is_pinged = self.splitter.take(data)
         if is_pinged and self.is_open:
             self._put(_PONG)
         return frames
@@ -399,7 +401,7 @@ class Connection:
         self._holds.discard(why)
         self._touch()
         if not self._holds:
-            self._heard_s = now_s  # what the peer said meanwhile is not read yet
+            self.heard_s = now_s  # what the peer said meanwhile is not read yet
 
     @property
     def holds(self) -> Set[str]:
@@ -432,6 +434,11 @@ class Connection:
             self._was_full = True
         return verdict
 
+    @property
+    def passes(self) -> bool:
+        """Whether what it is to send can be written at once, as nothing waits before it."""
+        return self.state is State.OPEN and self.writable and not self.outbox
+
     def _put(self, chunk: bytes, *, barrier: bool = False) -> None:
         self._touch()
         if self.outbox.put_control(chunk, barrier=barrier) is Verdict.LOST:
@@ -446,7 +453,7 @@ class Connection:
             if self.state is State.DRAINING and not self.outbox:
                 self._shut()
         if chunks:
-            self._sent_s = now_s
+            self.sent_s = now_s
             self.sent_bytes += sum(map(len, chunks))
         if self._last_words_s is None and self._has_said_all:
             self._last_words_s = now_s + LAST_WORDS_S
