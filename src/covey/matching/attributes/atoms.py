@@ -37,7 +37,6 @@ from covey.core.work import ACCOUNT
 from covey.matching.attributes import judging
 from covey.matching.attributes.judging import (
     ADD,
-    ADD_TO_FEWEST,
     BY_GRAM,
     BY_LARGE,
     BY_NUMBER,
@@ -56,6 +55,7 @@ from covey.matching.attributes.judging import (
 )
 from covey.matching.attributes.packed import FLOAT, OTHER, TEXT, TRUTH
 from covey.matching.attributes.patterns import longest_literal, program_of
+from covey.matching.jit import Longs
 
 EXACT: Final = 2.0**53  # smaller numbers are exact as float64
 GRAM: Final = 3
@@ -94,27 +94,39 @@ class Filing(NamedTuple):
     excepted: int = 0
     values: list[Any] | None = None
     prefix: bytes | None = None
+    pattern: bytes | None = None
     program: Constraint | None = None
 
 
-def filing_of(form: bytes) -> Filing:
-    """Return where the atom with a form is filed."""
-    side = _decoder.decode(form)
-    if type(side) is list and len(side) == 1 and type(side[0]) is list:
-        return Filing(values=side[0])
-    constraint = constraint_in(form)
+def filing_of(side: Any) -> Filing:
+    """Return where the atom with a wire form is filed; most are read from it as they are."""
+    if len(side) == 1:
+        return Filing(values=side[0]) if type(side[0]) is list else Filing(pattern=program_of(side[0]))
+    if len(side) == 2 and side[0] is None:
+        return Filing(TEXTS, pattern=program_of(side[1]))
+    if len(side) == 5 and not side[0] and not side[2]:
+        values = excepted_numbers(side[1])
+        if values is not None:
+            return Filing(NUMBERS, values=values)
+    constraint = constraint_of(side)
     exceptions = exceptions_of(constraint)
-    if exceptions is None:
-        return Filing(0, *_place_of(constraint))
-    return Filing(TEXTS if exceptions.strings else NUMBERS, *_place_of(exceptions))
+    place = constraint if exceptions is None else exceptions
+    some, prefix = values_of(place), prefix_of(place)
+    return Filing(
+        0 if exceptions is None else TEXTS if exceptions.strings else NUMBERS,
+        None if some is None else [value for _, value in some],
+        None if prefix is None else prefix.encode(),
+        None,
+        place if some is None and prefix is None else None,
+    )
 
 
-def _place_of(constraint: Constraint) -> tuple[list[Any] | None, bytes | None, Constraint | None]:
-    values = values_of(constraint)
-    if values is not None:
-        return [value for _, value in values], None, None
-    prefix = prefix_of(constraint)
-    return (None, None, constraint) if prefix is None else (None, prefix.encode(), None)
+def excepted_numbers(numbers: list[Any]) -> list[Any] | None:
+    """Return the numbers that cuts leave out, listed flat as on the wire, if those are all but a few; None if not."""
+    left = numbers[2:-2:4]
+    if not left or numbers[0] is not None or numbers[-2] is not None or left != numbers[4:-2:4]:
+        return None
+    return left if 0 not in numbers[5:-2:4] and 1 not in numbers[3:-2:4] else None
 
 
 def exceptions_of(constraint: Constraint) -> Constraint | None:
@@ -175,31 +187,38 @@ class Atoms:
         self.channel_of[form] = channel
         if filing.excepted:
             self.exceptions[channel] = filing.excepted
-        if filing.program is None:
+        if filing.pattern is not None:
+            words = _pattern_words(filing.pattern, channel, NAN_IF if filing.excepted else 0)
+            self._add_program(words, longest_literal(filing.pattern), channel)
+        elif filing.program is not None:
+            if filing.program.absent:
+                self.with_absence.add(channel)
+            flags = NAN_IF if filing.excepted else NAN_UNLESS if filing.program.absent else 0
+            words = _words_of(filing.program, channel, flags)
+            self._add_program(words, _literal_of(filing.program), channel)
+        else:
             self._file(filing, channel, ADD)
-            return
-        if filing.program.absent:
-            self.with_absence.add(channel)
-        flags = NAN_IF if filing.excepted else NAN_UNLESS if filing.program.absent else 0
-        program = self._programs[channel] = self._table.new_record(_words_of(filing.program, channel, flags))
-        grams = _grams_of(filing.program)
-        if not grams:
+
+    def _add_program(self, words: Longs, literal: bytes, channel: int) -> None:
+        """Add a program, under a gram of bytes that every text has which passes it."""
+        program = self._programs[channel] = self._table.new_record(words)
+        size = min(GRAM, len(literal))
+        if not size:
             self._general[channel] = None
             self._table.file_entry(self.owner, GENERAL, program, ADD)
             return
-        chosen = grams[self._table.file_texts(self.owner, BY_GRAM, grams, program, ADD_TO_FEWEST)]
-        self._table.set_gram(program, chosen)
-        self._count(self._sizes, SIZES, len(chosen), 1)
+        self._table.file_program(self.owner, literal[: TRIED + GRAM - 1], size, program)
+        self._count(self._sizes, SIZES, size, 1)
 
-    def remove(self, form: bytes, filing: Filing) -> None:
+    def remove(self, form: bytes) -> None:
         """Remove an atom."""
         channel = self.channel_of.pop(form)
         self.with_absence.discard(channel)
         self.exceptions.pop(channel, None)
-        if filing.program is None:
-            self._file(filing, channel, REMOVE)
+        program = self._programs.pop(channel, 0)
+        if not program:
+            self._file(filing_of(_decoder.decode(form)), channel, REMOVE)
             return
-        program = self._programs.pop(channel)
         if channel in self._general:
             del self._general[channel]
             self._table.file_entry(self.owner, GENERAL, program, REMOVE)
@@ -403,11 +422,9 @@ def closed_high(value: float, side: int) -> float:
     return (nearest if before else nextafter(nearest, -inf)) + 0.0
 
 
-def _words_of(constraint: Constraint, channel: int, flags: int) -> Any:
+def _words_of(constraint: Constraint, channel: int, flags: int) -> Longs:
     """Return the program of a constraint (judging.py) as words."""
     texts = constraint.strings
-    if len(constraint.likes) == 1 and constraint.is_like:
-        texts = ALL_STRINGS  # what begins otherwise does not match either
     numbers = [
         (closed_low(*low), closed_high(*high))
         for low, high in zip(constraint.numbers[::2], constraint.numbers[1::2], strict=True)
@@ -437,13 +454,19 @@ def _words_of(constraint: Constraint, channel: int, flags: int) -> Any:
     return np.frombuffer(data.ljust(8 * words, b"\0"), np.int64)
 
 
-def _grams_of(constraint: Constraint) -> list[bytes]:
-    """Return grams that every value has which satisfies the constraint; none if there are none."""
+def _pattern_words(pattern: bytes, channel: int, flags: int) -> Longs:
+    """Return the program of one LIKE pattern, as `_words_of` does: all texts that match it."""
+    begin = 8 * (PROGRAM_HEAD + 3)
+    words = (begin + len(pattern) + 7) // 8
+    head = pack("=14i", channel, flags, 0, 1, 1, 0, words, 0, begin, 0, begin, -1, begin, len(pattern))
+    return np.frombuffer((head + pattern).ljust(8 * words, b"\0"), np.int64)
+
+
+def _literal_of(constraint: Constraint) -> bytes:
+    """Return bytes that every value has which satisfies the constraint; none if none are known."""
     if only_kind(constraint) != TEXTS or not constraint.likes:
-        return []
-    longest = max((longest_literal(program_of(pattern)) for pattern in constraint.likes), key=len)
-    size = min(GRAM, len(longest))
-    return [longest[at : at + size] for at in range(min(TRIED, len(longest) - size + 1))] if size else []
+        return b""
+    return max((longest_literal(program_of(pattern)) for pattern in constraint.likes), key=len)
 
 
 def _letters_of(constraint: Constraint) -> bytes:

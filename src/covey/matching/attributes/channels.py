@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,7 @@ import numpy as np
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint, compare, null, present
 from covey.core.attributes.cuts import ALL_NUMBERS, ALL_STRINGS
-from covey.core.attributes.forms import encoder
+from covey.core.attributes.forms import encoder, side_form
 from covey.core.attributes.values import BOOLEAN, NUMBER, STRING, classify
 from covey.core.attributes.wire import Form, constraint_of
 from covey.core.event import flatten
@@ -42,11 +43,11 @@ from covey.matching.attributes.atoms import (
     closed_low,
     constraint_in,
     filing_of,
-    form_of,
     kind_of,
     only_kind,
 )
 from covey.matching.attributes.judging import AtomTable
+from covey.matching.attributes.splitting import choices_of
 from covey.matching.jit import Floats, Ints, Longs
 
 # The roles of channels; that of an atom is the form of its constraint, which is bytes.
@@ -168,10 +169,11 @@ class Channels:
             if not attribute.presence:
                 attribute.presence = self._new(attribute, _PRESENCE)
             return [(attribute.presence, 1.0, 1.0)]
-        return self._atom(attribute, form_of(constraint))
+        side = side_form(constraint)
+        return self._atom(attribute, encoder.encode(side), list(side) if type(side) is tuple else side)
 
-    def _atom(self, attribute: Attribute, form: bytes) -> list[Interval]:
-        """Return the intervals of an atom, which is made when there was none."""
+    def _atom(self, attribute: Attribute, form: bytes, side: Any) -> list[Interval]:
+        """Return the intervals of an atom, given in its wire form and as bytes, which is made when there was none."""
         if attribute.atoms is None:
             if self.atoms is None:
                 self.atoms = AtomTable()
@@ -179,7 +181,7 @@ class Channels:
         atoms = attribute.atoms
         channel = atoms.channel_of.get(form)
         if channel is None:
-            filing = filing_of(form)
+            filing = filing_of(side)
             absent = filing.program is not None and filing.program.absent
             channel = self._new(attribute, form, absent or bool(filing.excepted))
             if absent:
@@ -193,42 +195,96 @@ class Channels:
             attribute.kind = self._new(attribute, _KIND)
         return [(attribute.kind, kind, kind), (channel, 1.0, 1.0)]
 
-    def add_form(self, form: Form, names: list[int], lows: list[float], highs: list[float]) -> None:
-        """Add the intervals of a conjunction to the lists, straight from its wire form: those of `intervals_of`."""
-        attributes = self.attributes
-        sides = iter(form)
-        for name, side in zip(sides, sides, strict=True):
-            attribute = attributes.get(name)
-            channel, low, high = 0, 0.0, 0.0
-            if attribute is not None:
-                kind = type(side)
-                if kind is int or kind is float:
-                    if -EXACT < side < EXACT:
-                        channel, low, high = attribute.number, side, side
-                elif kind is str:
-                    number = attribute.symbols.get(side)
-                    if number is not None:
-                        channel, low, high = attribute.symbol, number, number
-                elif kind is list and len(side) == 3:
-                    low, high = _closed(*side)
-                    if low <= high:
-                        channel = attribute.number
-                elif kind is list and (len(side) <= 2 or side != _NULL_FORM):
-                    (*kinds, (channel, low, high)) = self._atom(attribute, encoder.encode(side))
-                    for one, kind_low, kind_high in kinds:
-                        names.append(one)
-                        lows.append(kind_low)
-                        highs.append(kind_high)
-            if not channel:
-                # A new attribute, text or kind of constraint, or one that has to be looked at closely.
-                for channel, low, high in self.intervals_of(name, constraint_of(side)):
-                    names.append(channel)
-                    lows.append(low)
-                    highs.append(high)
+    def add_rows(
+        self,
+        sides: Iterable[tuple[str, Any]],
+        most: int,
+        names: list[int],
+        lows: list[float],
+        highs: list[float],
+        starts: list[int],
+    ) -> None:
+        """Add the intervals of a conjunction to the lists: those of its only row, or of at most `most` rows if it has
+        small sets of values or intervals; `starts` gets where each row ends.
+
+        A side is a constraint, or its wire form, from which no object is made if it can be helped.
+        """
+        sets: list[tuple[int, str, Any, list[Any]]] = []
+        begin = len(names)
+        for name, side in sides:
+            choices = choices_of(side)
+            if choices is None:
+                self._add_side(name, side, names, lows, highs)
+            else:
+                sets.append((len(choices), name, side, choices))
+        if not sets:
+            starts.append(len(names))
+            return
+        sets.sort(key=_size_and_name)
+        rows = 1
+        chosen: list[tuple[list[int], list[float], list[float]]] = []
+        for count, name, side, choices in sets:
+            if rows * count > most:
+                self._add_side(name, side, names, lows, highs)
                 continue
+            rows *= count
+            some: tuple[list[int], list[float], list[float]] = [], [], []
+            for choice in choices:
+                self._add_side(name, choice, *some)
+            chosen.append(some)
+        common = names[begin:], lows[begin:], highs[begin:]
+        for own in product(*(range(len(one[0])) for one in chosen)):
+            if starts[-1] != begin:
+                names += common[0]
+                lows += common[1]
+                highs += common[2]
+            for k, (some_names, some_lows, some_highs) in zip(own, chosen, strict=True):
+                names.append(some_names[k])
+                lows.append(some_lows[k])
+                highs.append(some_highs[k])
+            starts.append(len(names))
+
+    def _add_side(
+        self, name: str, side: Any, names: list[int], lows: list[float], highs: list[float]
+    ) -> None:
+        """Add the intervals of one constraint to the lists."""
+        attribute = self.attributes.get(name)
+        channel, low, high = 0, 0.0, 0.0
+        kind = type(side)
+        if attribute is not None and kind is not Constraint:
+            if kind is int or kind is float:
+                if -EXACT < side < EXACT:
+                    channel, low, high = attribute.number, side, side
+            elif kind is str:
+                number = attribute.symbols.get(side)
+                if number is not None:
+                    channel, low, high = attribute.symbol, number, number
+            elif kind is list and len(side) == 3:
+                low, high = _closed(*side)
+                if low <= high:
+                    channel = attribute.number
+        if channel:
             names.append(channel)
             lows.append(low)
             highs.append(high)
+            return
+        if (
+            attribute is not None
+            and kind is list
+            and (len(side) <= 2 or (len(side) == 5 and side != _NULL_FORM))
+        ):
+            found = self._atom(attribute, encoder.encode(side), side)
+        elif kind is Constraint:
+            found = self.intervals_of(name, side)
+        elif kind is list or side is None:
+            found = self.intervals_of(name, constraint_of(side))
+        else:
+            found = self.intervals_of(name, compare("=", side))
+        # A new attribute, text or kind of constraint, or one that has to be looked at closely.
+        for one, first, last in found:
+            names.append(one)
+            lows.append(first)
+            highs.append(last)
 
     def _new(self, attribute: Attribute, role: str | bytes, holds: bool = False) -> int:
         """Return a new channel, which holds unless an event says otherwise, or does not."""
@@ -293,7 +349,7 @@ class Channels:
         else:
             assert attribute.atoms is not None, "an atom's attribute has atoms"
             assert isinstance(role, bytes), "which have forms"
-            attribute.atoms.remove(role, filing_of(role))
+            attribute.atoms.remove(role)
             ACCOUNT.spend(ATOM + ATOM_BYTE * len(role))
             if not attribute.atoms.channel_of:
                 attribute.atoms.close()
@@ -564,6 +620,10 @@ class Channels:
         if attribute.atoms is not None:
             channels.extend(attribute.atoms.channel_of.values())
         return [channel for channel in channels if channel]
+
+
+def _size_and_name(one: tuple[int, str, Any, list[Any]]) -> tuple[int, str]:
+    return one[:2]
 
 
 _SCALARS: Final = frozenset((int, float, str, bool, type(None), bytes, list))

@@ -23,7 +23,7 @@ from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint
 from covey.core.attributes.filter import AttributeFilter, trusted
 from covey.core.attributes.imperfect import hull_of_boxes
-from covey.core.attributes.wire import Form, conjunction_of, forms_of
+from covey.core.attributes.wire import forms_of
 from covey.core.packing import pack_many, pack_plain
 from covey.core.work import ACCOUNT
 from covey.errors import EventError
@@ -95,22 +95,16 @@ class AttributeIndex:
         names: list[int] = []
         lows: list[float] = []
         highs: list[float] = []
-        intervals_of, add_form = self.channels.intervals_of, self.channels.add_form
+        add_rows = self.channels.add_rows
         for handle, filter in zip(handles, filters, strict=True):
-            rows = _rows_of(filter)
-            ids.extend([handle] if len(rows) == 1 else self._extra_rows(handle, len(rows)))
-            if len(rows) > 1 and is_cut(filter.conjunctions):
+            before, count = len(starts), 0
+            for sides in _boxes_of(filter):
+                add_rows(sides, MOST_ROWS, names, lows, highs, starts)
+                count += 1
+            rows = len(starts) - before
+            ids.extend([handle] if rows == 1 else self._extra_rows(handle, rows))
+            if count > 1 and is_cut(filter.conjunctions):
                 self._several[handle] = filter.compact()
-            for row in rows:
-                if isinstance(row, list):
-                    add_form(row, names, lows, highs)
-                else:
-                    for name, constraint in row:
-                        for channel, low, high in intervals_of(name, constraint):
-                            names.append(channel)
-                            lows.append(low)
-                            highs.append(high)
-                starts.append(len(names))
         ACCOUNT.spend(ROW * len(ids) + SIDE * len(names))
         self.store.add_rows(
             np.array(ids, dtype=np.int32),
@@ -460,19 +454,11 @@ class AttributeIndex:
             yield Conjunction(tuple(sorted(sides.items())))
 
 
-def _rows_of(filter: AttributeFilter) -> list[Form | Sides]:
-    """Return the rows that a filter takes: as forms where they can be made straight from the wire form."""
-    rows: list[Form | Sides] = []
+def _boxes_of(filter: AttributeFilter) -> Iterable[Iterable[tuple[str, Any]]]:
+    """Return the conjunctions of a filter as names and constraints; as names and wire forms, if it has them."""
     if filter.wire is None:
-        for conjunction in filter.conjunctions:
-            rows += pieces_of(conjunction, MOST_ROWS)
-        return rows
-    for form in forms_of(filter.wire):
-        if is_one_piece(form):
-            rows.append(form)
-        else:
-            rows += pieces_of(conjunction_of(form), MOST_ROWS)
-    return rows
+        return [conjunction.constraints for conjunction in filter.conjunctions]
+    return [zip(form[::2], form[1::2], strict=True) for form in forms_of(filter.wire)]
 
 
 def event_of(conjunction: Conjunction) -> dict[str, Any] | None:

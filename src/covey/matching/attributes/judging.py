@@ -80,7 +80,7 @@ _KEYS: Final = 1  # in `meta`: how many there are
 _META: Final = FIRST_CHAIN + CLASSES + 1
 _FIRST_TABLE: Final = 16
 
-ADD, REMOVE, ADD_TO_FEWEST = 0, 1, 2
+ADD, REMOVE = 0, -1  # changes; above 0: to add to the one with the fewest entries of all grams of that size
 
 
 class AtomMemory(NamedTuple):
@@ -254,6 +254,18 @@ def _without_entry(m: AtomMemory, head: int, entry: int, room: int) -> int:
     return head
 
 
+@part
+def _least_crowded(m: AtomMemory, owner: int, text: Bytes, count: int, size: int) -> int:
+    """Return where the gram begins, of the first `count` of a text, that has the fewest entries."""
+    chosen, fewest = 0, 2**62
+    for k in range(count):
+        key = _find(m, owner, BY_GRAM, 0.0, text, k, k + size)
+        entries = _count_entries(m, m.i[2 * key + _HEAD]) if key != 0 else 0
+        if entries < fewest:
+            chosen, fewest = k, entries
+    return chosen
+
+
 @kernel
 def change_keys(
     addresses: Longs,
@@ -270,23 +282,25 @@ def change_keys(
     """Add an entry to keys, or remove it, from number `first` on; return the number of the first that was not done,
     because the heap has less than WANTED words.
 
-    The keys are numbers, or the bytes from starts[n] to starts[n + 1]. ADD_TO_FEWEST adds to the one with the fewest
-    entries, and returns which one that was.
+    The keys are numbers, or the bytes from starts[n] to starts[n + 1]. A program, whose `change` is the size of its
+    grams, is added to the one of them with the fewest entries.
     """
     m, text, places = atoms_at(addresses), bytes_at(data.ctypes.data), longs_at(starts.ctypes.data)
     by_number = kind == BY_NUMBER or kind == BY_TRUTH
-    last, chosen = len(numbers) if by_number else len(starts) - 1, -1
-    if change == ADD_TO_FEWEST:
-        fewest = 2**62
-        for k in range(last):
-            key = _find(m, owner, kind, 0.0, text, places[k], places[k + 1])
-            count = _count_entries(m, m.i[2 * key + _HEAD]) if key != 0 else 0
-            if count < fewest:
-                fewest, chosen = count, k
-        first, last = chosen, chosen + 1
+    count = len(numbers) if by_number else len(starts) - 1
+    last = count
+    if change > 0:
+        first = _least_crowded(m, owner, text, count, change)
+        last = first + 1
+        gram = change << 24
+        for k in range(change):
+            gram |= (text[first + k] + 0) << 8 * k
+        m.i[2 * entry + PROGRAM_GRAM] = gram
     for k in range(first, last):
         number = numbers[k] if by_number else 0.0
         begin, end = (0, 0) if by_number else (places[k], places[k + 1])
+        if change > 0:
+            end = begin + change
         key, place = 0, 2 * owner + kind - GENERAL
         if kind < GENERAL:
             key = _find(m, owner, kind, number, text, begin, end)
@@ -301,11 +315,11 @@ def change_keys(
             words += _words_for_one_more(m, m.i[place])
         if m.meta[TOP] + words > room:
             m.meta[WANTED] = words
-            return k - last  # below 0
+            return k - count  # below 0
         if key == 0 and kind < GENERAL:
             place = 2 * _new_key(m, owner, kind, number, text, begin, end) + _HEAD
         m.i[place] = _with_entry(m, m.i[place], entry)
-    return chosen if change == ADD_TO_FEWEST else last
+    return count
 
 
 @kernel
@@ -575,6 +589,7 @@ def judge_one(
     return judge(m, owner, kind, number, text, 0, last, channels, floats, 0, len(points))
 
 
+_WINDOWS: Final[Longs] = np.arange(64)
 _NO_WORDS: Final[Longs] = np.zeros(0, np.int64)
 _NO_NUMBERS: Final[Floats] = np.zeros(0)
 _ONE_PLACE: Final[Longs] = np.zeros(2, np.int64)
@@ -645,25 +660,26 @@ class AtomTable:
         change_record(self.addresses, 0, _NO_WORDS, program, words)
 
     def gram_of(self, program: int) -> bytes:
-        """Return the gram under which a program was filed; nothing if it is among the general ones."""
+        """Return the gram under which a program was filed."""
         gram = int(self._heap.array.view(np.int32)[2 * program + PROGRAM_GRAM])
         return gram.to_bytes(4, "little")[: gram >> 24]
 
-    def set_gram(self, program: int, gram: bytes) -> None:
-        """Note the gram under which a program was filed."""
-        number = int.from_bytes(gram, "little") | len(gram) << 24
-        self._heap.array.view(np.int32)[2 * program + PROGRAM_GRAM] = number
+    def file_program(self, owner: int, literal: bytes, size: int, program: int) -> None:
+        """File a program under the gram of a literal, of so many bytes, that the fewest others have."""
+        data = np.frombuffer(literal + b"\0", np.uint8)
+        starts = _WINDOWS[: len(literal) - size + 2]
+        self._change(owner, BY_GRAM, _NO_NUMBERS, starts, data, program, size)
 
     def file_numbers(self, owner: int, kind: int, numbers: Sequence[float], entry: int, change: int) -> None:
         """Add an entry to the keys of numbers, or of truth values, or remove it."""
         self._change(owner, kind, np.array(numbers, np.float64), _ONE_PLACE, _NO_BYTES, entry, change)
 
-    def file_texts(self, owner: int, kind: int, texts: Sequence[bytes], entry: int, change: int) -> int:
-        """Add an entry to the keys of texts, to all or to the one with the fewest, or remove it; return which one."""
+    def file_texts(self, owner: int, kind: int, texts: Sequence[bytes], entry: int, change: int) -> None:
+        """Add an entry to the keys of texts, or remove it."""
         starts: Longs = np.zeros(len(texts) + 1, np.int64)
         np.cumsum([len(text) for text in texts], out=starts[1:])
         data = np.frombuffer(b"".join(texts) + b"\0", np.uint8)
-        return self._change(owner, kind, _NO_NUMBERS, starts, data, entry, change)
+        self._change(owner, kind, _NO_NUMBERS, starts, data, entry, change)
 
     def file_entry(self, owner: int, kind: int, entry: int, change: int) -> None:
         """Add an entry to one of the owner's lists, or remove it."""
@@ -678,7 +694,7 @@ class AtomTable:
         data: Bytes,
         entry: int,
         change: int,
-    ) -> int:
+    ) -> None:
         count = len(numbers) if kind in (BY_NUMBER, BY_TRUTH) else len(starts) - 1
         if change != REMOVE and kind < GENERAL and self._meta[_KEYS] + count > len(self._table):
             old = self._table
@@ -691,8 +707,8 @@ class AtomTable:
             room = len(self._heap.array)
             done = change_keys(self.addresses, room, owner, kind, *keys, entry, change, done)
             if done >= 0:
-                return done
-            done += 1 if change == ADD_TO_FEWEST else count
+                return
+            done += count
             self._grow()
 
     def judge(self, owner: int, kind: int, number: float, text: bytes = b"") -> tuple[list[int], list[float]]:

@@ -7,11 +7,20 @@ exact: the pieces together are the conjunction, and a row with one value or inte
 
 from __future__ import annotations
 
+from math import inf
+from typing import Any
+
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint, compare
 from covey.core.attributes.cuts import intervals
 from covey.core.attributes.wire import Form
-from covey.matching.attributes.atoms import NUMBERS, exceptions_of, only_kind, values_of
+from covey.matching.attributes.atoms import (
+    NUMBERS,
+    excepted_numbers,
+    exceptions_of,
+    only_kind,
+    values_of,
+)
 
 Sides = tuple[tuple[str, Constraint], ...]
 
@@ -54,6 +63,37 @@ def is_one_piece(form: Form) -> bool:
         if len(side) == 5 and not side[0] and not side[2] and len(side[1]) <= 4 * LARGEST_SET:
             return False
     return True
+
+
+def choices_of(side: Any) -> list[Any] | None:
+    """Return the values and intervals, as their wire forms, of which a constraint consists that is a small set; None
+    for others. It is given as its own wire form or as it is."""
+    if type(side) is list:
+        if len(side) == 1:
+            return side[0] if type(side[0]) is list and len(side[0]) <= LARGEST_SET else None
+        if len(side) == 5 and not side[0] and not side[2] and len(side[1]) <= 4 * LARGEST_SET:
+            return None if excepted_numbers(side[1]) is not None else _interval_forms(side[1])
+        return None
+    if type(side) is Constraint:
+        size = len(side.numbers) + len(side.strings) + 2 * side.booleans.bit_count()
+        if 2 < size <= 2 * LARGEST_SET:
+            values = values_of(side)
+            if values is not None:
+                return [value for _, value in values]
+            if only_kind(side) == NUMBERS and exceptions_of(side) is None:
+                ends = [(None if abs(value) == inf else value, after) for value, after in side.numbers]
+                return _interval_forms([part for end in ends for part in end])
+    return None
+
+
+def _interval_forms(numbers: list[Any]) -> list[Any]:
+    """Return the wire forms of the intervals between cuts, which are listed flat."""
+    return [
+        low if low == high and low is not None else [low, high, after | before << 1]
+        for low, after, high, before in zip(
+            numbers[::4], numbers[1::4], numbers[2::4], numbers[3::4], strict=True
+        )
+    ]
 
 
 def _small_sets(sides: Sides) -> list[tuple[str, list[Constraint]]]:
