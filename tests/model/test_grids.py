@@ -161,6 +161,39 @@ def test_rows_of_more_than_one_block() -> None:
     assert store_of(both.index).meta[BLOCK_TOP] <= 2 * used, "blocks that were given back are used again"
 
 
+def test_sets_of_channels_that_few_rows_share_have_a_grid_together() -> None:
+    """Some rows are free on channels of their grid, and events that do not name those satisfy them all the same."""
+    generator = random.Random(13)
+    names = "abcdefgh"
+
+    def draw() -> Filter:
+        count = generator.choice((2, 3, 4, 5))
+        return filter_on(generator, "a" + "".join(generator.sample(names[1:], count)))
+
+    def events(count: int) -> list[dict[str, Any]]:
+        whole = [event_on(generator, names) for _ in range(count)]
+        return [{k: v for k, v in event.items() if k == "a" or generator.random() < 0.8} for event in whole]
+
+    both = Both(draw, 5)
+    both.add(3500, generator)
+    settle(both.index, events(100))
+    assert 0 < grids_of(both.index) < 10
+    assert store_of(both.index).in_grids() > 2000
+    asked = [
+        filter_on(generator, "abc"),
+        filter_on(generator, "ah"),
+        covey.parse("a > 0 and a < 5e-324 and b = 1"),
+    ]
+    ask(both.index, both.scan, [*events(8), {}, {"b": 1}], asked)
+    both.add(300, generator)
+    both.remove(1500, generator)
+    ask(both.index, both.scan, events(8), asked)
+    while both.alive:
+        both.remove(400, generator)
+        ask(both.index, both.scan, events(2), [])
+    assert grids_of(both.index) == 0
+
+
 def test_filters_of_several_conjunctions_are_given_once() -> None:
     generator = random.Random(8)
 

@@ -243,8 +243,8 @@ def and_line(typing_context, target, index, source, position):  # type: ignore[n
 
 @numba.extending.intrinsic
 def edge_line(typing_context, words, target, source, one, other):  # type: ignore[no-untyped-def]
-    """Write to `words[target:]` those of the 512 bits at `words[source:]` that are not set both at `one` and at `other`;
-    return 0 if there is none."""
+    """Write to `words[target:]` those of the 512 bits at `words[source:]` that are not set at both other places; return
+    0 if there is none."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         words, *places = arguments

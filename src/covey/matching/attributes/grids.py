@@ -3,12 +3,15 @@
 A *grid* is a set of channels, each with up to CUTS cuts that part its numbers into BUCKETS. Its rows stand in
 *blocks*. For each channel a block has STRINGS strings of bits, one bit a row: one for each bucket, which says that the
 row's range has a number of the bucket in it, and one before and one behind them, which say that the range has no end
-on that side. So the bits of a row are set in a run of strings.
+on that side. So the bits of a row are set in a run of strings. Rows constrain the grid's anchor, the smallest of its
+channels that is not one for absence, and any of its other channels; the last string says which rows are *free* on a
+channel, and they have their bits in all strings of it. Sets of channels that few rows share have a grid together so.
 
 An event falls into one bucket a channel. The rows that can match it are those in the conjunction of its buckets'
 strings. If a row's bit is set in the strings before and behind the bucket too, its range contains the whole bucket; of
 the few others the ends are looked up. That is done for up to TALLEST lines of LINE_ROWS rows at a time, without a look
-at any row that fails. An interval (a filter asked about) has two buckets a channel, those of its ends.
+at any row that fails. Where an event says nothing of a channel the string of free rows takes the place of its
+bucket's. An interval (a filter asked about) has two buckets a channel, those of its ends.
 
 Cuts are ends of ranges: where few values are popular each has a bucket of its own. A bucket inside which no range ends
 needs no look-up at all; a grid knows which ones those are not (`_is_torn`). Cuts are drawn from rows that are there
@@ -23,9 +26,8 @@ pointer to one is the number of its first line:
     ids                                    an int32 a row
     for each channel                       STRINGS times `height` lines; then each row's ends
 
-That is 32.25 bytes a constraint and 4 a row. A row's home is the negative of its block. Grids are found by the smallest
-of their channels that is not one for absence, without which no event can match their rows. The first lines of
-`blocks` are no block but the room of a query.
+That is 32.4 bytes a channel and 4 a row. A row's home is the negative of its block. Grids are found by their anchor,
+without which no event can match their rows. The first lines of `blocks` are no block but the room of a query.
 """
 
 from __future__ import annotations
@@ -73,7 +75,10 @@ from covey.matching.jit import (
 MOST_COLUMNS = 16  # channels of a grid
 BUCKETS = 128
 CUTS = BUCKETS - 1
-STRINGS = BUCKETS + 2
+UNBOUNDED = BUCKETS + 1  # the string of rows without an upper end
+FREE = BUCKETS + 2  # the string of rows without a constraint
+STRINGS = BUCKETS + 3
+ROOMY = 8  # channels of a grid for each that a row constrains, at most
 LINE_ROWS = 512
 LINE = 8  # words
 TALLEST = 16  # lines of a block
@@ -86,6 +91,7 @@ FIRST_BLOCK = 1
 NEXT_GRID = 2
 ANCHOR = 3
 GRID_ROWS = 4
+FREE_COLUMNS = 6  # bits of the columns on which there ever was a free row
 EXTRA = 5  # whether there ever was a row of a filter with several conjunctions
 GRID_HEADER = 4  # words
 TORN = BUCKETS // 64  # words
@@ -229,22 +235,23 @@ def row_of_grid(m: Memory, grid: int) -> int:
 
 @called
 def find_grid(m: Memory, w: Intervals, start: int, end: int) -> int:
-    """Return the grid with exactly the channels of these constraints, or 0."""
+    """Return the grid with the fewest channels that has those of these constraints, and the same anchor; 0 if there is
+    none, or only such in which a row would take too much room."""
     anchor = anchor_of(m, w, start, end)
     if anchor == 0:
         return 0
+    best, fewest = 0, min(MOST_COLUMNS, ROOMY * (end - start)) + 1
     grid = m.channels[CHANNEL_COLUMNS * anchor + FIRST_GRID]
     while grid != 0:
-        if m.i[2 * grid + COLUMNS] == end - start:
-            same = True
-            for column in range(end - start):
-                if _side_of(w, start, end, m.i[_channels_at(grid) + column]) < 0:
-                    same = False
-                    break
-            if same:
-                return int(grid)
+        columns = columns_of(m, grid)
+        if end - start <= columns < fewest:
+            common = 0
+            for column in range(columns):
+                common += _side_of(w, start, end, m.i[_channels_at(grid) + column]) >= 0
+            if common == end - start:
+                best, fewest = grid, columns
         grid = m.i[2 * grid + NEXT_GRID]
-    return 0
+    return int(best)
 
 
 @called
@@ -348,8 +355,24 @@ def _run_of(m: Memory, cuts: int, low: float, high: float) -> tuple[int, int]:
     if low > high:
         return 1, 0
     first = 0 if low == -np.inf else 1 + _bucket_of(m, cuts, low)
-    last = STRINGS - 1 if high == np.inf else 1 + _bucket_of(m, cuts, high)
+    last = UNBOUNDED if high == np.inf else 1 + _bucket_of(m, cuts, high)
     return first, last
+
+
+@part
+def _is_free(m: Memory, block: int, column: int, slot: int) -> bool:
+    """Return whether a row has no constraint on a column."""
+    word = _column_at(m, block, column) + LINE * _height_of(m, block) * FREE + (slot >> 6)
+    return (m.b[word] >> (slot & 63)) & 1 != 0
+
+
+@part
+def _run_at(m: Memory, grid: int, block: int, column: int, slot: int) -> tuple[int, int]:
+    """Return the first and the last string in which the bit of a row of a block is set."""
+    if _is_free(m, block, column, slot):
+        return 0, FREE
+    pair = _pairs_at(m, block, column) + 2 * slot
+    return _run_of(m, _cuts_at(grid, column), m.bf[pair], m.bf[pair + 1])
 
 
 @called
@@ -433,7 +456,7 @@ def _resized(m: Memory, grid: int, height: int) -> int:
 
 @called
 def append_to_grid(m: Memory, grid: int, row: int, w: Intervals, start: int, end: int) -> None:
-    """Add a row with these constraints, which are on the channels of the grid."""
+    """Add a row with these constraints, which are on channels of the grid."""
     block = m.i[2 * grid + FIRST_BLOCK]
     if block == 0:
         block = _new_block(m, grid, 1, 0)
@@ -442,8 +465,13 @@ def append_to_grid(m: Memory, grid: int, row: int, w: Intervals, start: int, end
         block = _new_block(m, grid, 1, block) if height == TALLEST else _resized(m, grid, 2 * height)
     slot = m.bi[2 * LINE * block + LENGTH]
     m.bi[_ids_at(block) + slot] = row
-    for column in range(end - start):
+    for column in range(columns_of(m, grid)):
         k = _side_of(w, start, end, m.i[_channels_at(grid) + column])
+        if k < 0:
+            _flip(m, block, column, slot, 0, FREE)
+            _write(m, grid, block, column, slot, -np.inf, np.inf)
+            m.i[2 * grid + FREE_COLUMNS] |= 1 << column
+            continue
         first, last = _run_of(m, _cuts_at(grid, column), w.lows[k], w.highs[k])
         _flip(m, block, column, slot, first, last)
         _write(m, grid, block, column, slot, w.lows[k], w.highs[k])
@@ -468,12 +496,14 @@ def read_from_block(m: Memory, row: int, w: Intervals) -> int:
     """Write the constraints of a row that stands in a block into the arrays; return their number."""
     block = -home_of(m, row)
     grid, slot = m.bi[2 * LINE * block + GRID], _slot_of(m, block, row)
-    columns = m.i[2 * grid + COLUMNS]
-    for column in range(columns):
-        pair = _pairs_at(m, block, column) + 2 * slot
-        w.names[column] = m.i[_channels_at(grid) + column]
-        w.lows[column], w.highs[column] = m.bf[pair], m.bf[pair + 1]
-    return int(columns)
+    count = 0
+    for column in range(columns_of(m, grid)):
+        if not _is_free(m, block, column, slot):
+            pair = _pairs_at(m, block, column) + 2 * slot
+            w.names[count] = m.i[_channels_at(grid) + column]
+            w.lows[count], w.highs[count] = m.bf[pair], m.bf[pair + 1]
+            count += 1
+    return count
 
 
 @called
@@ -503,17 +533,15 @@ def take_from_block(m: Memory, row: int) -> None:
     last = m.bi[2 * LINE * head + LENGTH] - 1
     other = m.bi[_ids_at(head) + last]
     for column in range(m.i[2 * grid + COLUMNS]):
-        cuts, pair = _cuts_at(grid, column), _pairs_at(m, head, column) + 2 * last
-        low, high = m.bf[pair], m.bf[pair + 1]
-        begin, end = _run_of(m, cuts, low, high)
+        begin, end = _run_at(m, grid, head, column, last)
+        was_begin, was_end = _run_at(m, grid, block, column, slot)
         _flip(m, head, column, last, begin, end)
         if other != row:
-            pair = _pairs_at(m, block, column) + 2 * slot
-            was_begin, was_end = _run_of(m, cuts, m.bf[pair], m.bf[pair + 1])
+            source, target = _pairs_at(m, head, column) + 2 * last, _pairs_at(m, block, column) + 2 * slot
             # Only what differs is touched, which is little of a large block.
             _flip(m, block, column, slot, min(begin, was_begin), max(begin, was_begin) - 1)
             _flip(m, block, column, slot, min(end, was_end) + 1, max(end, was_end))
-            m.bf[pair], m.bf[pair + 1] = low, high
+            m.bf[target], m.bf[target + 1] = m.bf[source], m.bf[source + 1]
     if other != row:
         m.bi[_ids_at(block) + slot] = other
         set_home(m, other, -block)
@@ -549,15 +577,15 @@ def _note_string(m: Memory, number: int, column: int, string: int) -> None:
 def strings_of(m: Memory, grid: int) -> int:
     """Note which strings of bits the present query has to look at in a grid's blocks; return how many.
 
-    NOTHING if a channel has no value, EVERY_ROW if ends in the wrong order (those of a range that has no float64 in it)
-    leave nothing to do but to look at the rows.
+    NOTHING if a channel on which no row is free has no value, EVERY_ROW if ends in the wrong order (those of a range
+    that has no float64 in it) leave nothing to do but to look at the rows.
     """
     columns, channels = m.i[2 * grid + COLUMNS], _channels_at(grid)
     wrong = False
     for column in range(columns):
         channel = m.i[channels + column]
         low, high = m.values[2 * channel], m.values[2 * channel + 1]
-        if low != low or high != high:
+        if low != low and (m.i[2 * grid + FREE_COLUMNS] >> column) & 1 == 0:
             return NOTHING
         wrong |= high < low
     if wrong:
@@ -565,6 +593,10 @@ def strings_of(m: Memory, grid: int) -> int:
     strings = 0
     for column in range(columns):
         channel = m.i[channels + column]
+        if m.values[2 * channel] != m.values[2 * channel]:
+            _note_string(m, strings, column, FREE)
+            strings += 1
+            continue
         first, last = _run_of(m, _cuts_at(grid, column), m.values[2 * channel], m.values[2 * channel + 1])
         _note_string(m, strings, column, first)
         strings += 1
@@ -646,8 +678,8 @@ def _look_at_every_row(m: Memory, grid: int, block: int, line: int, lines: int) 
         holds = True
         for column in range(m.i[2 * grid + COLUMNS]):
             channel, pair = m.i[_channels_at(grid) + column], _pairs_at(m, block, column) + 2 * slot
-            holds &= m.bf[pair] <= m.values[2 * channel]
-            holds &= m.values[2 * channel + 1] <= m.bf[pair + 1]
+            inside = (m.bf[pair] <= m.values[2 * channel]) & (m.values[2 * channel + 1] <= m.bf[pair + 1])
+            holds &= inside | _is_free(m, block, column, slot)
         m.b[LEFT + ((slot - first) >> 6)] |= holds << ((slot - first) & 63)
 
 
@@ -670,7 +702,7 @@ def satisfied_in(m: Memory, grid: int, block: int, line: int, lines: int, string
         return False
     for number in range(strings):
         string = m.b[STRING_OF + number]
-        if 0 < string < STRINGS - 1 and _is_torn(m, grid, m.b[COLUMN_OF + number], string - 1):
+        if 0 < string < UNBOUNDED and _is_torn(m, grid, m.b[COLUMN_OF + number], string - 1):
             _look_at_edges(m, grid, block, line, lines, number)
     return True
 

@@ -1,10 +1,10 @@
 """Moving rows between lists and grids, by what queries have met.
 
-Lists count how often queries had to verify their rows (`lists.note_visit`). Rows of lists that were met too often,
-and of which there are LEAST_ROWS or more on the same channels, are cheaper in a grid. One row after the other is
-looked at, in order of their numbers and over and over: those for whose channels there is a grid move there, and the
-others are counted by their channels until there are enough for a new one. A grid with few rows left gives them back
-to lists.
+Lists count how often queries had to verify their rows (`lists.note_visit`). Rows of lists that were met too often are
+cheaper in a grid. One row after the other is looked at, in order of their numbers and over and over: those for whose
+channels there is a grid move there, and the others are counted until there are enough for a new one: LEAST_ROWS on the
+same channels, or LEAST_MIXED with the same anchor, of which at least half are on the channels that most of them are on.
+A grid with few rows left gives them back to lists.
 
 How many rows are looked at is measured out by what queries have spent on verifying (`store.Store.tidy`), so that moving
 costs a share of what is lost without it, and nothing where nothing is lost.
@@ -37,9 +37,13 @@ from covey.matching.attributes.rows import is_dear, least_cost, note_constraint,
 from covey.matching.jit import Floats, Ints, Longs, called, part
 
 LEAST_ROWS = 512  # on the same channels, for which a grid is made
+LEAST_MIXED = 2048  # with the same anchor, for which a grid is made for most of their channels
+CANDIDATES = 256  # channels that are counted for one
 SAMPLE = 512  # rows from which the cuts of a grid are drawn
 SEARCHED = 4096  # rows among which they are looked for
 CROWDS = 1024  # sets of channels that are counted at a time
+ANCHORS = 256  # anchors that are
+CROWD_WORDS = 2 * (CROWDS + ANCHORS)
 _PROBES = 8
 
 
@@ -90,16 +94,29 @@ def _counted(crowds: Longs, crowd: int) -> int:
     return 0
 
 
+@part
+def _is_enough(crowds: Longs, anchor: int) -> bool:
+    """Count one more row with an anchor; return whether there are enough for a grid, and begin again then."""
+    place = 2 * (CROWDS + anchor % ANCHORS)
+    if crowds[place] != 0 and crowds[place] != anchor:
+        return False
+    crowds[place] = anchor
+    crowds[place + 1] += 1
+    if crowds[place + 1] < LEAST_MIXED:
+        return False
+    crowds[place + 1] = 0
+    return True
+
+
 @called
-def _grid_of_crowd(m: Memory, crowd: int, number: int, handles: int, w: Intervals) -> int:
-    """Return a new grid for the channels of the row with this number, cut by rows of its crowd that come next."""
+def _cut_grid(m: Memory, grid: int, number: int, handles: int, w: Intervals) -> None:
+    """Choose the cuts of a new grid by rows that belong there, from the one with this number on."""
     rows = handles + m.meta[EXTRA_ROWS]
-    grid = new_grid(m, w, 0, _read_poor(m, _row_at(number, handles), w))
     ends, counts = np.empty((MOST_COLUMNS, 2 * SAMPLE)), np.zeros(MOST_COLUMNS, np.int64)
     seen = 0
     for step in range(min(rows, SEARCHED)):
         count = _read_poor(m, _row_at((number + step) % rows, handles), w)
-        if count == 0 or _crowd_of(w, count) != crowd or find_grid(m, w, 0, count) != grid:
+        if count == 0 or find_grid(m, w, 0, count) != grid:
             continue
         for k in range(count):
             column = column_of(m, grid, w.names[k])
@@ -112,6 +129,73 @@ def _grid_of_crowd(m: Memory, crowd: int, number: int, handles: int, w: Interval
             break
     for column in range(columns_of(m, grid)):
         cut_column(m, grid, column, ends[column], counts[column])
+
+
+@part
+def _place_of(channels: Ints, count: int, channel: int) -> int:
+    """Return where a channel is among the first `count`; `count` if it is not."""
+    place = 0
+    while place < count and channels[place] != channel:
+        place += 1
+    return place
+
+
+@called
+def _popular_channels(m: Memory, anchor: int, number: int, handles: int, w: Intervals) -> int:
+    """Write the channels that most of the next rows with this anchor constrain, itself among them, to `w`; return how
+    many, 0 if fewer than half of those rows constrain no others."""
+    rows = handles + m.meta[EXTRA_ROWS]
+    channels, uses = np.empty(CANDIDATES + 1, np.int32), np.zeros(CANDIDATES + 1, np.int64)
+    sample, sizes = np.empty((SAMPLE, MOST_COLUMNS), np.int32), np.zeros(SAMPLE, np.int64)
+    seen, known = 0, 0
+    for step in range(min(rows, SEARCHED)):
+        count = _read_poor(m, _row_at((number + step) % rows, handles), w)
+        if count == 0 or anchor_of(m, w, 0, count) != anchor or find_grid(m, w, 0, count) != 0:
+            continue
+        for k in range(count):
+            sample[seen, k] = w.names[k]
+            place = _place_of(channels, known, w.names[k])
+            if place < CANDIDATES:
+                channels[place] = w.names[k]
+                known = max(known, place + 1)
+                uses[place] += 1
+        sizes[seen] = count
+        seen += 1
+        if seen == SAMPLE:
+            break
+    chosen = 0
+    while chosen < min(known, MOST_COLUMNS):
+        best = chosen
+        for place in range(chosen, known):
+            if uses[place] > uses[best]:
+                best = place
+        channels[chosen], channels[best] = channels[best], channels[chosen]
+        uses[chosen], uses[best] = uses[best], uses[chosen]
+        chosen += 1
+    fitting = 0
+    for k in range(seen):
+        fits = True
+        for side in range(sizes[k]):
+            fits &= _place_of(channels, chosen, sample[k, side]) < chosen
+        fitting += fits
+    for k in range(chosen):
+        w.names[k] = channels[k]
+    return chosen if 2 * fitting >= seen else 0
+
+
+@called
+def _new_grid_for(m: Memory, w: Intervals, count: int, number: int, handles: int, crowds: Longs) -> int:
+    """Count a row that has no grid, whose constraints are the first of `w`; return a new grid if that is worth making for
+    its like, else 0."""
+    anchor, columns = anchor_of(m, w, 0, count), 0
+    if _counted(crowds, _crowd_of(w, count)) >= LEAST_ROWS:
+        columns = count
+    elif _is_enough(crowds, anchor):
+        columns = _popular_channels(m, anchor, number, handles, w)
+    if columns == 0:
+        return 0
+    grid = new_grid(m, w, 0, columns)
+    _cut_grid(m, grid, number, handles, w)
     return grid
 
 
@@ -137,11 +221,12 @@ def consider_row(
         return False
     grid = find_grid(m, w, 0, count)
     if grid == 0:
-        crowd = _crowd_of(w, count)
-        if _counted(crowds, crowd) < LEAST_ROWS:
+        if _new_grid_for(m, w, count, number, handles, crowds) == 0:
             return False
-        grid = _grid_of_crowd(m, crowd, number, handles, w)
         count = _read_poor(m, row, w)
+        grid = find_grid(m, w, 0, count)
+        if grid == 0:  # a grid for most of its like is not one for it
+            return False
     _take_noted(m, row, w, count, channels, values)
     append_to_grid(m, grid, row, w, 0, count)
     m.meta[ROWS] += 1

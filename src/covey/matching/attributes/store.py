@@ -49,7 +49,7 @@ from covey.matching.attributes.lists import (
     refresh_links,
 )
 from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
-from covey.matching.attributes.moving import CROWDS, consider_row, give_back_row
+from covey.matching.attributes.moving import CROWD_WORDS, consider_row, give_back_row
 from covey.matching.attributes.postings import (
     EVERY,
     is_posted,
@@ -339,7 +339,7 @@ class Store:
         self._marks: Longs = np.zeros(1, dtype=np.int64)
         self._sizes: Longs = np.zeros(16, dtype=np.int64)
         self._candidates: Ints = np.zeros(0, dtype=np.int32)
-        self._crowds: Longs = np.zeros(2 + 2 * CROWDS, dtype=np.int64)
+        self._crowds: Longs = np.zeros(2 + CROWD_WORDS, dtype=np.int64)
         self._tidied, self._looked, self._credit, self._patience, self._added = 0, 0, 0.0, 1, 0
         self.addresses: Longs = np.zeros(ARRAYS + 5, dtype=np.int64)
         self._note_addresses()
