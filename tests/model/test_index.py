@@ -11,14 +11,14 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 import covey
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint
 from covey.core.attributes.filter import AttributeFilter, trusted
 from covey.core.filter import Filter
-from covey.matching.index import Index
+from covey.matching.index import PATIENCE, VERY_FEW, Index
 from covey.matching.scan import ScanIndex
 from tests import special_values
 from tests.strategies import attribute_events, attribute_filters
@@ -109,6 +109,14 @@ class IndexAgainstScan(RuleBasedStateMachine):
         self.index = Index()
         self.scan = ScanIndex()
         self.next_key = 0
+
+    @initialize(few=st.sampled_from(["arrays", "in turn", "both"]))
+    def ask(self, few: str) -> None:
+        """Few filters are asked in turn, unless there are arrays already; or for a while."""
+        if few == "arrays":
+            self.index.attributes()
+        elif few == "both":
+            self.index._scanned = PATIENCE - 5 * VERY_FEW
 
     def new_key(self, named: bool) -> Any:
         self.next_key += 1

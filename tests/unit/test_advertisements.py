@@ -1,4 +1,4 @@
-"""Advertisements by link: few are asked in turn, many by an index, and answers are the same."""
+"""Advertisements by link: the answers are those of asking each in turn."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 from covey.core.attributes.parser import parse_attributes
 from covey.core.filter import Filter
 from covey.core.keywords.parser import parse_keywords
-from covey.matching.index import Index
-from covey.routing import advertisements
-from covey.routing.advertisements import FEW, Advertisements
+from covey.matching.index import FEW
+from covey.routing.advertisements import Advertisements
 
 
 def drawn(random: Random) -> Filter:
@@ -51,20 +50,16 @@ def test_answers_are_those_of_asking_each_in_turn(seed: int) -> None:
     assert ads.publishers("v", drawn(random)) == []
 
 
-def test_an_index_is_made_for_many_only_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Making one for every advertisement took a quarter of the time of the workflow scenario."""
-    made = []
-
-    class Counted(Index):
-        def __init__(self) -> None:
-            made.append(self)
-            super().__init__()
-
-    monkeypatch.setattr(advertisements, "Index", Counted)
+def test_an_index_of_a_link_is_there_as_long_as_it_has_advertisements() -> None:
     ads = Advertisements()
-    for number in range(FEW):
-        ads.add("u", f"a{number}", parse_attributes("x = 1"), "p")
-    assert made == []
-    for number in range(FEW, 5 * FEW):
-        ads.add("u", f"a{number}", parse_attributes("x = 1"), "p")
-    assert len(made) == 1
+    assert ads.index_of("u") is None
+    ads.add("u", "a1", parse_attributes("x = 1"), "p")
+    ads.add("u", "a2", parse_attributes("x = 2"), "p")
+    index = ads.index_of("u")
+    assert index is not None
+    assert set(index.match({"x": 2})) == {"a2"}
+    ads.remove("u", "a2")
+    assert ads.index_of("u") is index
+    assert not index.match({"x": 2})
+    ads.remove("u", "a1")
+    assert ads.index_of("u") is None

@@ -7,7 +7,7 @@ on that sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -74,11 +74,11 @@ def _measure(
     def scanned_covering() -> list[set[int]]:
         return [{h for h in sample if filters[h].covers(one)} for one in asked[:SCANNED]]
 
-    def among(answers: Sequence[np.ndarray]) -> list[set[int]]:
+    def among(answers: Iterable[np.ndarray]) -> list[set[int]]:
         return [set(answer.tolist()).intersection(sample) for answer in answers]
 
-    matches_equal = among([index.match(one) for one in documents[:SCANNED]]) == scanned_matches()
-    covering_equal = among([index.covering(one) for one in asked[:SCANNED]]) == scanned_covering()
+    matches_equal = among(index.match(one) for one in documents[:SCANNED]) == scanned_matches()
+    covering_equal = among(index.covering(one) for one in asked[:SCANNED]) == scanned_covering()
     figures = (
         (
             "all matches of a document",

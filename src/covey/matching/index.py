@@ -14,8 +14,12 @@ use by several threads at once.
 Changes to filters of attributes wait until something is asked, and are then made all at once, which takes a third of
 the time that they take one by one; a filter that leaves before anything is asked costs next to nothing. At most
 MOST_WAITING wait, with MOST_WAITING_BYTES of wire form: whoever adds large filters pays for them, and no question of
-somebody else. An index that was never asked anything and
-has had few filters has no arrays yet: they take 60 KB, and a broker has many small tables.
+somebody else.
+
+An index with up to FEW filters of a family has no arrays for them, and asks them in turn: a broker has many small
+tables, arrays take 80 KB, and to make them takes longer than many questions. They are made for more filters, when
+PATIENCE with the few is over, and for kernels that ask the index (`view`, and questions about packed events); then they
+stay.
 """
 
 from __future__ import annotations
@@ -29,13 +33,13 @@ from numpy.typing import NDArray
 
 from covey.core.attributes.filter import AttributeFilter
 from covey.core.attributes.parser import parse_attributes
-from covey.core.event import content_of
+from covey.core.event import content_of, flatten
 from covey.core.filter import Filter
 from covey.core.keywords.filter import KeywordFilter
 from covey.core.keywords.parser import parse_keywords
 from covey.core.packing import pack
 from covey.core.xpath.document import Document
-from covey.core.xpath.filter import XPathFilter, parse_xpath
+from covey.core.xpath.filter import XPathFilter, as_document, parse_xpath
 from covey.errors import FilterError
 from covey.matching.attributes.checking import are_packed, count_values
 from covey.matching.attributes.index import AttributeIndex
@@ -49,11 +53,15 @@ from covey.matching.xpath.index import XPathIndex
 
 ATTRIBUTES, XPATH, KEYWORDS = AttributeFilter.family, XPathFilter.family, KeywordFilter.family
 
+FEW: Final = 16
+VERY_FEW: Final = 4  # to ask so many never takes longer than a kernel
+PATIENCE: Final = 512  # filters; to ask more than these takes longer than to make the arrays
 MOST_WAITING: Final = 64
 MOST_WAITING_BYTES: Final = 4_096
 BATCH: Final = 512  # events that are matched at a time: the arrays of more would leave the caches
 PREPARED: Final = 256  # rows that are made ready at a time for `covered`
 
+_SCALARS: Final = frozenset((int, float, str, bool, type(None)))
 _NO_KEYS = Keys(np.zeros(0, dtype=np.int64))
 
 
@@ -77,9 +85,12 @@ class Index:
         self._coming_bytes = 0
         self._leaving: dict[int, None] = {}
         self._leaving_rows = 0
+        self._scanned = 0  # filters that were asked in turn
         self._is_prepared = False
+        # Of the other families: filters by handle, which their index needs to remove them; and indexes, once there are
+        # more than a few.
+        self._filters: dict[str, dict[int, Filter]] = {}
         self._others: dict[str, Any] = {}
-        self._filters: dict[Hashable, Filter] = {}  # of the families whose index needs them to remove
         self._keys = KeyTable()
         self._other_keys: dict[str, KeyTable] = {}
         self._links = LinkTable()
@@ -119,8 +130,15 @@ class Index:
         handle = self._other_keys.setdefault(filter.family, KeyTable()).add(key)
         self._places[key] = Place(filter.family, handle)
         self._links.add(key, link)
-        self._other(filter.family).add(handle, filter)
-        self._filters[key] = filter
+        known = self._filters.setdefault(filter.family, {})
+        known[handle] = filter
+        index = self._others.get(filter.family)
+        if index is not None:
+            index.add(handle, filter)
+        elif len(known) > FEW:
+            index = self._others[filter.family] = XPathIndex() if filter.family == XPATH else KeywordIndex()
+            for known_handle, known_filter in known.items():
+                index.add(known_handle, known_filter)  # type: ignore[arg-type]
 
     def add_batch(
         self, keys: Sequence[Hashable], filters: Sequence[Filter], links: Sequence[Hashable] | None = None
@@ -171,12 +189,6 @@ class Index:
                 raise ValueError(f"key {key!r} is in the index already")
             seen.add(key)
 
-    def _other(self, family: str) -> Any:
-        index = self._others.get(family)
-        if index is None:
-            index = self._others[family] = XPathIndex() if family == XPATH else KeywordIndex()
-        return index
-
     def remove(self, key: Hashable) -> None:
         """Remove a key and its filter; KeyError if it is not there."""
         self._take_out(key, self._places.pop(key))
@@ -202,8 +214,31 @@ class Index:
                 self._leaving[place] = None
                 self._leaving_rows += self._attributes.rows_of(place)
         else:
-            self._others[place.family].remove(place.handle, self._filters.pop(key))
-            self._other_keys[place.family].remove(place.handle)
+            family, handle = place
+            filter = self._filters[family].pop(handle)
+            if not self._filters[family]:
+                self._others.pop(family, None)
+            elif family in self._others:
+                self._others[family].remove(handle, filter)
+            self._other_keys[family].remove(handle)
+
+    # -- few filters -----------------------------------------------------------------------------------------
+
+    def _are_few(self) -> bool:
+        """Return whether filters of attributes are asked in turn this time, as they wait to be added."""
+        count = len(self._coming)
+        if self._attributes is not None or count > FEW:
+            return False
+        self._scanned += count
+        return count <= VERY_FEW or self._scanned <= PATIENCE
+
+    def _match_few(self, event: Mapping[str, Any]) -> Keys:
+        if not _SCALARS.issuperset(map(type, event.values())):
+            event = flatten(event)  # which says so if it nests too deep
+        return self._few_keys([h for h, (filter, _) in self._coming.items() if filter.matches(event)])
+
+    def _few_keys(self, handles: list[int]) -> Keys:
+        return Keys(self._keys.take(np.array(handles, np.int32))) if handles else _NO_KEYS
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -213,21 +248,29 @@ class Index:
         if type(content) is dict or isinstance(content, Mapping):
             rows = self._attributes
             if rows is None or self._coming or self._leaving:
+                if self._are_few():
+                    return self._match_few(content)
                 rows = self.attributes()
             return Keys(rows.match_keys(content, self._keys))
         return self._match_other(content)
 
     def _match_other(self, content: Any) -> Keys:
         family = family_of(content)
+        known = self._filters.get(family)
+        if not known:
+            return _NO_KEYS
         index = self._others.get(family)
         if index is None:
-            return _NO_KEYS
-        return Keys(self._other_keys[family].take(index.match(content)))
+            content = as_document(content) if family == XPATH else content
+            found = np.array([h for h, filter in known.items() if filter.matches(content)], np.int32)
+        else:
+            found = index.match(content)
+        return Keys(self._other_keys[family].take(found))
 
     def match_batch(self, events: Iterable[object]) -> list[NDArray[Any]]:
         """Return for each event the keys of filters that match it, as an array."""
         contents = [content_of(event) for event in events]
-        if all(isinstance(content, Mapping) for content in contents):
+        if not self._are_few() and all(isinstance(content, Mapping) for content in contents):
             rows = self.attributes()
             answers: list[NDArray[Any]] = []
             for first in range(0, len(contents), BATCH):
@@ -244,11 +287,15 @@ class Index:
             return self._links.of_keys(self._match_other(content))
         if not self._links.in_use:
             return set()
+        if self._are_few():
+            return self._links.of_keys(self._match_few(content))
         return self._links.labels(self.attributes().links_one(content, self._links.count))
 
     def links_batch(self, events: Iterable[object]) -> list[set[Hashable]]:
         """Return for each event the links of filters that match it."""
         contents = [content_of(event) for event in events]
+        if self._are_few():
+            return [self.links(content) for content in contents]
         mappings = [content for content in contents if isinstance(content, Mapping)]
         answers: Iterator[list[int]] = iter(())
         if mappings and self._links.in_use:
@@ -310,6 +357,8 @@ class Index:
     def covers(self, filter: Filter) -> bool:
         """Return whether some filter here covers the given one; quicker than `covering`."""
         if isinstance(filter, AttributeFilter):
+            if self._are_few():
+                return any(other.covers(filter) for other, _ in self._coming.values())
             return self.attributes().covers_any(filter)
         return bool(self.covering(filter))
 
@@ -336,6 +385,9 @@ class Index:
 
     def _ask(self, filter: Filter, question: str) -> Keys:
         if isinstance(filter, AttributeFilter):
+            if self._are_few():
+                some = ((handle, other) for handle, (other, _) in self._coming.items())
+                return self._few_keys(_scan(some, filter, question))
             # What is leaving is left out of the answer here: whoever leaves with many filters asks after each of them.
             rows = self.attributes() if self._coming or self._attributes is None else self._attributes
             found: Ints = getattr(rows, question)(filter)
@@ -343,10 +395,23 @@ class Index:
                 stays = [handle for handle in found.tolist() if handle not in self._leaving]
                 found = np.array(stays, np.int32)
             return Keys(self._keys.take(found))
+        known = self._filters.get(filter.family)
+        if not known:
+            return _NO_KEYS
         index = self._others.get(filter.family)
         if index is None:
-            return _NO_KEYS
-        return Keys(self._other_keys[filter.family].take(getattr(index, question)(filter)))
+            found = np.array(_scan(known.items(), filter, question), np.int32)
+        else:
+            found = getattr(index, question)(filter)
+        return Keys(self._other_keys[filter.family].take(found))
+
+
+def _scan(filters: Iterable[tuple[int, Filter]], asked: Filter, question: str) -> list[int]:
+    """Ask filters in turn; return the handles of those that cover the given one, that it covers or overlaps."""
+    if question == "covering":
+        return [handle for handle, filter in filters if filter.covers(asked)]
+    holds = asked.covers if question == "covered" else asked.overlaps
+    return [handle for handle, filter in filters if holds(filter)]
 
 
 def _check_family(filter: Filter) -> None:
@@ -378,6 +443,7 @@ def warm_up() -> None:
 def warm_up_attributes() -> None:
     """Do so for filters of attributes only."""
     index = Index()
+    index.attributes()  # few filters would be asked without kernels
     filters = [
         parse_attributes("a > 1 and b = 1 and c < 1"),
         parse_attributes("a between 1 and 2 and d = 'x'"),
@@ -408,15 +474,14 @@ def warm_up_attributes() -> None:
 def warm_up_documents() -> None:
     """Do so for filters of documents only: XPath and keywords."""
     index = Index()
-    filters = [parse_xpath("/a[b]"), parse_keywords("a and b or c")]
-    event = "<a><b/></a>"
-    _ask(index, filters, [event, frozenset("abc")])
-    many = [parse_xpath(f"/a/b[c{n}]/d") for n in range(_GROWING)]
-    keys = range(len(filters), len(filters) + len(many))
+    # So many that they are not asked in turn, and that tables have to grow.
+    many: list[Filter] = [parse_xpath(f"/a/b[c{n}]/d") for n in range(_GROWING)]
+    many += [parse_keywords(f"k{n} and m") for n in range(FEW + 1)]
+    keys = range(2, 2 + len(many))
     index.add_batch(keys, many)
-    index.match(event)
+    _ask(index, [parse_xpath("/a[b]"), parse_keywords("a and b or c")], ["<a><b/></a>", frozenset("abc")])
     index.remove_batch(keys)
-    index.remove_batch(range(len(filters)))
+    index.remove_batch(range(2))
 
 
 def _ask(index: Index, filters: Sequence[Filter], events: Sequence[Any]) -> None:

@@ -5,24 +5,41 @@ conjunction is a record, with the word first that was in the fewest conjunctions
 
     handle  next  access  length  word 0 … word n-1  place 0 … place n-1
 
-`handle` is that of the filter, or its complement (-1 - handle) if the filter has several conjunctions, `next`
-the filter's next record, `access` the record's place in the access list of word 0, and `place k` its place in
-the postings of word k. Each word has two lists, described by six numbers in `heads`:
+`handle` is that of the filter, `next` the filter's next record, `access` the record's place in the list in which
+matching looks for it, one of word 0, and `place k` its place in the postings of word k. Each word has three lists,
+described by nine numbers in `heads`:
 
-    access     record, word 1, word 2, handle    the conjunctions to try when a document has this word
+    alone      handle                            the conjunctions of this word alone
+    access     word 1, word 2, handle, record    the other conjunctions to try when a document has this word
     postings   record, k                         all conjunctions with this word, as their word k
 
-In an access list, -1 stands for a word that the conjunction does not have.
+In an access list, a conjunction of two words has its second one twice, and one of more than three words has the
+complement (-1 - handle) of its handle: the rest of them has to be looked at in its record.
 
 A list is a block with room to grow and has no order: what leaves is replaced by the last. Freed blocks are
 chained by size and given out again first.
+
+A document may match very many filters, so matching takes a few nanoseconds for each: it copies handles from lists, and
+a byte for each handle tells whether it is in the answer already, as it may be for a filter of several conjunctions.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from covey.matching.jit import Ints, Longs, called, copy_values, kernel
+from covey.matching.jit import (
+    Ints,
+    Longs,
+    bytes_at,
+    called,
+    copy_values,
+    ints_at,
+    kernel,
+    part,
+)
+
+Bytes = NDArray[np.uint8]
 
 # Fields of a record.
 HANDLE = 0
@@ -32,9 +49,11 @@ LENGTH = 3
 WORDS = 4
 
 # Numbers of a word in `heads`: where its lists begin, how long they are and how long they may become.
-HEAD_SIZE = 6
-ACCESS_LIST = 0
-POSTINGS_LIST = 3
+HEAD_SIZE = 9
+ALONE_LIST = 0
+ACCESS_LIST = 3
+POSTINGS_LIST = 6
+ALONE_WIDTH = 1
 ACCESS_WIDTH = 4
 POSTINGS_WIDTH = 2
 FIRST_CAPACITY = 4
@@ -44,6 +63,9 @@ TOP = 0
 CHAINS = 1
 EXACT_CLASSES = 256
 META_LENGTH = CHAINS + EXACT_CLASSES + 32
+
+AT_ONCE = 64  # entries of an access list that are looked at together
+INLINE = 3  # words of a conjunction that an access list knows of
 
 # Numbers of a filter in `filters`: its first record and how many conjunctions it has.
 FILTER_SIZE = 2
@@ -152,7 +174,10 @@ def add_record(memory: Ints, meta: Longs, heads: Ints, words: Ints, handle: int,
     rarest_first(heads, words)
     count = len(words)
     size = WORDS + 2 * count
-    room = size + growth(heads, HEAD_SIZE * words[0] + ACCESS_LIST, ACCESS_WIDTH)
+    head, width = HEAD_SIZE * words[0] + ACCESS_LIST, ACCESS_WIDTH
+    if count == 1:
+        head, width = HEAD_SIZE * words[0] + ALONE_LIST, ALONE_WIDTH
+    room = size + growth(heads, head, width)
     for word in words:
         room += growth(heads, HEAD_SIZE * word + POSTINGS_LIST, POSTINGS_WIDTH)
     memory = reserve(memory, meta, room)
@@ -168,12 +193,15 @@ def add_record(memory: Ints, meta: Longs, heads: Ints, words: Ints, handle: int,
         memory[record + WORDS + count + k] = (
             place - heads[HEAD_SIZE * words[k] + POSTINGS_LIST]
         ) // POSTINGS_WIDTH
-    place = append(memory, meta, heads, HEAD_SIZE * words[0] + ACCESS_LIST, ACCESS_WIDTH)
-    memory[record + ACCESS] = (place - heads[HEAD_SIZE * words[0] + ACCESS_LIST]) // ACCESS_WIDTH
-    memory[place] = record
-    memory[place + 1] = words[1] if count > 1 else -1
-    memory[place + 2] = words[2] if count > 2 else -1
-    memory[place + 3] = handle
+    place = append(memory, meta, heads, head, width)
+    memory[record + ACCESS] = (place - heads[head]) // width
+    if count == 1:
+        memory[place] = handle
+    else:
+        memory[place] = words[1]
+        memory[place + 1] = words[2] if count > 2 else words[1]
+        memory[place + 2] = handle if count <= INLINE else -1 - handle
+        memory[place + 3] = record
     memory[0] = record
     return memory
 
@@ -183,16 +211,41 @@ def add_filter(
     memory: Ints, meta: Longs, heads: Ints, filters: Ints, handle: int, words: Ints, ends: Ints
 ) -> Ints:
     """Store a filter whose conjunction c has the words from `ends[c - 1]` to `ends[c]`; return memory."""
-    count = len(ends)
-    stored = handle if count == 1 else -1 - handle
     filters[FILTER_SIZE * handle] = 0
-    filters[FILTER_SIZE * handle + 1] = count
+    filters[FILTER_SIZE * handle + 1] = len(ends)
     start = 0
     for end in ends:
-        memory = add_record(memory, meta, heads, words[start:end], stored, filters[FILTER_SIZE * handle])
+        memory = add_record(memory, meta, heads, words[start:end], handle, filters[FILTER_SIZE * handle])
         filters[FILTER_SIZE * handle] = memory[0]
         start = end
     return memory
+
+
+@called
+def drop_alone(memory: Ints, meta: Longs, heads: Ints, filters: Ints, record: int) -> None:
+    """Take a record of one word out of the list of its word, in which the last one takes its place."""
+    word = memory[record + WORDS]
+    head = HEAD_SIZE * word + ALONE_LIST
+    hole, last = heads[head] + memory[record + ACCESS], heads[head] + heads[head + 1] - 1
+    # The list has handles only: of the records of the filter that moves it is that with this word alone.
+    moved = filters[FILTER_SIZE * memory[last]]
+    while memory[moved + LENGTH] != 1 or memory[moved + WORDS] != word:
+        moved = memory[moved + NEXT]
+    memory[hole] = memory[last]
+    memory[moved + ACCESS] = memory[record + ACCESS]
+    drop_last(memory, meta, heads, head, ALONE_WIDTH)
+
+
+@called
+def drop_access(memory: Ints, meta: Longs, heads: Ints, record: int) -> None:
+    """Take a record of several words out of the access list of its first."""
+    head = HEAD_SIZE * memory[record + WORDS] + ACCESS_LIST
+    hole = heads[head] + ACCESS_WIDTH * memory[record + ACCESS]
+    last = heads[head] + ACCESS_WIDTH * (heads[head + 1] - 1)
+    for k in range(ACCESS_WIDTH):
+        memory[hole + k] = memory[last + k]
+    memory[memory[hole + 3] + ACCESS] = memory[record + ACCESS]
+    drop_last(memory, meta, heads, head, ACCESS_WIDTH)
 
 
 @kernel
@@ -202,13 +255,10 @@ def remove_filter(memory: Ints, meta: Longs, heads: Ints, filters: Ints, handle:
     while record:
         following = memory[record + NEXT]
         count = memory[record + LENGTH]
-        head = HEAD_SIZE * memory[record + WORDS] + ACCESS_LIST
-        hole = heads[head] + ACCESS_WIDTH * memory[record + ACCESS]
-        last = heads[head] + ACCESS_WIDTH * (heads[head + 1] - 1)
-        for k in range(ACCESS_WIDTH):
-            memory[hole + k] = memory[last + k]
-        memory[memory[hole] + ACCESS] = memory[record + ACCESS]
-        drop_last(memory, meta, heads, head, ACCESS_WIDTH)
+        if count == 1:
+            drop_alone(memory, meta, heads, filters, record)
+        else:
+            drop_access(memory, meta, heads, record)
         for k in range(count):
             head = HEAD_SIZE * memory[record + WORDS + k] + POSTINGS_LIST
             place = memory[record + WORDS + count + k]
@@ -224,45 +274,74 @@ def remove_filter(memory: Ints, meta: Longs, heads: Ints, filters: Ints, handle:
     filters[FILTER_SIZE * handle + 1] = 0
 
 
+@part
+def note(handle: int, found: Bytes, stamp: int, matched: Ints, count: int) -> int:
+    """Write a handle behind the first `count` unless it is there already; return how many there are. Without branches:
+    whether it is there cannot be foreseen."""
+    matched[count] = handle
+    count += found[handle] != stamp
+    found[handle] = stamp
+    return count
+
+
+@part
+def try_entries(
+    memory: Ints, start: int, end: int, seen: Bytes, found: Bytes, stamp: int, matched: Ints, count: int
+) -> int:
+    """Note the handles of those entries of an access list that the document has all words of."""
+    for first in range(start, end, ACCESS_WIDTH * AT_ONCE):
+        # The places of entries whose first words are there are gathered where the answers will go.
+        passed = count
+        for place in range(first, min(first + ACCESS_WIDTH * AT_ONCE, end), ACCESS_WIDTH):
+            matched[passed] = place
+            passed += seen[memory[place]] & seen[memory[place + 1]]
+        for k in range(count, passed):
+            place = matched[k]
+            handle = memory[place + 2]
+            if handle < 0:
+                if not has_rest(memory, seen, memory[place + 3]):
+                    continue
+                handle = -1 - handle
+            count = note(handle, found, stamp, matched, count)
+    return count
+
+
 @kernel
 def match(
-    memory: Ints, heads: Ints, seen: Longs, found: Longs, words: Ints, query: int, matched: Ints
+    memory: Ints, heads: Ints, seen: Bytes, found: Bytes, words: Ints, stamp: int, matched: Ints
 ) -> int:
-    """Write the handles of the filters that match a document into `matched`; return their number.
+    """Write the handles of the filters that match a document into `matched`, each once; return their number.
 
-    `query` is a number never used before: a word is in the document if `seen` has it there, and a filter of
-    several conjunctions is written already if `found` has it.
+    `seen` has a byte for each word, which is 0 before and after, and `found` one for each handle, which is the stamp of
+    an earlier match. `matched` has room for all handles, and AT_ONCE more.
     """
+    records, begins, answers = (
+        ints_at(memory.ctypes.data),
+        ints_at(heads.ctypes.data),
+        ints_at(matched.ctypes.data),
+    )
+    here, noted = bytes_at(seen.ctypes.data), bytes_at(found.ctypes.data)
     for word in words:
-        seen[word] = query
+        here[word] = 1
     count = 0
     for word in words:
-        start = heads[HEAD_SIZE * word + ACCESS_LIST]
-        end = start + ACCESS_WIDTH * heads[HEAD_SIZE * word + ACCESS_LIST + 1]
-        for place in range(start, end, ACCESS_WIDTH):
-            second = memory[place + 1]
-            if second >= 0:
-                if seen[second] != query:
-                    continue
-                third = memory[place + 2]
-                if third >= 0 and (seen[third] != query or not has_rest(memory, seen, memory[place], query)):
-                    continue
-            handle = memory[place + 3]
-            if handle < 0:
-                handle = -1 - handle
-                if found[handle] == query:
-                    continue
-                found[handle] = query
-            matched[count] = handle
-            count += 1
+        head = HEAD_SIZE * word
+        start = begins[head + ALONE_LIST]
+        for place in range(start, start + begins[head + ALONE_LIST + 1]):
+            count = note(records[place], noted, stamp, answers, count)
+        start = begins[head + ACCESS_LIST]
+        end = start + ACCESS_WIDTH * begins[head + ACCESS_LIST + 1]
+        count = try_entries(records, start, end, here, noted, stamp, answers, count)
+    for word in words:
+        here[word] = 0
     return count
 
 
 @called
-def has_rest(memory: Ints, seen: Longs, record: int, query: int) -> bool:
+def has_rest(memory: Ints, seen: Bytes, record: int) -> bool:
     """Return whether the document has a record's words from the fourth on."""
-    for k in range(record + WORDS + 3, record + WORDS + memory[record + LENGTH]):
-        if seen[memory[k]] != query:
+    for k in range(record + WORDS + INLINE, record + WORDS + memory[record + LENGTH]):
+        if seen[memory[k]] == 0:
             return False
     return True
 

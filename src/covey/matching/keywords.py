@@ -19,6 +19,7 @@ import numpy as np
 from covey.core.keywords.filter import KeywordFilter
 from covey.matching.jit import Ints, Longs
 from covey.matching.keyword_kernels import (
+    AT_ONCE,
     CHAINS,
     FILTER_SIZE,
     HANDLE,
@@ -26,13 +27,16 @@ from covey.matching.keyword_kernels import (
     META_LENGTH,
     POSTINGS_LIST,
     TOP,
+    Bytes,
     add_filter,
     match,
     remove_filter,
     supersets,
 )
 
-Numbers = TypeVar("Numbers", Ints, Longs)
+Numbers = TypeVar("Numbers", Ints, Longs, Bytes)
+
+MOST_STAMPS = 255  # in a byte
 
 _NONE: Ints = np.empty(0, np.int32)
 
@@ -45,22 +49,22 @@ class KeywordIndex:
         self._free_ids: list[int] = []
         self._everything: set[int] = set()
         self._size = 0
-        self._queries = 0
         self._memory: Ints = np.zeros(1024, np.int32)
         self._meta: Longs = np.zeros(META_LENGTH, np.int64)
         self._meta[TOP] = CHAINS
         self._heads: Ints = np.zeros(64 * HEAD_SIZE, np.int32)
-        self._seen: Longs = np.zeros(64, np.int64)
+        self._seen: Bytes = np.zeros(64, np.uint8)
         self._filters: Ints = np.zeros(64 * FILTER_SIZE, np.int32)
-        self._found: Longs = np.zeros(64, np.int64)
-        self._matched: Ints = np.zeros(64, np.int32)
+        self._found: Bytes = np.zeros(64, np.uint8)
+        self._stamp = 0
+        self._matched: Ints = np.zeros(AT_ONCE, np.int32)
 
     def __len__(self) -> int:
         return self._size
 
     def add(self, handle: int, filter: KeywordFilter) -> None:
         """Add a filter under a handle that is not in use."""
-        if handle >= len(self._found):
+        if FILTER_SIZE * handle >= len(self._filters):
             self._grow_filters(handle + 1)
         self._size += 1
         if filter.conjunctions == ((),):
@@ -98,7 +102,7 @@ class KeywordIndex:
                     self._free_ids.append(word_id)
 
     def match(self, content: object) -> Ints:
-        """Return the handles of the filters that match a document, each once."""
+        """Return the handles of the filters that match a document, each once; a view, valid until the next question."""
         if not isinstance(content, set | frozenset):
             return _NONE
         return self._match(content)
@@ -106,7 +110,7 @@ class KeywordIndex:
     def covering(self, filter: KeywordFilter) -> Ints:
         """Return the handles of the filters that cover `filter`."""
         first, *others = filter.conjunctions
-        handles = self._match(first)
+        handles = self._match(first).copy()
         for conjunction in others:
             if not len(handles):
                 break
@@ -119,14 +123,9 @@ class KeywordIndex:
             return self._all()
         records = [self._supersets(conjunction) for conjunction in filter.conjunctions]
         distinct = records[0] if len(records) == 1 else np.unique(np.concatenate(records))
-        stored = self._memory[distinct + HANDLE]
-        single = stored[stored >= 0]
-        if len(single) == len(stored):
-            return single
+        handles, counts = np.unique(self._memory[distinct + HANDLE], return_counts=True)
         # A filter of several conjunctions is covered if all of them are among those found.
-        several, counts = np.unique(-1 - stored[stored < 0], return_counts=True)
-        complete = several[counts == self._filters[FILTER_SIZE * several + 1]]
-        return np.concatenate((single, complete)).astype(np.int32, copy=False)
+        return handles[counts == self._filters[FILTER_SIZE * handles + 1]]
 
     def overlapping(self, filter: KeywordFilter) -> Ints:
         """Return the handles of the filters that overlap `filter`: all of them."""
@@ -135,20 +134,16 @@ class KeywordIndex:
     def _match(self, words: Iterable[object]) -> Ints:
         find = self._word_ids.get
         known = [word_id for word in words if (word_id := find(word)) is not None]  # type: ignore[call-overload]
-        self._queries += 1
-        if len(self._matched) < self._size:
-            self._matched = np.zeros(2 * self._size, np.int32)
-        count = match(
-            self._memory,
-            self._heads,
-            self._seen,
-            self._found,
-            np.array(known, np.int32),
-            self._queries,
-            self._matched,
-        )
+        if len(self._matched) < self._size + AT_ONCE:
+            self._matched = np.zeros(2 * self._size + AT_ONCE, np.int32)
+        self._stamp += 1
+        if self._stamp > MOST_STAMPS:
+            self._found[:] = 0
+            self._stamp = 1
+        ids: Ints = np.array(known, np.int32)
+        count = match(self._memory, self._heads, self._seen, self._found, ids, self._stamp, self._matched)
         matched = self._matched[:count]
-        return np.concatenate((matched, _array(self._everything))) if self._everything else matched.copy()
+        return np.concatenate((matched, _array(self._everything))) if self._everything else matched
 
     def _supersets(self, conjunction: tuple[str, ...]) -> Ints:
         known = [self._word_ids.get(word) for word in conjunction]
@@ -170,7 +165,7 @@ class KeywordIndex:
 
     def _grow_filters(self, count: int) -> None:
         self._filters = _grown(self._filters, FILTER_SIZE * count)
-        self._found = _grown(self._found, count)
+        self._found = _grown(self._found, len(self._filters) // FILTER_SIZE)
 
 
 def _array(handles: set[int]) -> Ints:

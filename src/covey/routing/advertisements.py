@@ -6,7 +6,7 @@ new subscription, so it is first asked the quick way: an advertisement that cove
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from covey.core.filter import Filter
 from covey.matching.index import Index
@@ -20,17 +20,12 @@ class Advertisement(NamedTuple):
     publisher: str
 
 
-# Up to so many of one link are asked in turn; making an index takes longer, and most producers announce little.
-FEW: Final = 8
-
-
 class Advertisements:
     """Advertisements by link and key."""
 
     def __init__(self) -> None:
         self._by_link: dict[Link, dict[Key, Advertisement]] = {}
-        self._indexes: dict[Link, Index] = {}  # of the links that have had more than a few
-        self._asked: dict[Link, Index] = {}  # of those that have few, and whose index was asked for since
+        self._indexes: dict[Link, Index] = {}
         self._links_of: dict[Key, tuple[Link, ...]] = {}  # one, except while links form a passing cycle
 
     def add(self, link: Link, key: Key, filter: Filter, publisher: str) -> bool:
@@ -39,14 +34,8 @@ class Advertisements:
         if key in known:
             return False
         known[key] = Advertisement(filter, publisher)
-        self._asked.pop(link, None)
         self._links_of[key] = (*self._links_of.get(key, ()), link)
-        index = self._indexes.get(link)
-        if index is not None:
-            index.add(key, filter)
-        elif len(known) > FEW:
-            index = self._indexes[link] = Index()
-            index.add_batch(list(known), [ad.filter for ad in known.values()])
+        self._indexes.setdefault(link, Index()).add(key, filter)
         return True
 
     def remove(self, link: Link, key: Key) -> Filter | None:
@@ -55,14 +44,13 @@ class Advertisements:
         removed = known.pop(key, None)
         if removed is None:
             return None
-        self._asked.pop(link, None)
         links = tuple(other for other in self._links_of.pop(key) if other != link)
         if links:
             self._links_of[key] = links
         if not known:
             del self._by_link[link]
-            self._indexes.pop(link, None)
-        elif link in self._indexes:
+            del self._indexes[link]
+        else:
             self._indexes[link].remove(key)
         return removed.filter
 
@@ -81,31 +69,18 @@ class Advertisements:
     def overlap(self, link: Link, filter: Filter) -> bool:
         """Return whether a producer behind the link may publish what the filter matches."""
         index = self._indexes.get(link)
-        if index is not None:
-            return index.covers(filter) or bool(index.overlapping(filter))
-        return any(ad.filter.overlaps(filter) for ad in self.of_link(link).values())
+        return index is not None and (index.covers(filter) or bool(index.overlapping(filter)))
 
     def publishers(self, link: Link, filter: Filter) -> list[str]:
         """Return the producers behind the link that may publish what the filter matches, ordered by name."""
         known, index = self.of_link(link), self._indexes.get(link)
-        if index is not None:
-            return sorted({known[key].publisher for key in index.overlapping(filter)})
-        return sorted({ad.publisher for ad in known.values() if ad.filter.overlaps(filter)})
+        return [] if index is None else sorted({known[key].publisher for key in index.overlapping(filter)})
 
     def match(self, link: Link, event: object) -> bool:
         """Return whether the event is within an advertisement from the link."""
         index = self._indexes.get(link)
-        if index is not None:
-            return bool(index.match(event))
-        return any(ad.filter.matches(event) for ad in self.of_link(link).values())
+        return index is not None and bool(index.match(event))
 
     def index_of(self, link: Link) -> Index | None:
         """Return an index of the advertisements from the link; None if there are none."""
-        known = self.of_link(link)
-        if not known:
-            return None
-        index = self._indexes.get(link) or self._asked.get(link)
-        if index is None:
-            index = self._asked[link] = Index()
-            index.add_batch(list(known), [ad.filter for ad in known.values()])
-        return index
+        return self._indexes.get(link)

@@ -3,8 +3,8 @@
 A filter that asks for one value of an attribute (`symbol = 'a'`) covers no filter of one conjunction but those that ask
 for that very value. So filters are kept by the values they ask for: those who could cover such a filter ask for one of
 its values or for no value at all, those whom it could cover ask for each of its values. Other filters, of no or several
-conjunctions or another family, are always among the candidates. Few candidates are compared one by one. For more an
-index is asked, which is made when it is needed first.
+conjunctions or another family, are always among the candidates. Few candidates are compared one by one. For more, and
+for other questions, an index is asked, which is made when it is needed first.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from covey.core.attributes.wire import Form, forms_of
 from covey.core.filter import Filter
 from covey.matching.index import Index
 
-# Up to so many are compared one by one. An index is quicker beyond, and takes long to add filters with many values to.
-FEW: Final = 16
+FEW: Final = (
+    16  # candidates that are compared one by one: an index takes long to add filters with many values to
+)
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -146,17 +147,15 @@ class CoverSet(Generic[Name]):
         if self._index is not None:
             if self._unindexed.pop(key, None) is None:
                 self._index.remove(key)
-            if len(self._filters) < FEW // 2:
-                self._index, self._unindexed = None, {}
+            if not self._filters:
+                self._index = None
         return filter
 
     def indexing(self, batch: int) -> Iterator[int]:
-        """Make the index, if there are enough filters for one, so many at a time; yield how many were added.
+        """Make the index, so many filters at a time; yield how many were added.
 
         Filters may come and go meanwhile, and questions be asked: then all that is left is done at once.
         """
-        if len(self._filters) <= FEW:
-            return
         self._begin_index()
         while self._unindexed and self._index is not None:
             some = [self._unindexed.popitem() for _ in range(min(batch, len(self._unindexed)))]
@@ -194,20 +193,14 @@ class CoverSet(Generic[Name]):
 
     def overlapping(self, filter: Filter) -> Iterable[Name]:
         """Return the keys of the filters that overlap the given one."""
-        if len(self._filters) > FEW:
-            return self._asked().overlapping(filter)
-        return [key for key, other in self._filters.items() if filter.overlaps(other)]
+        return self._asked().overlapping(filter)
 
     def matches(self, event: Any) -> bool:
         """Return whether one of the filters matches the event."""
-        if len(self._filters) > FEW:
-            return bool(self._asked().match(event))
-        return any(filter.matches(event) for filter in self._filters.values())
+        return bool(self._asked().match(event))
 
     def _who_could_cover(self, filter: Filter) -> list[dict[Name, Filter]] | None:
         """Return the filters that could cover the given one, some perhaps twice; None if they are not few."""
-        if len(self._filters) <= FEW:
-            return [self._filters]
         values = values_of(filter)
         if values is None:
             return None
@@ -220,8 +213,6 @@ class CoverSet(Generic[Name]):
 
     def _whom_it_could_cover(self, filter: Filter) -> list[dict[Name, Filter]] | None:
         """Return the filters that the given one could cover, each once; None if they are not few."""
-        if len(self._filters) <= FEW:
-            return [self._filters]
         values = values_of(filter)
         if values is None or not values.plain:
             return None
