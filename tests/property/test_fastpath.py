@@ -215,7 +215,7 @@ class Broker:
             others = [one.config for one in core.neighbours.records.values() if one.link != "z"]
             yield from core.neighbours.configure(others, self.now_s)
         elif what == 4:
-            core.plans._holds["somebody"] = 0
+            core.plans._holds["somebody"], core.plans._held_until_s = 0, 1e12
         elif what == 5:
             core.plans._holds.clear()
             yield actions.Release()

@@ -14,6 +14,7 @@ from covey.bench.heavy_filters import words
 from covey.broker import effects, neighbours, scheduling
 from covey.broker.actions import Release
 from covey.broker.config import LinkConfig
+from covey.broker.plans import LONGEST_HOLD_S
 from covey.broker.scheduling import TURN
 from covey.broker.sessions import SLICE_UNITS
 from covey.core.costs import cost_of
@@ -245,7 +246,7 @@ def test_what_clients_say_while_a_plan_switches_is_bounded_and_comes_in_order(
     one.hear(reader, Kind.REQUEST, SubscribeRequest(1, 1, parse("n > 0").encode()))
     one.hear(writer, Kind.REQUEST, AdvertiseRequest(1, 1, parse("n > 0").encode()))
     one.tick()
-    one.core.plans._holds["probe"] = 0
+    one.core.plans._holds["probe"], one.core.plans._held_until_s = 0, 1e9
     for turn in range(1, 101):
         one.step(effects.Received(writer, event(number, turn, {"n": turn})))
         one.tick()
@@ -279,3 +280,33 @@ def test_a_busy_neighbour_is_not_read_while_too_much_of_it_waits(monkeypatch: py
     one.all.extend(core._finish())
     assert holds(one, number) == [effects.Hold, effects.Resume]
     assert core.neighbours._waiting_bytes["x"] == 0
+
+
+def test_a_neighbour_whose_words_are_dropped_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Routers of the overlay forget it while too much of it waits: nothing else would have it read again."""
+    monkeypatch.setattr(neighbours, "MOST_WAITING_BYTES", 2_000)
+    one = One(links=(LinkConfig("x"),))
+    number = one.neighbour("x")
+    core = one.core
+    core.neighbours._waiting["x", 0] = deque([b"." * 3_000])
+    core.neighbours._waiting_bytes["x"] += 3_000
+    core._hold_if_busy("x")
+    core.perform(core.neighbours._withdraw(core.neighbours.records["x"]))
+    one.all.extend(core._finish())
+    assert not core.peers[number].connection.holds
+    assert core.neighbours._waiting_bytes["x"] == 0
+
+
+def test_clients_that_are_held_are_released_in_time_however_long_a_lease_is() -> None:
+    one = One(links=(), lease_s=86_400.0)
+    core = one.core
+    one.tick()
+    core.perform(core.plans._hold(0, one.now_s))
+    core.plans._holds["lost"] = 0  # whose echo never comes
+    due_s = core.deadline()
+    assert core.is_holding
+    assert due_s is not None
+    assert due_s <= one.now_s + LONGEST_HOLD_S
+    one.now_s = due_s
+    one.step(effects.Tick())
+    assert not core.is_holding

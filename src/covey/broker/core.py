@@ -254,9 +254,9 @@ class BrokerCore:
         due_s = self._next_tick_s
         if self._timeouts:
             due_s = min(due_s, self._timeouts[0][0])
-        neighbours_s = self.neighbours.deadline()
-        if neighbours_s is not None:
-            due_s = min(due_s, neighbours_s)
+        for part_s in (self.neighbours.deadline(), self.plans.deadline()):
+            if part_s is not None:
+                due_s = min(due_s, part_s)
         if self.phase is not Phase.SERVING:
             due_s = min(due_s, self._until_s)
             if self._leaving:
@@ -668,6 +668,9 @@ class BrokerCore:
         deadline_s = self.neighbours.deadline()
         if deadline_s is not None and deadline_s <= now_s:
             self.perform(self.neighbours.tick(now_s))
+        deadline_s = self.plans.deadline()
+        if deadline_s is not None and deadline_s <= now_s:
+            self.perform(self.plans.tick(now_s))
         if now_s >= self._next_tick_s:
             self._next_tick_s = now_s + max(0.01, self.config.lease_s / TICKS)
             self._look_around(now_s)
@@ -1120,6 +1123,7 @@ class BrokerCore:
 
     def _withdrawing(self, action: actions.Withdrawing) -> None:
         self.perform(self.durable.withdrawing(action.link))
+        self._hold_if_busy(action.link)  # what it has said to routers, and these have not handled, is dropped
 
     def _attached(self, action: actions.Attached) -> None:
         self.plans.attached(action.link, action.is_attached)

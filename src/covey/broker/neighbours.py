@@ -609,8 +609,8 @@ class Neighbours:
         neighbour.routing = Routing.NOTHING
         if was_live:
             yield Attached(neighbour.link, False)
-        yield Withdrawing(neighbour.link)
         self._drop_waiting(neighbour, [epoch for epoch, _ in self._epochs.of_overlay()])
+        yield Withdrawing(neighbour.link)
         for epoch, _ in self._epochs.of_overlay():
             neighbour.probes.pop(epoch, None)
             yield Tell(LinkDown(), neighbour.link, epoch)

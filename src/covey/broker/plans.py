@@ -171,7 +171,7 @@ class Installation:
         self.reason = ""
         self.probe = ""  # that asks whether the tables are in force
         self.missing = set(decoded.brokers) if decoded is not None else {broker}
-        self._until_s = now_s + patience_s
+        self.until_s = now_s + patience_s
         self._grace_s = grace_s
         own = overlay_epoch(state)
         # The overlay's own epoch is never retired: there is nothing to add.
@@ -186,7 +186,7 @@ class Installation:
         self.broker, self.before, self.state = broker, state.current, state
         self.step, self.reason, self.probe = Step.ABANDONED, "the broker has restarted", ""
         self.missing = set()
-        self._until_s, self._grace_s = now_s + grace_s, grace_s
+        self.until_s, self._grace_s = now_s + grace_s, grace_s
         self.is_new, self.epoch = False, max(idle_epochs(state), default=state.current)
         return self
 
@@ -229,13 +229,13 @@ class Installation:
         """The probe has come back: switch."""
         if not self._move(Input.ECHOED):
             return None
-        self._until_s = now_s + self._grace_s
+        self.until_s = now_s + self._grace_s
         self.state = self._next(self.state, self.epoch, self.state.plans)
         return self.state
 
     def tick(self, now_s: float) -> PlanState | None:
         """Time passes: give up, or retire what is not in use."""
-        if now_s < self._until_s:
+        if now_s < self.until_s:
             return None
         before = self.step
         if not self._move(Input.DUE):
@@ -258,7 +258,7 @@ class Installation:
         """Switch back to what was before; PlanError if that is gone."""
         before = self.step
         self._move(Input.ROLL_BACK)
-        self.reason, self._until_s = "rolled back", now_s + self._grace_s
+        self.reason, self.until_s = "rolled back", now_s + self._grace_s
         if before is Step.ABANDONED:
             return self._retire()
         plans = dict(self.state.plans)
@@ -527,6 +527,14 @@ class Plans:
         changed = self.installation.roll_back(now_s)
         if changed is not None:
             yield from self._adopt(changed, now_s)
+
+    def deadline(self) -> float | None:
+        """Return when `tick` is due; None if nothing waits for time to pass."""
+        due_s = self._held_until_s if self._holds else None
+        installation = self.installation
+        if installation is not None and installation.is_under_way:
+            due_s = installation.until_s if due_s is None else min(due_s, installation.until_s)
+        return due_s
 
     def tick(self, now_s: float) -> Actions:
         """Time passes."""
