@@ -1,12 +1,14 @@
 """Attribute filters that ask for more than values and ranges, and events for them.
 
-patterns     one LIKE pattern each, %word% with a word of three to eight letters, on one attribute; events have a
-             text of 40 letters that no other event has
-negations    `<>` or NOT IN, and by every fourth filter NOT BETWEEN, on one attribute, beside an equality that few
-             events satisfy
-adtargeting  20 attributes: twelve with five to 200 values each, half of them texts, of which filters name one to
-             eight (IN), and eight numbers, of which they want ranges; two to four and one to two of them a filter.
-             Events have all attributes
+    patterns     one LIKE pattern each, %word% with a word of three to eight letters, on one attribute; events have a
+                 text of 40 letters that no other event has
+    negations    `<>` or NOT IN, and by every fourth filter NOT BETWEEN, on one attribute, beside an equality that few
+                 events satisfy
+    adtargeting  20 attributes: twelve with five to 200 values each, half of them texts, of which filters name one to
+                 five (IN), and eight numbers, of which they want ranges; one to three and one to two of them a filter.
+                 Events have all attributes
+
+Most events satisfy most negations, few satisfy a pattern, and what an advertiser wants is selective as a whole only.
 """
 
 from __future__ import annotations
@@ -96,8 +98,8 @@ def targeting_filters(generator: np.random.Generator, count: int) -> Filters:
     result: Filters = []
     for _ in range(count):
         sides: list[tuple[str, Constraint]] = []
-        for attribute in generator.permutation(len(SIZES))[: generator.integers(2, 5)].tolist():
-            most = min(8, SIZES[attribute] // 2)
+        for attribute in generator.permutation(len(SIZES))[: generator.integers(1, 4)].tolist():
+            most = min(5, SIZES[attribute] // 2)
             drawn = generator.integers(0, SIZES[attribute], generator.integers(1, most + 1)).tolist()
             sides.append((f"c{attribute}", within([_value(attribute, number) for number in drawn])))
         for attribute in generator.permutation(NUMBERS)[: generator.integers(1, 3)].tolist():

@@ -98,17 +98,25 @@ class Filing(NamedTuple):
     program: Constraint | None = None
 
 
-def filing_of(side: Any) -> Filing:
-    """Return where the atom with a wire form is filed; most are read from it as they are."""
+def filing_of(side: Any, constraint: Constraint | None = None) -> Filing:
+    """Return where the atom with a wire form is filed; most are read from it as they are, others from the constraint,
+    which is made of the form if it is not given."""
     if len(side) == 1:
         return Filing(values=side[0]) if type(side[0]) is list else Filing(pattern=program_of(side[0]))
     if len(side) == 2 and side[0] is None:
         return Filing(TEXTS, pattern=program_of(side[1]))
-    if len(side) == 5 and not side[0] and not side[2]:
-        values = excepted_numbers(side[1])
-        if values is not None:
-            return Filing(NUMBERS, values=values)
-    constraint = constraint_of(side)
+    if len(side) == 5 and not side[0]:
+        _, numbers, texts, *patterns = side
+        if numbers and not texts:
+            values = excepted_numbers(numbers)
+            if values is not None:
+                return Filing(NUMBERS, values=values)
+        elif texts and not numbers and not any(patterns):
+            values = _excepted_texts(texts)
+            if values is not None:
+                return Filing(TEXTS, values=values)
+    if constraint is None:
+        constraint = constraint_of(side)
     exceptions = exceptions_of(constraint)
     place = constraint if exceptions is None else exceptions
     some, prefix = values_of(place), prefix_of(place)
@@ -127,6 +135,14 @@ def excepted_numbers(numbers: list[Any]) -> list[Any] | None:
     if not left or numbers[0] is not None or numbers[-2] is not None or left != numbers[4:-2:4]:
         return None
     return left if 0 not in numbers[5:-2:4] and 1 not in numbers[3:-2:4] else None
+
+
+def _excepted_texts(texts: list[Any]) -> list[Any] | None:
+    """Do as `excepted_numbers` for texts."""
+    left = texts[1:-1:2]
+    if not left or texts[0] != "" or texts[-1] is not None:
+        return None
+    return left if texts[2:-1:2] == [text + "\0" for text in left] else None
 
 
 def exceptions_of(constraint: Constraint) -> Constraint | None:
@@ -188,7 +204,7 @@ class Atoms:
         if filing.excepted:
             self.exceptions[channel] = filing.excepted
         if filing.pattern is not None:
-            words = _pattern_words(filing.pattern, channel, NAN_IF if filing.excepted else 0)
+            words = pattern_words(filing.pattern, channel, NAN_IF if filing.excepted else 0)
             self._add_program(words, longest_literal(filing.pattern), channel)
         elif filing.program is not None:
             if filing.program.absent:
@@ -454,7 +470,7 @@ def _words_of(constraint: Constraint, channel: int, flags: int) -> Longs:
     return np.frombuffer(data.ljust(8 * words, b"\0"), np.int64)
 
 
-def _pattern_words(pattern: bytes, channel: int, flags: int) -> Longs:
+def pattern_words(pattern: bytes, channel: int, flags: int) -> Longs:
     """Return the program of one LIKE pattern, as `_words_of` does: all texts that match it."""
     begin = 8 * (PROGRAM_HEAD + 3)
     words = (begin + len(pattern) + 7) // 8

@@ -170,9 +170,11 @@ class Channels:
                 attribute.presence = self._new(attribute, _PRESENCE)
             return [(attribute.presence, 1.0, 1.0)]
         side = side_form(constraint)
-        return self._atom(attribute, encoder.encode(side), list(side) if type(side) is tuple else side)
+        return self._atom(attribute, encoder.encode(side), side, constraint)
 
-    def _atom(self, attribute: Attribute, form: bytes, side: Any) -> list[Interval]:
+    def _atom(
+        self, attribute: Attribute, form: bytes, side: Any, constraint: Constraint | None = None
+    ) -> list[Interval]:
         """Return the intervals of an atom, given in its wire form and as bytes, which is made when there was none."""
         if attribute.atoms is None:
             if self.atoms is None:
@@ -181,7 +183,7 @@ class Channels:
         atoms = attribute.atoms
         channel = atoms.channel_of.get(form)
         if channel is None:
-            filing = filing_of(side)
+            filing = filing_of(side, constraint)
             absent = filing.program is not None and filing.program.absent
             channel = self._new(attribute, form, absent or bool(filing.excepted))
             if absent:

@@ -9,6 +9,7 @@ and by the box around those of their conjunctions that have attributes in common
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from operator import sub
@@ -59,7 +60,7 @@ class AttributeIndex:
         self.store = Store()
         self.channels = Channels(self.store.make_channel)
         self._several: dict[int, AttributeFilter] = {}
-        self._rows_of: dict[int, list[int]] = {}
+        self._rows_of: dict[int, Sequence[int]] = {}  # ranges, or arrays: there may be very many
         self._never: set[int] = set()
         self._free_rows: list[int] = []
         self._last_row = 0
@@ -121,16 +122,21 @@ class AttributeIndex:
         if not count:
             self._never.add(handle)
             return []
-        rows: list[int] = []
-        for _ in range(count):
-            if self._free_rows:
-                rows.append(self._free_rows.pop())
-            else:
-                rows.append(self._last_row)
-                self._last_row += 1
+        rows: Sequence[int]
+        if self._free_rows:
+            again = min(count, len(self._free_rows))
+            rows = array("i", self._free_rows[-again:])
+            del self._free_rows[-again:]
+            rows.extend(range(self._last_row, self._last_row + count - again))
+            self._last_row += count - again
+        else:
+            rows = range(self._last_row, self._last_row + count)
+            self._last_row += count
         self.store.make_extra(self._last_row)
-        self.store.extra[rows, EXTRA_HANDLE] = handle
-        self.store.extra[rows, EXTRA_GROUP] = rows[0]
+        # Of most filters they lie side by side, and are found faster so.
+        where = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
+        self.store.extra[where, EXTRA_HANDLE] = handle
+        self.store.extra[where, EXTRA_GROUP] = rows[0]
         self._rows_of[handle] = rows
         return [~row for row in rows]
 
