@@ -12,7 +12,15 @@ import pytest
 
 import covey
 from covey.core.filter import Filter
-from covey.matching.attributes.grids import FEWEST_ROWS, LINE_ROWS, TALLEST
+from covey.matching.attributes.grids import (
+    FEWEST_ROWS,
+    GRID,
+    LINE,
+    LINE_ROWS,
+    LOOKED_UP,
+    STALE,
+    TALLEST,
+)
 from covey.matching.attributes.heap import BLOCK_TOP, GRIDS
 from covey.matching.attributes.store import Store
 from covey.matching.index import Index
@@ -30,6 +38,13 @@ def store_of(index: Index) -> Store:
 
 def grids_of(index: Index) -> int:
     return int(store_of(index).meta[GRIDS])
+
+
+def rows_in_fresh_grids(store: Store) -> int:
+    """Count the rows that stand in grids with nothing too much to look up."""
+    blocks, records = store.blocks.view("int32"), store._heap.array.view("int32")
+    grids = [blocks[2 * LINE * -home + GRID] for home in store.homes.tolist() if home < 0]
+    return sum(records[2 * grid + STALE] == 0 for grid in grids)
 
 
 def number(generator: random.Random) -> float:
@@ -192,6 +207,36 @@ def test_sets_of_channels_that_few_rows_share_have_a_grid_together() -> None:
         both.remove(400, generator)
         ask(both.index, both.scan, events(2), [])
     assert grids_of(both.index) == 0
+
+
+def test_a_grid_whose_cuts_no_longer_fit_gives_its_rows_to_a_new_one() -> None:
+    generator = random.Random(14)
+    middle = 0.0
+
+    def draw() -> Filter:
+        ends = [sorted(middle + generator.random() for _ in range(2)) for _ in range(3)]
+        return covey.conjunction(
+            [(name, "between", tuple(end)) for name, end in zip("abc", ends, strict=True)]
+        )
+
+    def events(count: int) -> list[dict[str, Any]]:
+        return [{name: middle + generator.random() for name in "abc"} for _ in range(count)]
+
+    both = Both(draw, 3)
+    both.add(1500, generator)
+    settle(both.index, events(100))
+    middle = 1000.0
+    both.add(4000, generator)
+    both.remove(1000, generator)
+    store = store_of(both.index)
+    asked = [draw() for _ in range(3)]
+    ask(both.index, both.scan, events(4), asked)
+    assert store.blocks[LOOKED_UP] > store.in_grids() // 4, "all of them end inside one bucket"
+    for _ in range(60):
+        both.index.match_batch(events(100))
+    ask(both.index, both.scan, events(4), asked)
+    assert rows_in_fresh_grids(store) > 4000
+    assert grids_of(both.index) <= 2
 
 
 def test_filters_of_several_conjunctions_are_given_once() -> None:

@@ -15,7 +15,8 @@ bucket's. An interval (a filter asked about) has two buckets a channel, those of
 
 Cuts are ends of ranges: where few values are popular each has a bucket of its own. A bucket inside which no range ends
 needs no look-up at all; a grid knows which ones those are not (`_is_torn`). Cuts are drawn from rows that are there
-when the grid is made; those that come later are judged right with any cuts.
+when the grid is made; those that come later are judged right with any cuts. If they come to lie in few buckets, many
+are looked up: then the grid is *stale*, and its rows move to a new one (moving.py).
 
 A block is `height` lines high. The first block of a grid grows and shrinks by doubling and halving, up to TALLEST
 lines; then another one is begun before it. Every block but the first is full: the row that leaves gives its place to
@@ -44,6 +45,7 @@ from covey.matching.attributes.heap import (
     ROWS,
     SMALL_GRID,
     STAMP,
+    VERIFIED,
     allocate,
     free,
 )
@@ -91,6 +93,7 @@ FIRST_BLOCK = 1
 NEXT_GRID = 2
 ANCHOR = 3
 GRID_ROWS = 4
+STALE = 7  # how often of late a query had too much to look up, up to IS_STALE
 FREE_COLUMNS = 6  # bits of the columns on which there ever was a free row
 EXTRA = 5  # whether there ever was a row of a filter with several conjunctions
 GRID_HEADER = 4  # words
@@ -119,7 +122,11 @@ LOOK_UPS = EDGE_WORD + TALLEST * LINE
 MANY = 512  # there is room for so many and another one for each word
 COLUMN_OF = LOOK_UPS + MANY + TALLEST * LINE
 STRING_OF = COLUMN_OF + 2 * MOST_COLUMNS
-QUERY_ROOM = STRING_OF + 2 * MOST_COLUMNS  # words, whole lines
+LOOKED_UP = STRING_OF + 2 * MOST_COLUMNS  # how many ranges were looked up in a grid
+QUERY_ROOM = LOOKED_UP + LINE  # words, whole lines
+IS_STALE = 64
+TOO_MANY = 8  # a query looks up too much if that is one of so many ranges of a grid with
+STALE_ROWS = 1024  # rows at least
 NOTHING, EVERY_ROW = 0, -1  # instead of how many strings of bits to look at
 
 
@@ -218,6 +225,18 @@ def columns_of(m: Memory, grid: int) -> int:
 
 
 @part
+def is_stale(m: Memory, grid: int) -> bool:
+    """Return whether a grid is to give its rows to one with other cuts."""
+    return m.i[2 * grid + STALE] == IS_STALE
+
+
+@part
+def grid_of_block(m: Memory, block: int) -> int:
+    """Return the grid of a block."""
+    return int(m.bi[2 * LINE * block + GRID])
+
+
+@part
 def column_of(m: Memory, grid: int, channel: int) -> int:
     """Return which of a grid's columns is that of a channel, which it has."""
     column = 0
@@ -244,7 +263,7 @@ def find_grid(m: Memory, w: Intervals, start: int, end: int) -> int:
     grid = m.channels[CHANNEL_COLUMNS * anchor + FIRST_GRID]
     while grid != 0:
         columns = columns_of(m, grid)
-        if end - start <= columns < fewest:
+        if end - start <= columns < fewest and not is_stale(m, grid):
             common = 0
             for column in range(columns):
                 common += _side_of(w, start, end, m.i[_channels_at(grid) + column]) >= 0
@@ -619,6 +638,7 @@ def _look_up(m: Memory, grid: int, block: int, line: int, column: int, count: in
     """Drop those of the gathered rows whose range does not contain what the query says of a column."""
     channel, pairs = m.i[_channels_at(grid) + column], _pairs_at(m, block, column) + 2 * LINE_ROWS * line
     low, high = m.values[2 * channel], m.values[2 * channel + 1]
+    m.b[LOOKED_UP] += count
     for k in range(count):
         place = m.b[LOOK_UPS + k]
         holds = (m.bf[pairs + 2 * place] <= low) & (high <= m.bf[pairs + 2 * place + 1])
@@ -761,6 +781,20 @@ def add_handles(m: Memory, grid: int, block: int, line: int, lines: int, out: In
     return found
 
 
+@part
+def _note_look_ups(m: Memory, grid: int) -> None:
+    """Note whether the query had too much to look up in a grid; moving its rows is then paid for by that."""
+    looked_up, stale = m.b[LOOKED_UP], m.i[2 * grid + STALE]
+    if stale == IS_STALE:
+        m.meta[VERIFIED] += looked_up
+    elif m.i[2 * grid + GRID_ROWS] >= STALE_ROWS and (
+        TOO_MANY * looked_up > m.i[2 * grid + GRID_ROWS] * m.i[2 * grid + COLUMNS]
+    ):
+        m.i[2 * grid + STALE] = stale + 1
+    elif stale > 0:
+        m.i[2 * grid + STALE] = stale - 1
+
+
 @called
 def visit_grids(m: Memory, grid: int, out: Ints, found: int, limit: int) -> int:
     """Add the handles of the satisfied rows of a chain of grids, some lines at a time if a few rows are enough."""
@@ -768,6 +802,7 @@ def visit_grids(m: Memory, grid: int, out: Ints, found: int, limit: int) -> int:
     while grid != 0:
         strings = strings_of(m, grid)
         block = first_block(m, grid) if strings != NOTHING else 0
+        m.b[LOOKED_UP] = 0
         while block != 0:
             after, lines = next_block(m, block), lines_of(m, block)
             for line in range(0, lines, step):
@@ -777,6 +812,7 @@ def visit_grids(m: Memory, grid: int, out: Ints, found: int, limit: int) -> int:
                 if satisfied_in(m, grid, block, line, some, strings):
                     found = add_handles(m, grid, block, line, some, out, found)
             block = after
+        _note_look_ups(m, grid)
         grid = next_grid(m, grid)
     return found
 

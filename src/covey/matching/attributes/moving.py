@@ -4,7 +4,7 @@ Lists count how often queries had to verify their rows (`lists.note_visit`). Row
 cheaper in a grid. One row after the other is looked at, in order of their numbers and over and over: those for whose
 channels there is a grid move there, and the others are counted until there are enough for a new one: LEAST_ROWS on the
 same channels, or LEAST_MIXED with the same anchor, of which at least half are on the channels that most of them are on.
-A grid with few rows left gives them back to lists.
+A grid with few rows left gives them back to lists. One that is stale gives its rows to a new one, in the same way.
 
 How many rows are looked at is measured out by what queries have spent on verifying (`store.Store.tidy`), so that moving
 costs a share of what is lost without it, and nothing where nothing is lost.
@@ -23,8 +23,10 @@ from covey.matching.attributes.grids import (
     columns_of,
     cut_column,
     find_grid,
+    grid_of_block,
     is_end,
     is_in_block,
+    is_stale,
     new_grid,
     next_up,
     read_from_block,
@@ -57,10 +59,13 @@ def _row_at(number: int, handles: int) -> int:
 def _read_poor(m: Memory, row: int, w: Intervals) -> int:
     """Write the constraints of a row that would be better in a grid into the arrays; return their number, else 0.
 
-    Besides rows that queries have met too often those are, whose like have gone to a grid before.
+    Besides rows that queries have met too often those are, whose like have gone to a grid before, and rows of stale
+    grids.
     """
     record = home_of(m, row)
-    if record == 0 or is_in_block(record) or m.i[2 * record + KIND] < VERIFY:
+    if is_in_block(record):
+        return read_from_block(m, row, w) if is_stale(m, grid_of_block(m, -record)) else 0
+    if record == 0 or m.i[2 * record + KIND] < VERIFY:
         return 0
     poor = is_poor(m, record)
     if not poor and m.meta[GRIDS] == 0:
@@ -185,8 +190,8 @@ def _popular_channels(m: Memory, anchor: int, number: int, handles: int, w: Inte
 
 @called
 def _new_grid_for(m: Memory, w: Intervals, count: int, number: int, handles: int, crowds: Longs) -> int:
-    """Count a row that has no grid, whose constraints are the first of `w`; return a new grid if that is worth making for
-    its like, else 0."""
+    """Count a row that has no grid, whose constraints are the first of `w`; return a new grid if that is worth making
+    for its like, else 0."""
     anchor, columns = anchor_of(m, w, 0, count), 0
     if _counted(crowds, _crowd_of(w, count)) >= LEAST_ROWS:
         columns = count
