@@ -17,6 +17,7 @@ from tests.oracles.planning_aggregation import (
     random_problem,
 )
 
+from covey.matching.jit import kernel
 from covey.planning.aggregation import cascade_kernels, top_kernels
 from covey.planning.aggregation.anneal_kernels import BEST, COST, DRAWS, GAIN, anneal_cascade, anneal_top
 from covey.planning.aggregation.cost import cost_of, unique_weight
@@ -32,6 +33,18 @@ DELAYS = ("access", "constant")
 GREEDY = [name for name in ALGORITHMS if name not in ("improved", "optimum")]
 
 Case = tuple[Problem, list[tuple[int, int]], int]
+
+
+@kernel
+def detach_cascade(
+    layout: Any, blocks: Any, table: Any, filters: Any, hops: Any, apart: Any, slot: int, links: int
+) -> Any:
+    return cascade_kernels.detach(layout, blocks, table, filters, hops, apart, slot, links)
+
+
+@kernel
+def detach_top(groups: Any, ways: Any, table: Any, subscriber: int) -> Any:
+    return top_kernels.detach(groups, ways, table, subscriber)
 
 
 @st.composite
@@ -129,7 +142,7 @@ def test_joining_and_taking_apart_keep_the_books(case: Case, steps: list[tuple[i
         elif isinstance(state, CascadeState) and state.blocks.inputs[label[a]] > 1:
             layout, blocks = state.layout, state.blocks
             apart = np.zeros(problem.tree.subscribers, np.uint8)
-            change, gain, rest = cascade_kernels.detach(
+            change, gain, rest = detach_cascade(
                 layout, blocks, state.table, state.filters, state.hops, apart, a, links
             )
             assert not apart.any()
@@ -143,7 +156,7 @@ def test_joining_and_taking_apart_keep_the_books(case: Case, steps: list[tuple[i
             assert gain_back == -gain
             assert (label == before).all()
         elif isinstance(state, TopState) and state.groups.size[label[a]] > 1:
-            change, gain, rest = top_kernels.detach(state.groups, state.ways, state.table, a)
+            change, gain, rest = detach_top(state.groups, state.ways, state.table, a)
             assert state.cost + change == pytest.approx(exact_cost(problem, ranges, state.partitions()))
             assert state.gain + gain == gain_of(problem.tree, state.partitions())
             if second % 2:

@@ -61,6 +61,7 @@ MOST_WAITING_BYTES: Final = 4_096
 BATCH: Final = 512  # events that are matched at a time: the arrays of more would leave the caches
 PREPARED: Final = 256  # rows that are made ready at a time for `covered`
 
+_ATTRIBUTES: Final = frozenset((AttributeFilter,))
 _SCALARS: Final = frozenset((int, float, str, bool, type(None)))
 _NO_KEYS = Keys(np.zeros(0, dtype=np.int64))
 
@@ -151,14 +152,18 @@ class Index:
                 f"{len(keys)} keys, {len(filters)} filters and {len(links)} links do not fit together"
             )
         self._check_new(keys)
-        for filter in filters:
-            _check_family(filter)
-        for key, filter, link in zip(keys, filters, links, strict=True):
-            if isinstance(filter, AttributeFilter):
-                handle = self._places[key] = self._keys.add(key)
-                self._coming[handle] = filter, self._links.add(key, link)
-            else:
-                self._add_other(key, filter, link)
+        if not _ATTRIBUTES.issuperset(map(type, filters)):
+            for filter in filters:
+                _check_family(filter)
+            others = [n for n, filter in enumerate(filters) if not isinstance(filter, AttributeFilter)]
+            for n in others:
+                self._add_other(keys[n], filters[n], links[n])
+            for n in reversed(others):
+                del keys[n], filters[n], links[n]
+        handles = self._keys.add_batch(keys)
+        self._places.update(zip(keys, handles, strict=True))
+        numbers = list(map(self._links.add, keys, links))
+        self._coming.update(zip(handles, zip(filters, numbers, strict=True), strict=True))  # type: ignore[arg-type]
         if len(self._coming) >= MOST_WAITING:
             self.attributes()
 
@@ -176,13 +181,16 @@ class Index:
             coming, self._coming, self._coming_bytes = self._coming, {}, 0
             if self._links.in_use:
                 store = attributes.store
-                store.make_handles(max(coming) + 1)
-                for handle, (_, link) in coming.items():
-                    store.set_link(handle, link)
+                handles, links = list(coming), [link for _, link in coming.values()]
+                store.make_handles(max(handles) + 1)
+                store.set_link(handles[0], links[0])  # which sees to it that links are noted
+                store.links[handles] = links
             attributes.add_batch(list(coming), [filter for filter, _ in coming.values()])
         return attributes
 
     def _check_new(self, keys: Sequence[Hashable]) -> None:
+        if len(set(keys)) == len(keys) and self._places.keys().isdisjoint(keys):
+            return
         seen: set[Hashable] = set()
         for key in keys:
             if key in self._places or key in seen:

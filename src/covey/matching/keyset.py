@@ -6,7 +6,7 @@ holds the keys as an array, behaves as an immutable set, and builds a real set o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Set
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from covey.matching.jit import Ints, Longs, ints_at, kernel, longs_at
 
+_INTEGERS: Final = frozenset((int,))
 HANDLES: Final = -1  # instead of the address of keys
 MANY: Final = 1_024  # handles; NumPy first makes other integers of them, and a kernel takes less time
 
@@ -106,6 +107,28 @@ class KeyTable:
         self._stamp += 1
         self.stamps[handle] = self._stamp
         return handle
+
+    def add_batch(self, keys: Sequence[Hashable]) -> Sequence[int]:
+        """Return handles for many keys."""
+        if self._free or self._keys.dtype == object or not _INTEGERS.issuperset(map(type, keys)):
+            return [self.add(key) for key in keys]
+        try:
+            integers = np.array(keys, np.int64)
+        except OverflowError:
+            return [self.add(key) for key in keys]
+        handles = range(self._next, self._next + len(keys))
+        self._next += len(keys)
+        if self._next > len(self._keys):
+            more = np.zeros(max(self._next - len(self._keys), len(self._keys)), np.int64)
+            self._keys = np.concatenate([self._keys, more])
+            self.stamps = np.concatenate([self.stamps, more])
+        where = slice(handles.start, handles.stop)
+        self._keys[where] = integers
+        self.stamps[where] = np.arange(self._stamp + 1, self._stamp + 1 + len(keys))
+        self._stamp += len(keys)
+        self._are_handles &= bool((integers == np.arange(handles.start, handles.stop)).all())
+        self._note_address()
+        return handles
 
     def remove(self, handle: int) -> None:
         """Make a handle free again."""

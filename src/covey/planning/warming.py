@@ -22,9 +22,9 @@ from covey.planning.low_stretch.plain import minimum_links
 from covey.planning.paths import AllPaths
 from covey.planning.subscriptions import Matches
 
-_BROKERS = 12
-_SUBSCRIPTIONS = 24
-_DOCUMENTS = 40
+_BROKERS = 8
+_SUBSCRIPTIONS = 10
+_DOCUMENTS = 12
 
 
 def warm_up() -> None:
@@ -36,7 +36,7 @@ def warm_up() -> None:
 def warm_up_groups() -> None:
     """Do so for trees and groups only."""
     draw = np.random.default_rng(1)
-    ends = [(one, (one + 1) % _BROKERS) for one in range(_BROKERS)] + [(0, 5), (3, 9), (2, 7)]
+    ends = [(one, (one + 1) % _BROKERS) for one in range(_BROKERS)] + [(0, 5), (3, 6), (2, 7)]
     for costs in (None, np.arange(1.0, len(ends) + 1)):
         _groups(Graph(_BROKERS, ends, costs), draw)
 

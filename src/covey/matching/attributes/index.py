@@ -9,6 +9,7 @@ and by the box around those of their conjunctions that have attributes in common
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -29,7 +30,7 @@ from covey.core.packing import pack_many, pack_plain
 from covey.core.work import ACCOUNT
 from covey.errors import EventError
 from covey.matching.attributes.atoms import COMPARED, member_of
-from covey.matching.attributes.channels import Batch, Channels, Interval
+from covey.matching.attributes.channels import EXACT, Batch, Channels, Interval
 from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE, SHARED_BIT
 from covey.matching.attributes.packed import PackedEvents
 from covey.matching.attributes.splitting import MOST_ROWS, Sides, is_one_piece, pieces_needed, pieces_of
@@ -47,6 +48,9 @@ ROW, SIDE, QUESTION = 4.0, 1.0, 10.0
 BYTES_OFFSET: Final = (
     bytes.__basicsize__ - 1
 )  # from a bytes object's address to its bytes, behind which is one more
+
+_INFINITY: Final = math.inf
+_nextafter: Final = math.nextafter
 
 _PACKED: Final = 64
 _INTS: Final = [Struct(f"={n}i") for n in range(_PACKED + 1)]
@@ -98,6 +102,14 @@ class AttributeIndex:
         highs: list[float] = []
         add_rows = self.channels.add_rows
         for handle, filter in zip(handles, filters, strict=True):
+            if (
+                filter.wire is None
+                and len(filter.conjunctions) == 1
+                and self._add_sides(filter.conjunctions[0].constraints, names, lows, highs)
+            ):
+                ids.append(handle)
+                starts.append(len(names))
+                continue
             before, count = len(starts), 0
             for sides in _boxes_of(filter):
                 add_rows(sides, MOST_ROWS, names, lows, highs, starts)
@@ -116,6 +128,38 @@ class AttributeIndex:
             max(map(sub, starts[1:], starts), default=0),
         )
         self._count += len(handles)
+
+    def _add_sides(self, sides: Sides, names: list[int], lows: list[float], highs: list[float]) -> bool:
+        """Add the intervals of a conjunction as `intervals_of` makes them, most of which are intervals of small numbers.
+
+        Return whether they are added: a conjunction with a set that may be split is left as it is.
+        """
+        start, get = len(names), self.channels.attributes.get
+        for name, side in sides:
+            numbers, channel, low, high = side.numbers, 0, 1.0, 0.0
+            if len(numbers) == 2 and not (side.strings or side.booleans or side.absent or side.other):
+                (low, after), (high, closed) = numbers
+                if (-EXACT < low < EXACT or low == -_INFINITY) and (
+                    -EXACT < high < EXACT or high == _INFINITY
+                ):
+                    low = (_nextafter(low, _INFINITY) if after else low) + 0.0  # -0.0 is 0
+                    high = (high if closed else _nextafter(high, -_INFINITY)) + 0.0
+                    attribute = get(name)
+                    if attribute is not None and low <= high:
+                        channel = attribute.number
+            elif len(numbers) + len(side.strings) + 2 * side.booleans.bit_count() > 2:
+                del names[start:], lows[start:], highs[start:]
+                return False
+            if channel:
+                names.append(channel)
+                lows.append(low)
+                highs.append(high)
+                continue
+            for channel, low, high in self.channels.intervals_of(name, side):
+                names.append(channel)
+                lows.append(low)
+                highs.append(high)
+        return True
 
     def _extra_rows(self, handle: int, count: int) -> list[int]:
         """Return the ids of the rows of a filter that has none, or several."""

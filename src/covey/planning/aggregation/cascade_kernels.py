@@ -150,7 +150,7 @@ def take_out(
     return lead_first, lead_second
 
 
-@kernel
+@called
 def detach(
     layout: Layout,
     blocks: Blocks,

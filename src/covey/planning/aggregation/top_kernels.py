@@ -101,7 +101,7 @@ def start(groups: Groups, ways: Ways, subscriber: int) -> None:
         groups.touch[subscriber, byte] = groups.full[subscriber, byte] = ways.way[subscriber, byte]
 
 
-@kernel
+@called
 def detach(groups: Groups, ways: Ways, table: Floats, subscriber: int) -> tuple[float, int, int]:
     """Take a subscriber out of its block, which must have two members or more; return also the rest's leader."""
     whole = groups.label[subscriber]
