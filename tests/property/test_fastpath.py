@@ -260,7 +260,7 @@ class Broker:
 def whole_turns() -> Iterator[None]:
     """Let turns have no bound of work, and nobody be charged: connections would take other turns than one by one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(core_module, "TURN", 1e12)
+        patch.setattr(core_module, "SPENT", 1e12)
         patch.setattr(Scheduler, "charge", lambda scheduler, connection, units: None)
         yield
 
