@@ -70,6 +70,7 @@ from covey.routing.digest import Fact
 from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Message, Sync
 from covey.routing.router import Router
 
+CHARGE = Scheduler.charge  # as it is, where it is not replaced
 NEIGHBOURS = ("x", "y", "z")
 LIMIT = 1 << 24
 EPOCHS = PlanState(0, "", 0, {0: b"", 1: b""})
@@ -260,7 +261,7 @@ class Broker:
 def whole_turns() -> Iterator[None]:
     """Let turns have no bound of work, and nobody be charged: connections would take other turns than one by one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(core_module, "TURN", 1e12)
+        patch.setattr(core_module, "SPENT", 1e12)
         patch.setattr(Scheduler, "charge", lambda scheduler, connection, units: None)
         yield
 
@@ -332,6 +333,45 @@ def test_turns_do_what_is_done_one_by_one(strategy: str, turns: Any, share: floa
             said = [(link, b"".join(bytes_of(link, one) for one in some)) for link, some in turn]
             fast.turn(said)
             slow.turn(said)
+            assert fast.heard() == slow.heard()
+
+
+def without_happenings(some: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [one for one in some if one[0] != "happen"]
+
+
+@pytest.mark.parametrize("strategy", ["covering", "flooding", "incremental"])
+@settings(max_examples=60)
+@given(turns=turns, share=st.sampled_from([0.0, 0.3]), spent=st.sampled_from([1.0, 60.0, 200.0]))
+def test_turns_that_end_early_change_the_order_of_connections_alone(
+    strategy: str, turns: Any, share: float, spent: float
+) -> None:
+    """What bounded turns have handled, in that order but one by one, has the same outcome for every strategy."""
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        fast, slow = (Broker(sort, strategy, Path(directory), share) for sort in (BrokerCore, OneByOne))
+        patch.setattr(core_module, "SPENT", spent)
+        patch.setattr(Scheduler, "charge", CHARGE)
+        handle, handled = fast.core.fastpath.handle, list[list[tuple[str, bytes]]]()
+
+        def noted(reads: list[Read], desk: Any, now_s: float) -> None:
+            before = [read.at for read in reads]
+            handle(reads, desk, now_s)
+            found = zip(reads, before, strict=True)
+            handled.append(
+                [(read.link, bytes(read.data[at : read.at])) for read, at in found if read.at > at]
+            )
+
+        vars(fast.core.fastpath)["handle"] = noted
+        for turn in turns:
+            said = [(link, without_happenings(some)) for link, some in turn]
+            fast.turn([(link, b"".join(bytes_of(link, one) for one in some)) for link, some in said])
+            for some in handled:
+                reads = [
+                    Read(link, slow.peers[link], piece, address_of(piece), 0, len(piece))
+                    for link, piece in some
+                ]
+                slow.handle(reads)
+            handled.clear()
             assert fast.heard() == slow.heard()
 
 

@@ -55,7 +55,7 @@ from covey.broker.overlay import Overlay
 from covey.broker.permissions import EVERYTHING, Permissions, allows
 from covey.broker.plans import OWN, Plans
 from covey.broker.sampling import Sampler
-from covey.broker.scheduling import TURN, Pressure, Scheduler, Work
+from covey.broker.scheduling import CONTROL, CONTROL_BYTE, TURN, Pressure, Scheduler, Work
 from covey.broker.security import Security, network_of
 from covey.broker.sessions import Limits, Session, Sessions
 from covey.broker.tally import Ended, Tally
@@ -83,6 +83,10 @@ from covey.routing.messages import Congestion, Echo, Key, Link, Publish, Sync
 from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
 
+# Units of work (`core.work`), of about a microsecond: beside events that the kernel handles, a turn does no more than
+# SPENT and what one frame takes. A router that hears something takes TOLD; the first one is in what frames cost anyway.
+SPENT: Final = 700.0
+TOLD: Final = 40.0
 TICKS: Final = 8  # in a lease: how often what has taken too long is looked for
 MOST_WRITTEN: Final = 1 << 20  # bytes that one connection is written in a step
 GOING: Final = "the broker is going away"
@@ -184,6 +188,11 @@ class BrokerCore:
         self._source_units = 0.0  # work that was done before them (`core.work`)
         self._turn_units = float("inf")  # and at which a turn ends
         self._gone: list[Peer] = []  # clients that have gone, while what they had sent is handled
+        self._sent_units = 0.0  # what sending events has cost in the present turn
+        self._control_units = 0.0  # what requests have cost by themselves
+        self._is_worn_out = False  # the present turn has done all that it may
+        self._has_put_off = False  # the last turn had no time for jobs
+        self._jobs = 0  # slices of them that were done
         self._held: list[Read] = []  # of clients, while the network switches to another plan
         self._timeouts: list[tuple[float, int]] = []  # a heap: when a connection wants to be looked at
         self._effects: list[Effect] = []
@@ -659,12 +668,11 @@ class BrokerCore:
         if self._gone:
             self._part_with_gone()
         self._note_congestion()
-        if self.sessions.has_work:
-            self.perform(self.sessions.work())
-        if self.plans.has_work:
-            self.perform(self.plans.work())
-        if self.neighbours.has_work:
-            self._work_for_link()
+        if not self._has_put_off and self._is_worn_out:
+            self._has_put_off = True
+        else:
+            self._has_put_off = False
+            self._work_on_jobs()
         deadline_s = self.neighbours.deadline()
         if deadline_s is not None and deadline_s <= now_s:
             self.perform(self.neighbours.tick(now_s))
@@ -678,6 +686,18 @@ class BrokerCore:
     @property
     def _has_jobs(self) -> bool:
         return self.sessions.has_work or self.plans.has_work or self.neighbours.has_work
+
+    def _work_on_jobs(self) -> None:
+        """Do a slice of one of the jobs that there are: for clients that leave, plans and links by turns."""
+        for _ in range(3):
+            self._jobs += 1
+            if self._jobs % 3 == 0 and self.sessions.has_work:
+                return self.perform(self.sessions.work())
+            if self._jobs % 3 == 1 and self.plans.has_work:
+                return self.perform(self.plans.work())
+            if self._jobs % 3 == 2 and self.neighbours.has_work:
+                return self._work_for_link()
+        return None
 
     def _work_for_link(self) -> None:
         """Do a slice of what routers have to do for links of neighbours."""
@@ -733,6 +753,7 @@ class BrokerCore:
 
     def _handle_turn(self, work: Sequence[Work]) -> None:
         """Handle frames until a turn's work is done, and put back what is left of them."""
+        self._is_worn_out = False
         reads = []
         for number, frames in work:
             who = self.peers[number].who
@@ -740,9 +761,10 @@ class BrokerCore:
                 reads.append((number, frames, Read.of(who, frames)))
         if not reads:
             return
-        self._turn_units = ACCOUNT.units + TURN
+        self._turn_units, self._sent_units = self._units + SPENT, 0.0
         try:
             self.fastpath.handle([read for _, _, read in reads], self, self.now.monotonic_s)
+            self._is_worn_out = self.is_spent
         finally:
             self._turn_units = float("inf")
         for number, frames, read in reversed(reads):  # each before what came behind it
@@ -752,7 +774,11 @@ class BrokerCore:
     @property
     def is_spent(self) -> bool:
         """Whether a turn has done its work."""
-        return ACCOUNT.units >= self._turn_units
+        return self._units >= self._turn_units or self._sent_units >= TURN
+
+    @property
+    def _units(self) -> float:
+        return ACCOUNT.units + self._control_units
 
     # -- what the fast path asks and leaves (`fastpath.Desk`) ------------------------------------------------
 
@@ -828,6 +854,7 @@ class BrokerCore:
 
     def charge(self, peer: Session | Neighbour, events: int, units: float) -> None:
         """Count what so many events that somebody has sent have cost."""
+        self._sent_units += units
         found = self._peer_of(peer)
         if found is not None:
             self.scheduler.charge_events(found.number, events, units)
@@ -844,6 +871,7 @@ class BrokerCore:
 
     def control(self, read: Read, frame: bytes) -> None:
         """Handle a frame that carries no event; CoveyError if its link is to end."""
+        self._control_units += CONTROL + CONTROL_BYTE * len(frame)
         if frame[0] == Kind.GOODBYE:
             self._goodbye(read.peer, frame)
         elif isinstance(read.peer, Session):
@@ -990,6 +1018,7 @@ class BrokerCore:
     def _tell(self, action: actions.Tell) -> None:
         now_s = self.now.monotonic_s
         if action.epoch is None:
+            ACCOUNT.spend(TOLD * (len(self.epochs.routers) - 1))
             self._carry_out_all(self.epochs.handle(action.message, action.source, now_s))
         elif action.epoch in self.epochs.routers:
             outputs = self.epochs.tell(action.epoch, action.message, action.source, now_s)

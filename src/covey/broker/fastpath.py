@@ -1097,7 +1097,6 @@ class FastPath:
         units = SENT_CHUNK * len(rows) + SENT_EVENT * entry_count + size / SENT_BYTES
         if units < DEAR:
             return
-        ACCOUNT.spend(units)
         rooms = self._rooms
         read_of = rooms.events[: turn.fields[kernel.TURN_EVENT_COUNT], kernel.EVENT_READ]
         events = np.bincount(read_of, minlength=len(turn.peers))

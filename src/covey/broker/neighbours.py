@@ -68,6 +68,7 @@ from covey.broker.actions import (
 from covey.broker.config import LinkConfig
 from covey.broker.epochs import Epochs
 from covey.broker.overlay import Overlay, pair
+from covey.core.work import ACCOUNT
 from covey.errors import ProtocolError
 from covey.protocol.connection import Outlet
 from covey.protocol.control import (
@@ -105,7 +106,9 @@ QUIET_S: Final = 0.05  # without news, before a link joins the tree
 LONGEST_S: Final = 1.0  # that a link waits for the overlay to be quiet
 FORGET_AFTER_S: Final = 86_400.0
 CHUNK: Final = 256  # states in one frame
-AT_A_TIME: Final = 8  # frames that have waited, handled in a slice of work
+AT_A_TIME: Final = 8  # frames that have waited, handled in a slice of work,
+AT_A_TIME_UNITS: Final = 400.0  # or fewer, if they take that much of it (`core.work`)
+SAID: Final = 20.0  # units of what is said to a neighbour's router
 # Of what a neighbour's router has said and ours is too busy for; beyond it the neighbour is not read.
 MOST_WAITING_BYTES: Final = 8 << 20
 
@@ -777,8 +780,11 @@ class Neighbours:
             yield Proceed(link, epoch)
         if not router.is_busy(link) and place in self._hearing:
             yield Heard(self._hearing.pop(place), link, epoch)
+        before = ACCOUNT.units
         for _ in range(AT_A_TIME):
             if place not in self._waiting or self._epochs.is_busy(epoch, link):
+                return
+            if ACCOUNT.units - before >= AT_A_TIME_UNITS:
                 return
             body = self._waiting[place].popleft()
             self._waiting_bytes[link] -= len(body)
@@ -809,6 +815,7 @@ class Neighbours:
         elif isinstance(message, (Advertise, Unadvertise)) and not self._epochs.is_planned(epoch):
             yield self._advertised(link, message, is_used)
         if is_used:
+            ACCOUNT.spend(SAID)
             self.counters[_OUT[type(message)]] += 1
             barrier = isinstance(message, _BEHIND_EVENTS)
             self.records[link].outlet.send(Kind.ROUTE, encode_routed(message, epoch), barrier=barrier)
