@@ -20,6 +20,7 @@ from covey.pipeline.session import session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ROOT = Path(__file__).parents[2]
 MASTER = os.environ.get("COVEY_TEST_MASTER", "local[2]")
 # Tables of twenty rows need no two hundred tasks, nor queries that are compiled and adapted while they run. What tests
 # start as a process of its own has Spark's settings as users have them.
@@ -29,6 +30,8 @@ FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+# Workers that have imported everything when they begin; see there.
+DAEMON = "-Dspark.python.daemon.module=tests.spark.daemon"
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +39,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Spark on two threads of this machine."""
     log: Path = tmp_path_factory.mktemp("spark") / "spark.log"
     with alone():
-        running = session(MASTER, log)
+        with pytest.MonkeyPatch.context() as patch:  # what tests start themselves is without it
+            for name, more in (("SPARK_SUBMIT_OPTS", f" {DAEMON}"), ("PYTHONPATH", f"{os.pathsep}{ROOT}")):
+                patch.setenv(name, os.environ.get(name, "") + more)
+            running = session(MASTER, log)
         for name, value in FOR_FEW_ROWS.items():
             running.conf.set(name, value)
         yield running

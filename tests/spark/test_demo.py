@@ -81,7 +81,11 @@ def test_a_small_demo_is_right_and_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at /proc")
 @pytest.mark.parametrize(
     ("number", "after"),
-    [(signal.SIGINT, "compiling"), (signal.SIGINT, "publishes"), (signal.SIGTERM, "publishes")],
+    [
+        (signal.SIGINT, "compiling"),
+        (signal.SIGTERM, "publishes"),
+        pytest.param(signal.SIGINT, "publishes", marks=pytest.mark.long),
+    ],
 )
 def test_ctrl_c_ends_everything(tmp_path: Path, number: signal.Signals, after: str) -> None:
     program, mark = started(tmp_path)

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.spark.cluster import cluster
 
 
+@pytest.mark.long  # test_pipeline_cluster starts a cluster in every run, test_lab_runner computes figures
 def test_a_figure_is_computed_by_a_standalone_cluster(tmp_path: Path) -> None:
     with cluster(tmp_path / "cluster") as master:
         done = subprocess.run(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from contextlib import ExitStack
 from typing import Any, cast
 
 from covey.broker import effects
 from covey.broker.config import BrokerConfig
+from covey.broker.listening import AT_ONCE, Listener
 from covey.broker.server import ALL_READ, MOST_READ, Broker, _Stream
 
 READ = 1 << 18  # at a time, as uvloop does
@@ -116,3 +119,26 @@ def test_small_reads_are_not_counted() -> None:
         one.data_received(bytes(200))
     assert transport.is_read
     assert len(heard) + len(shell.arrived) == 10_000, "the first waits for the next turn"
+
+
+def test_a_crowd_that_connects_is_accepted_a_few_at_a_time() -> None:
+    crowd = 3 * AT_ONCE + 1
+
+    async def scenario() -> list[int]:
+        accepted: list[socket.socket] = []
+        with socket.create_server(("127.0.0.1", 0), backlog=crowd) as listening, ExitStack() as stack:
+            for _ in range(crowd):
+                stack.enter_context(socket.create_connection(listening.getsockname()))
+            listener = Listener([listening], lambda stream, _: accepted.append(stream), lambda *_, **__: None)
+            counts = []
+            while len(accepted) < crowd:
+                await asyncio.sleep(0)
+                counts.append(len(accepted))
+            listener.close()
+            for one in accepted:
+                one.close()
+        return counts
+
+    counts = asyncio.run(scenario())
+    assert counts[-1] == crowd, "all in the end"
+    assert max(after - before for before, after in zip([0, *counts], counts, strict=False)) <= AT_ONCE

@@ -188,7 +188,8 @@ class BrokerCore:
         self._source_units = 0.0  # work that was done before them (`core.work`)
         self._turn_units = float("inf")  # and at which a turn ends
         self._gone: list[Peer] = []  # clients that have gone, while what they had sent is handled
-        self._sent_units = 0.0  # what sending events has cost in the present turn
+        self._sent_units = 0.0  # what sending events has cost,
+        self._sent_until = float("inf")  # and at which a turn ends
         self._control_units = 0.0  # what requests have cost by themselves
         self._is_worn_out = False  # the present turn has done all that it may
         self._has_put_off = False  # the last turn had no time for jobs
@@ -761,12 +762,12 @@ class BrokerCore:
                 reads.append((number, frames, Read.of(who, frames)))
         if not reads:
             return
-        self._turn_units, self._sent_units = self._units + SPENT, 0.0
+        self._turn_units, self._sent_until = self._units + SPENT, self._sent_units + TURN
         try:
             self.fastpath.handle([read for _, _, read in reads], self, self.now.monotonic_s)
             self._is_worn_out = self.is_spent
         finally:
-            self._turn_units = float("inf")
+            self._turn_units = self._sent_until = float("inf")
         for number, frames, read in reversed(reads):  # each before what came behind it
             if read.at < read.end and number in self.peers:
                 self.scheduler.put_back(number, frames.rest(read.at))
@@ -774,7 +775,7 @@ class BrokerCore:
     @property
     def is_spent(self) -> bool:
         """Whether a turn has done its work."""
-        return self._units >= self._turn_units or self._sent_units >= TURN
+        return self._units >= self._turn_units or self._sent_units >= self._sent_until
 
     @property
     def _units(self) -> float:

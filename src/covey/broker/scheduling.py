@@ -192,9 +192,10 @@ class Scheduler:
             self._forgive()
             light, heavy, resumed = self._round()
         if light and heavy and self._was_heavy:
+            due = len(self._due)
             for connection, frames in reversed(heavy):
                 self.put_back(connection, frames)
-            self._due.rotate(-len({connection for connection, _ in heavy}))  # others come before them again
+            self._due.rotate(due - len(self._due))  # others come before them again
             heavy = []
         self._was_heavy = bool(heavy)
         return light + heavy, resumed
