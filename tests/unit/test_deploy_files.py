@@ -278,6 +278,14 @@ def test_the_unit_runs_a_command_that_there_is() -> None:
     assert not re.search("^MemoryDenyWriteExecute=", text, re.MULTILINE)  # kernels could not be loaded
 
 
+def test_the_page_runs_commands_that_there_are_in_containers() -> None:
+    text = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    lines = re.findall(r"(?:exec \S+|--) (covey .*)$", text, re.MULTILINE)
+    assert len(lines) == 4
+    for line in lines:
+        parses(line)
+
+
 # == workflows =============================================================================================
 
 
