@@ -47,9 +47,7 @@ def test_match_measures_every_workload() -> None:
         (workload.name, size) for workload in match.ALL_WORKLOADS for size in (200, 400)
     ]
     bare = {"siena", "siena-3", "floats", "mixed", *(one.name for one in CONDITION_WORKLOADS)}
-    assert [row["columnar_us"] is not None for row in rows] == [
-        row["workload"] not in bare for row in rows
-    ]
+    assert [row["columnar_us"] is not None for row in rows] == [row["workload"] not in bare for row in rows]
     assert all(row["equal"] and row["ours_us"] > 0 and row["bytes_per_filter"] > 0 for row in rows)
     assert len(said) == len(rows)
 
