@@ -142,11 +142,14 @@ def _verify(
         met += last - start
         start = last
         for k in range(passed):
-            position = out[k]
-            if not _is_hit(m, m.i[ids + position], hit, seen):
+            row, chain = m.i[ids + out[k]], m.i[ids + 2 * capacity + out[k]]
+            if chain != 0:
+                if _is_hit(m, row, hit, seen):
+                    continue
                 followed += 1
-                if chain_holds(m, m.i[ids + 2 * capacity + position]):
-                    hit = _hit_row(m, handle_of(m, m.i[ids + position]), hit, seen, links)
+                if not chain_holds(m, chain):
+                    continue
+            hit = _hit_row(m, handle_of(m, row), hit, seen, links)
     if met > 0:
         note_visit(m, record, met, followed)
     return hit

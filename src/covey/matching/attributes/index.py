@@ -29,8 +29,8 @@ from covey.core.attributes.wire import forms_of
 from covey.core.packing import pack_many, pack_plain
 from covey.core.work import ACCOUNT
 from covey.errors import EventError
-from covey.matching.attributes.atoms import COMPARED, member_of
-from covey.matching.attributes.channels import EXACT, Batch, Channels, Interval
+from covey.matching.attributes.atoms import COMPARED, EXACT, member_of
+from covey.matching.attributes.channels import Batch, Channels, Interval
 from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE, SHARED_BIT
 from covey.matching.attributes.packed import PackedEvents
 from covey.matching.attributes.splitting import MOST_ROWS, Sides, is_one_piece, pieces_needed, pieces_of
@@ -130,7 +130,7 @@ class AttributeIndex:
         self._count += len(handles)
 
     def _add_sides(self, sides: Sides, names: list[int], lows: list[float], highs: list[float]) -> bool:
-        """Add the intervals of a conjunction as `intervals_of` makes them, most of which are intervals of small numbers.
+        """Add the intervals of a conjunction as `intervals_of` makes them: most are intervals of small numbers.
 
         Return whether they are added: a conjunction with a set that may be split is left as it is.
         """
