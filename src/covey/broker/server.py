@@ -321,8 +321,8 @@ class Broker:
                 self._carry_out(self.core.step(self._inputs.popleft(), _now()))
         finally:  # also after a mistake of ours: the broker's clock must go on
             self._is_stepping = False
-            if not self.core.calm_until_s:  # otherwise events were passed through, and the timer is right
-                self._set_timer()
+            if self._timer is None or not self.core.calm_until_s:
+                self._set_timer()  # otherwise events were passed through, and the timer is right
 
     def _carry_out(self, some: Sequence[Effect]) -> None:
         """Carry out effects. If one fails by a mistake of ours, that is logged and the others are carried out."""
