@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from covey.core.attributes import strings
 from covey.core.attributes.like import (
     like,
+    outline,
     parse_pattern,
     pattern_contains,
     pattern_text,
@@ -121,3 +122,12 @@ def test_containment_is_complete_for_short_patterns() -> None:
     for outer, wide in matched.items():
         for inner, narrow in matched.items():
             assert pattern_contains(prepare(outer), prepare(inner).tokens) == (narrow <= wide)
+
+
+@given(st.text(alphabet="ab%_\\é", max_size=7))
+def test_the_outline_is_that_of_the_prepared_pattern(text: str) -> None:
+    prepared = prepare(canonical(text))
+    letters = 0
+    for character in prepared.accepts:
+        letters |= 1 << (ord(character) & 63)
+    assert outline(canonical(text)) == (prepared.least_length, letters)

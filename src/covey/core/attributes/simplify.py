@@ -17,7 +17,7 @@ from typing import Final
 
 from covey.core.attributes.conjunction import ANYTHING, Conjunction, Constraints
 from covey.core.attributes.constraint import Constraint
-from covey.core.attributes.like import prepare
+from covey.core.attributes.like import outline
 from covey.core.work import ACCOUNT
 from covey.errors import FilterError
 
@@ -77,11 +77,8 @@ class _Outline:
         self.pattern: tuple[str, str] | None = None  # the first that is a whole side, with its attribute
         for name, side in box.constraints:
             if side.is_like:
-                pattern = prepare(side.likes[0])
-                letters = 0
-                for character in pattern.accepts:
-                    letters |= 1 << (ord(character) & 63)
-                self.outer[name] = self.inner[name] = (pattern.least_length, _INFINITY, letters)
+                length, letters = outline(side.likes[0])
+                self.outer[name] = self.inner[name] = (length, _INFINITY, letters)
                 self.pattern = self.pattern or (name, side.likes[0])
             elif side.numbers and not (side.strings or side.booleans or side.absent or side.other):
                 low, high = side.numbers[0][0], side.numbers[-1][0]

@@ -30,7 +30,6 @@ from covey.core.attributes import cuts
 from covey.core.attributes.constraint import Constraint
 from covey.core.attributes.cuts import ALL_NUMBERS, ALL_STRINGS, NumberCut
 from covey.core.attributes.forms import encoder, side_form
-from covey.core.attributes.like import MANY, ONE, prepare
 from covey.core.attributes.values import BOOLEAN, NUMBER, STRING, classify
 from covey.core.attributes.wire import constraint_of
 from covey.core.work import ACCOUNT
@@ -500,8 +499,7 @@ def member_of(constraint: Constraint) -> Any:
     if constraint.absent:
         return None
     if constraint.is_like:
-        tokens = prepare(constraint.likes[0]).tokens
-        return "".join("a" if token == ONE else token for token in tokens if token != MANY)
+        return program_of(constraint.likes[0]).replace(b"\xff", b"").replace(b"\xfe", b"a").decode()
     if constraint.booleans:
         return constraint.booleans == 2
     if constraint.numbers:
