@@ -359,3 +359,60 @@ def test_wide_filters_and_wide_events() -> None:
         index.remove(key)
         scan.remove(key)
     ask_everything(index, scan, events, asked)
+
+
+def test_overlapping_and_covered_among_thousands_on_one_topic_each() -> None:
+    """Where all rows constrain an attribute, candidates come from it alone: by its values, or by ranges that meet."""
+    generator = random.Random(12)
+    index, scan = Index(), ScanIndex()
+
+    def draw() -> Filter:
+        low = generator.randrange(1000)
+        items: list[tuple[Any, ...]] = [("topic", "=", f"t{generator.randrange(300)}")]
+        if generator.random() < 0.8:
+            items.append(("value", "between", (low, low + generator.randrange(200))))
+        if generator.random() < 0.3:
+            items.append(("grade", "in", [generator.randrange(5), "none"]))
+        return covey.conjunction(items)
+
+    def ask_some() -> None:
+        asked = [draw() for _ in range(6)]
+        asked += [
+            covey.parse(text)
+            for text in ("value > 900", "topic in ('t1', 't2') or grade = 2", "topic is null")
+        ]
+        asked.append(covey.parse("topic like 't1%' and value between 100 and 120"))
+        for filter in asked:
+            overlapping: Set[Any] = index.overlapping(filter)
+            assert overlapping == scan.overlapping(filter), filter
+            covered: Set[Any] = index.covered(filter)
+            assert covered == scan.covered(filter), filter
+
+    for key in range(6000):
+        filter = draw()
+        index.add(key, filter)
+        scan.add(key, filter)
+    ask_some()
+    for key in range(0, 6000, 2):
+        index.remove(key)
+        scan.remove(key)
+    ask_some()
+    free = covey.parse("grade = 1")
+    index.add("free", free)
+    scan.add("free", free)
+    ask_some()
+
+
+def test_links_of_long_conjunctions_are_those_of_rows_that_hold() -> None:
+    """Rows are verified until all links of a list are hit, those beyond the mask one by one."""
+    generator = random.Random(15)
+    for links in (5, 90):
+        index, scan = Index(), ScanIndex()
+        for key in range(900):
+            sides = [(name, generator.choice((">", "<")), generator.randrange(10)) for name in "bcdef"]
+            filter = covey.conjunction([("a", "=", key % 3), *sides[: key % 6]])
+            index.add(key, filter, link=key % links)
+            scan.add(key, filter, link=key % links)
+        for _ in range(60):
+            event = {name: generator.randrange(10) for name in "bcdef"} | {"a": generator.randrange(4)}
+            assert index.links(event) == scan.links(event), event

@@ -70,7 +70,7 @@ def float_events(generator: np.random.Generator, count: int) -> list[Event]:
 
 def _price_of(symbol: int) -> float:
     """Return what a symbol mostly costs: from 5 to 500, without an order."""
-    return 5.0 * 100.0 ** ((symbol * 0.618034) % 1.0)
+    return float(5.0 * 100.0 ** ((symbol * 0.618034) % 1.0))
 
 
 def ticker_filters(generator: np.random.Generator, count: int) -> Filters:
