@@ -181,6 +181,19 @@ def test_keys_come_and_go() -> None:
     check(index, scan, [{"a": 0}, {"a": 49}])
 
 
+def test_room_for_keys_grows_whoever_asks_first() -> None:
+    """Where keys are written is known to the view alone, which questions about links bring up to date too."""
+    index, scan = filled(FILTERS, KEYS["integers"])
+    event = {"a": 3}
+    for first, last in ((0, 100), (100, 1_100), (1_100, 4_100)):
+        assert set(index.match(event)) == scan.match(event)
+        for key in range(first, last):
+            index.add(key, parse_attributes("a = 3"), "link")
+            scan.add(key, parse_attributes("a = 3"), "link")
+        assert index.links(event) == scan.links(event)
+    assert set(index.match(event)) == scan.match(event)
+
+
 def test_an_event_that_nests_too_deep() -> None:
     index, _ = filled(FILTERS, KEYS["handles"])
     event: dict[str, Any] = {"a": 1}

@@ -7,7 +7,8 @@ optimised three times, and nobody ever runs the first two. Here
 - a part ends as LLVM code (`PartCompiler`); only a kernel is optimised and becomes machine code (`KernelCompiler`);
 - calls inside kernels convert integers to 64 bits and forget literals (`CallTypes`), so that a part is compiled once
   and not for each width and constant that it is called with. Arithmetic on int32 yields int64 in numba anyway, and
-  LLVM finds the constants again where it inlines the part.
+  LLVM finds the constants again where it inlines the part;
+- a kernel is optimised once (`_Library`).
 
 What is done here decides what code a kernel has, so `jit` counts this file among the sources of every kernel.
 """
@@ -50,6 +51,12 @@ class _Library(JITCodeLibrary):
             if not function.is_declaration:
                 passes, builder = self._codegen._function_pass_manager()
                 passes.run(function, builder)
+
+    def _optimize_final_module(self) -> None:
+        """Optimise a kernel once, where numba does it twice: first so that it can drop what counts references, of which
+        kernels on flat arrays have little."""
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
 
 
 class _PartLibrary(_Library):

@@ -222,7 +222,10 @@ class AttributeIndex:
         found = self._match_packed(event, keys.address)
         if found < 0:
             return keys.take(self._match_plainly(event))
-        return self._found_keys[:found].copy() if keys.address else keys.take(self.store.out[:found])
+        if not keys.address:
+            return keys.take(self.store.out[:found])
+        assert self._view is not None, "a kernel has been asked"
+        return self._view.keys[:found].copy()
 
     def _match_packed(self, event: Mapping[str, Any], keys: int) -> int:
         """Let a kernel match an event, and take keys at an address; return how many there are, below 0 if it cannot."""
@@ -232,7 +235,6 @@ class AttributeIndex:
         view = self._view
         if view is None or view.changes != self.changes:
             view = self.view(None)
-            self._found_keys = view.keys
         found = match_one(view.address, id(packed) + BYTES_OFFSET, len(packed), keys)
         if found >= RESTLESS:
             self.store.tidy()
