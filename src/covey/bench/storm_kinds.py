@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import threading
 import time
@@ -46,9 +45,6 @@ FILTERS_BOUND: Final = 1 << 30  # max_client_bytes
 WAITS_BOUND: Final = (32 << 20) + (16 << 20)  # of what one connection has sent (`scheduling`), and buffers
 SEND_S: Final = 0.5
 PING_S: Final = 1.0
-GIVES_WAY: Final = (
-    10  # of a storm's own priority: it would have a machine of its own, and not the calm clients'
-)
 LATEST_S: Final = 10.0  # for the first frame, on a machine that is busy
 
 
@@ -80,7 +76,6 @@ class Storm:
 def storm(pipe: Connection, name: str, target: Target, size: float) -> None:
     """Be the program of a storm."""
     (one,) = (one for one in STORMS if one.name == name)
-    os.nice(GIVES_WAY)
 
     def loose() -> float:
         pipe.send("ready")

@@ -17,7 +17,7 @@ own (`storm_kinds`). All of it is on this machine, over loopback. Columns:
     broker_wait_ms, clients_wait_ms   how long broker a, and the calm pair, could run and had no CPU
 
 The last two say what the machine did to the figures: on a machine whose CPUs the storm's own process shares, a broker
-that is idle is late too. So a storm's process gives way to the others: it gets what they leave of the CPUs.
+that is idle is late too.
 """
 
 from __future__ import annotations
