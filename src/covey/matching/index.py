@@ -46,7 +46,7 @@ from covey.matching.attributes.index import AttributeIndex
 from covey.matching.attributes.packed import PackedEvents
 from covey.matching.attributes.view import IndexView
 from covey.matching.jit import Ints, Longs
-from covey.matching.keyset import Keys, KeyTable
+from covey.matching.keyset import Keys, KeyTable, take_keys
 from covey.matching.keywords import KeywordIndex
 from covey.matching.linkset import LinkTable
 from covey.matching.xpath.index import XPathIndex
@@ -467,6 +467,7 @@ def warm_up_attributes() -> None:
     assert count_values(packed.data, 0, len(data), 99) == 1 + 2 * len(event), "a map, names and values"
     index.match_packed(packed)
     index.links_packed(packed)
+    take_keys(np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64))
     # So many that every table has to grow; and those who have gone make room.
     many = [parse_attributes(f"a = {n} and b = 't{n}' and c > {n}") for n in range(_GROWING)]
     keys = range(len(filters), len(filters) + len(many))
@@ -499,6 +500,7 @@ def _ask(index: Index, filters: Sequence[Filter], events: Sequence[Any]) -> None
     index.links_batch(events)
     for event in events:
         index.match(event)
+        index.links(event)
     for filter in filters:
         index.covering(filter)
         index.covered(filter)
