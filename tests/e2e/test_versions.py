@@ -202,13 +202,14 @@ def test_a_client_without_a_common_version_says_why_and_does_not_try_again(
 
 
 @pytest.mark.parametrize("dials", [Versions(1, 1), Versions(1, 2)])
-def test_neighbours_agree_whoever_dials(dials: Versions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbours_agree_whoever_dials(dials: Versions) -> None:
     async def main() -> None:
         async with (
             broker(links=(LinkConfig("b"),)) as a,
             broker(name="b", links=(LinkConfig("a", "127.0.0.1", a.port),)) as b,
         ):
-            monkeypatch.setattr("covey.broker.greetings.OURS", dials)
+            for one in (a, b):
+                one.core._versions = dials
             await eventually(lambda: bool(a.core.linked and b.core.linked))
             assert {peer.connection.version for one in (a, b) for peer in one.core.peers.values()} == {
                 dials.newest

@@ -375,6 +375,20 @@ def test_turns_that_end_early_change_the_order_of_connections_alone(
             assert fast.heard() == slow.heard()
 
 
+def by_lane(heard: dict[str, Any]) -> dict[str, Any]:
+    """Return what was heard with events, and all else, of each wire by itself: in an outbox, what is said to a
+    neighbour may overtake events that are not written yet, and events that are passed through are written at once."""
+    wires = {link: Splitter(LIMIT).feed(data) for link, data in heard["wires"].items()}
+    events = {
+        link: [one for one in some if one[0] in (Kind.EVENT, Kind.DELIVERY)] for link, some in wires.items()
+    }
+    others = {
+        link: [one for one in some if one[0] not in (Kind.EVENT, Kind.DELIVERY)]
+        for link, some in wires.items()
+    }
+    return heard | {"wires": (events, others)}
+
+
 @pytest.mark.parametrize("strategy", ["covering", "flooding", "incremental"])
 @settings(max_examples=60)
 @given(
@@ -395,7 +409,7 @@ def test_what_arrives_together_is_handled_as_if_it_had_waited_for_a_turn(
                     passing.arrive({link: part})
                     waiting.turn([(link, part)])
                     passing.core.fastpath.count_tables()
-                    assert passing.heard() == waiting.heard()
+                    assert by_lane(passing.heard()) == by_lane(waiting.heard())
 
 
 def test_events_are_passed_through_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

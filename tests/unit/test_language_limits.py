@@ -17,7 +17,8 @@ from covey.core.attributes.parser import (
 )
 from covey.errors import FilterError
 
-PATIENCE_S = 0.05
+USUAL = "symbol = 'IBM' AND price BETWEEN 10 AND 20 AND volume >= 1000"
+SLOWER = 12  # times the time of usual text, for each character, that no text may take
 
 
 def distributed(factors: int, tail: str = "") -> str:
@@ -127,8 +128,9 @@ HOSTILE = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_text_is_refused_or_answered_quickly(case: str) -> None:
     text = HOSTILE[case]
-    fastest = min(_duration(text) for _ in range(3))
-    assert fastest < PATIENCE_S
+    usual_s = min(_duration(USUAL) for _ in range(200)) / len(USUAL)  # a slow machine is slow with both
+    fastest_s = min(_duration(text) for _ in range(3))
+    assert fastest_s < SLOWER * usual_s * max(len(text), MAX_CHARACTERS)
 
 
 def _duration(text: str) -> float:
@@ -142,6 +144,5 @@ def _duration(text: str) -> float:
 
 
 def test_usual_text_parses_quickly() -> None:
-    text = "symbol = 'IBM' AND price BETWEEN 10 AND 20 AND volume >= 1000"
-    fastest = min(_duration(text) for _ in range(200))
+    fastest = min(_duration(USUAL) for _ in range(200))
     assert fastest < 200e-6

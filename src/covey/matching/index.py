@@ -456,9 +456,11 @@ def warm_up_attributes() -> None:
         parse_attributes("a > 1 and b = 1 and c < 1"),
         parse_attributes("a between 1 and 2 and d = 'x'"),
         parse_attributes("a < 1 or b > 2"),
+        parse_attributes("d like '%x_' and c <> 1"),
     ]
     event = {"a": 2, "b": 1, "c": 0, "d": "x"}
-    _ask(index, filters, [event])
+    # The second event has a value that is judged by itself: its text has no encoding.
+    _ask(index, filters, [event, {"d": "\ud800", "c": 2}])
     list(index.attributes().store.read(np.array([0], np.int32)))
     data = pack(event)
     size = np.array([0, len(data)], np.int64)
@@ -470,6 +472,7 @@ def warm_up_attributes() -> None:
     take_keys(np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int64))
     # So many that every table has to grow; and those who have gone make room.
     many = [parse_attributes(f"a = {n} and b = 't{n}' and c > {n}") for n in range(_GROWING)]
+    many += [parse_attributes(f"d like '%t{n}_%'") for n in range(_GROWING)]
     keys = range(len(filters), len(filters) + len(many))
     index.add_batch(keys, many)
     index.match_packed(packed)
