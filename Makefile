@@ -8,7 +8,7 @@ JOBS ?= 2# tests at a time
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long demo check format bench lab clean
+.PHONY: help setup test test-long demo check docs format bench lab clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ check: setup ## formatting, lint, types, layers and import cycles
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
 	$(BIN)/python checks/import_cycles.py
+
+docs: setup ## build the documents as a site, build/site; `python -m http.server --directory build/site` shows it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: setup ## rewrite the sources in our format
 	$(BIN)/ruff format .

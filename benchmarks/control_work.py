@@ -50,9 +50,9 @@ from covey.bench.network_load import STAMP, Batch, Counter, Program, payload_of
 from covey.bench.network_peers import CoveyClient
 from covey.broker.config import AdminConfig, BrokerConfig, LinkConfig, Queue
 from covey.broker.core import BrokerCore
-from covey.broker.credentials import hash_token
 from covey.broker.effects import Effect, Input, Instant
 from covey.broker.process import Family, listen
+from covey.broker.security import hash_token
 from covey.client.admin import Pages, install_plan
 from covey.core.packing import pack
 from covey.errors import CoveyError

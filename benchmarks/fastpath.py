@@ -16,7 +16,7 @@ from random import Random
 from covey.broker.config import BrokerConfig
 from covey.broker.core import BrokerCore
 from covey.broker.effects import Arrived, Instant, Opened, Received, Tick
-from covey.broker.joining import SMALL
+from covey.broker.scheduling import SMALL
 from covey.broker.security import Security
 from covey.broker.sessions import Session
 from covey.core.families import parse

@@ -246,7 +246,54 @@ TRIED: dict[str, Try] = {
     "an object a line": objects_in_lines,
     "is a quote left open?": open_quote,
     "the output directory must be the same one for this process and all of Spark's workers": nothing_written,
+    "a name, or names with points": follow(
+        lambda: module("pipeline.inputs").check_columns({"events.at": "a..b"}),
+        lambda: module("pipeline.inputs").check_columns({"events.at": "meta.time"}),
+    ),
+    "catalog.db.table": follow(
+        lambda: module("pipeline.inputs").check_tables({"events": "a..b"}),
+        lambda: module("pipeline.inputs").check_tables({"events": "catalog.db.table"}),
+    ),
+    "{example}": follow(
+        lambda: module("commands.plan").pairs_given("--columns", "events.at=ts", ["ts"]),
+        lambda: module("commands.plan").pairs_given("--columns", "events.at=ts", ["events.at=ts"]),
+    ),
+    # prices and what-if
+    "entry=2": follow(
+        lambda: module("commands.plan").objective_given(["entry"], None, 0.0),
+        lambda: module("commands.plan").objective_given(["entry=2"], None, 0.0),
+    ),
+    f"one of {{{JOIN}(PRICES)}}": names(
+        lambda name: module("planning.objective").Objective().with_prices({name: 1.0})
+    ),
+    "3:price > 10": follow(
+        lambda: module("commands.whatif").changes_given([], [], [], [], ["fast"], "attributes"),
+        lambda: module("commands.whatif").changes_given([], [], [], [], ["3:price > 10"], "attributes"),
+    ),
+    "{option} a,b": follow(
+        lambda: module("commands.whatif").changes_given([], ["a"], [], [], [], "attributes"),
+        lambda: module("commands.whatif").changes_given([], ["a,b"], [], ["a,b"], [], "attributes"),
+    ),
+    f"one of {{{JOIN}(MERGING)}}": names(
+        lambda name: module("pipeline.request").Request(Path("in"), Path("out"), aggregation=name)
+    ),
+    "--method single": options("plan", "--method"),
+    "--add-link a,b,1.5": follow(
+        lambda: module("commands.whatif").changes_given([], [], ["a"], [], [], "attributes"),
+        lambda: module("commands.whatif").changes_given([], [], ["a,b,1.5"], [], [], "attributes"),
+    ),
+    "--remove-broker, --add-link, --move-clients, --rate-x2 …": options(
+        "whatif", "--remove-broker", "--add-link", "--move-clients", "--rate-x2"
+    ),
+    "--move-clients": options("whatif", "--move-clients"),
     # Spark
+    "admin has the addresses of admin pages": follow(
+        lambda: module("pipeline.network.options").options_of({"table": "links"}),
+        lambda: module("pipeline.network.options").options_of(
+            {"table": "links", "admin": "http://127.0.0.1:7500"}
+        ),
+    ),
+    "give no schema, and select": plain,  # Spark's own; tests/spark/test_network_state.py reads so
     "local, local[2], spark://host:7077, sc://host:15002{other}": masters,
     "install openjdk-17-jre-headless, or: pip install 'covey[java]'{other}": no_java,
     "pip install 'covey[connect]'": extra("connect"),

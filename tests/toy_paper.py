@@ -9,7 +9,7 @@ import os
 import signal
 from typing import Any
 
-from covey.lab.claim import Claim, Verdict
+from covey.lab.claim import Claim, Criterion, Verdict
 from covey.lab.experiment import Cell, Experiment, Results, Row, Scale
 from covey.lab.figure import Figure, Grid, Paper
 
@@ -85,8 +85,17 @@ FIGURES = (
     Figure("T", "1", "Squares & more", "Squares <grow>.", ("t-squares",), draw=draw_squares),
     Figure("T", "Table I", "Fractions", "Fractions of n.", ("t-fractions",), table=fraction_grid),
 )
+CRITERION = Criterion("exactly.", "page 1")
 CLAIMS = (
-    Claim("T1", "T", "Squares <never> shrink", ("t-squares",), squares_grow),
-    Claim("T2", "T", "A third is more than a half", ("t-fractions",), thirds_are_larger),
+    Claim("T1", "T", "Squares <never> shrink", ("t-squares",), squares_grow, CRITERION),
+    Claim(
+        "T2",
+        "T",
+        "A third is more than a half",
+        ("t-fractions",),
+        thirds_are_larger,
+        CRITERION,
+        proof="1/3 < 1/2.",
+    ),
 )
 PAPER = Paper("T", "A toy & its <figures>", (SQUARES, FRACTIONS), FIGURES, CLAIMS)

@@ -3,7 +3,8 @@
     python configure.py CONFIG_DIR TOKEN_DIR
 
 CONFIG_DIR gets a file for each broker, which only its owner can read. TOKEN_DIR gets the tokens themselves:
-`admin-token` for Prometheus and the coordinator, `client-token` for programs that publish and subscribe. If CONFIG_DIR
+`admin-token` for the coordinator and for people who change the network, `view-token` for Prometheus and for people who
+only look, `client-token` for programs that publish and subscribe. If CONFIG_DIR
 has a configuration already, nothing is changed. To begin anew, remove both volumes.
 """
 
@@ -15,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from covey.broker.credentials import hash_token, new_token
+from covey.broker.security import hash_token, new_token
 
 PORT: Final = 7400
 ADMIN_PORT: Final = 7401
@@ -52,6 +53,7 @@ log_format = "json"
 host = "0.0.0.0"
 port = {admin_port}
 token = "{admin}"
+view_token = "{view}"
 hosts = ["{name}"]
 
 [neighbours]
@@ -68,10 +70,16 @@ priority = {priority}
 """
 
 
-def configuration(name: str, admin: str, client: str, neighbours: str) -> str:
-    """Return the file of one broker; `admin` and `client` are hashes of tokens, `neighbours` is a token."""
+def configuration(name: str, admin: str, view: str, client: str, neighbours: str) -> str:
+    """Return the file of one broker; `admin`, `view` and `client` are hashes of tokens, `neighbours` is a token."""
     text = SETTINGS.format(
-        name=name, port=PORT, admin_port=ADMIN_PORT, admin=admin, client=client, neighbours=neighbours
+        name=name,
+        port=PORT,
+        admin_port=ADMIN_PORT,
+        admin=admin,
+        view=view,
+        client=client,
+        neighbours=neighbours,
     )
     for link in LINKS:
         if name == link.first:
@@ -94,12 +102,13 @@ def main(config_dir: Path, token_dir: Path) -> int:
     if any(config_dir.glob("*.toml")):
         print(f"{config_dir} has a configuration; nothing is changed")
         return 0
-    admin, client, neighbours = new_token(), new_token(), secrets.token_urlsafe(32)
+    admin, view, client, neighbours = new_token(), new_token(), new_token(), secrets.token_urlsafe(32)
     # The token's readers are other users, in containers that mount nothing else of this.
     write(token_dir / "admin-token", admin, 0o444)
+    write(token_dir / "view-token", view, 0o444)
     write(token_dir / "client-token", client, 0o444)
     for name in BROKERS:
-        text = configuration(name, hash_token(admin), hash_token(client), neighbours)
+        text = configuration(name, hash_token(admin), hash_token(view), hash_token(client), neighbours)
         write(config_dir / f"{name}.toml", text, 0o600)
     print(f"configured {', '.join(BROKERS)}")
     return 0

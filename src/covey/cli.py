@@ -20,6 +20,7 @@ from covey.commands import (
     broker,
     compiling,
     coordinator,
+    dashboard,
     data,
     demo,
     explain,
@@ -34,6 +35,7 @@ from covey.commands import (
     tables,
     top,
     trial,
+    whatif,
 )
 from covey.commands.help import Application
 from covey.errors import CoveyError
@@ -52,6 +54,7 @@ app.add_typer(data.app, name="data")
 app.command()(sim.sim)
 app.command()(trial.trial)
 app.command()(plan.plan)
+app.command()(whatif.whatif)
 app.command()(broker.broker)
 app.command("check-config")(broker.check_config)
 app.command()(broker.up)
@@ -65,6 +68,7 @@ app.command()(top.top)
 app.command()(explain.explain)
 app.command()(install.install)
 app.command()(coordinator.coordinator)
+app.command()(dashboard.dashboard)
 app.command()(demo.demo)
 app.command("compile")(compiling.compile_all)
 

@@ -22,6 +22,7 @@ _SPARK: Final = (*_BROKER, "matplotlib", "pandas", "pyarrow", "pyspark", "scipy"
 # The modules by which an extra is recognised. `java` is not here: any Java 17 will do (`pipeline.session`).
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "broker": _BROKER,
+    "dashboard": _BROKER,
     "spark": _SPARK,
     "lab": _SPARK,
     "connect": ("google.rpc", "grpc", "grpc_status", "zstandard"),

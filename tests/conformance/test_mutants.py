@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from covey.routing import carrying, digest, plan, probes, router, seen, tree
+from covey.routing.advertisements import Announcement
 from covey.routing.digest import Fact
 from covey.routing.messages import Link, LinkDown, Unsubscribe
 from covey.routing.work import Job, Work
 from covey.sim import channel, network, node
 from covey.sim.trial import TOPOLOGIES, Trial, applies
-from covey.strategies import covering, regions, subscriptions, told
+from covey.strategies import advertisements, aggregation, policy, regions, subscriptions, told
+from covey.strategies.maximal import maximal
 from covey.strategies.told import Item
 
 SEEDS = 600  # the rarest wrong rule shows in one trial of 300, the others in the first few
@@ -40,12 +42,12 @@ def withdraw_first(patch: pytest.MonkeyPatch) -> None:
 
 def uncover_nothing(patch: pytest.MonkeyPatch) -> None:
     """What a filter stood for is forgotten when it leaves."""
-    patch.setattr(covering.Lazy, "uncovered", lambda self, link, gone: [])
+    patch.setattr(subscriptions.SubscriptionStrategy, "uncovered", lambda self, link, gone: [])
 
 
 def replace_nothing(patch: pytest.MonkeyPatch) -> None:
     """A broader filter does not replace those it covers."""
-    patch.setattr(covering.Covering, "superfluous", lambda self, link, items: [])
+    patch.setattr(subscriptions.SubscriptionStrategy, "superfluous", lambda self, link, items: [])
 
 
 def stand_for_oneself(patch: pytest.MonkeyPatch) -> None:
@@ -66,7 +68,7 @@ def quench_by_the_table(patch: pytest.MonkeyPatch) -> None:
         others = (entry.filter for entry in self.table.entries() if entry.key != item.key)
         return any(other.covers(item.filter) for other in others)
 
-    patch.setattr(covering.Lazy, "quenched", quenched)
+    patch.setattr(subscriptions.SubscriptionStrategy, "quenched", quenched)
 
 
 def ignore_new_advertisements(patch: pytest.MonkeyPatch) -> None:
@@ -210,6 +212,55 @@ def hear_of_links_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(node.Node, "arrive", arrive)
 
 
+def forget_a_member(patch: pytest.MonkeyPatch) -> None:
+    """What a block is told as leaves one of its members out."""
+    right = aggregation.told_as
+    patch.setattr(aggregation, "told_as", lambda parts, blocks, bits: right(sorted(parts)[:-1], blocks, bits))
+
+
+def release_whole_blocks(patch: pytest.MonkeyPatch) -> None:
+    """When a member of a block leaves, the merger is withdrawn, and those that stay are not told again."""
+    right = aggregation._Members.change
+
+    def change(self: Any, removed: Sequence[Any], added: Sequence[Any]) -> None:
+        right(self, removed, added)
+        if removed:
+            self.told = []
+
+    patch.setattr(aggregation._Members, "change", change)
+
+
+def forget_what_an_advertisement_covered(patch: pytest.MonkeyPatch) -> None:
+    """When an advertisement leaves, those that only it covered are not told."""
+    patch.setattr(policy.Uncovered, "uncovered", lambda self, told, candidates: [])
+    patch.setattr(
+        subscriptions.SubscriptionStrategy,
+        "uncovered",
+        lambda self, link, gone: [
+            item
+            for item in maximal(self._covered(link, gone.filter))
+            if not self._told[link].cover(item.filter)
+        ],
+    )
+
+
+def withdraw_shared_advertisements(patch: pytest.MonkeyPatch) -> None:
+    """An advertisement is withdrawn though another producer has an equal one."""
+    patch.setattr(advertisements._Holders, "held", lambda self, filter, *, not_by: False)
+
+
+def hide_behind_equal_advertisements(patch: pytest.MonkeyPatch) -> None:
+    """The first advertisement told quenches all later ones, whatever they are."""
+    patch.setattr(
+        advertisements.ByPolicy,
+        "came",
+        lambda self, key, one: Announcement([], []) if self._told else _right_came(self, key, one),
+    )
+
+
+_right_came = advertisements.ByPolicy.came
+
+
 MUTANTS: list[tuple[str, Patch, bool]] = [
     ("covering", withdraw_first, False),
     ("covering", uncover_nothing, False),
@@ -221,6 +272,9 @@ MUTANTS: list[tuple[str, Patch, bool]] = [
     ("covering", withdraw_all_on_revocation, False),
     ("covering", keep_what_a_lost_link_said, True),
     ("covering", trust_memory, True),
+    ("covering", forget_what_an_advertisement_covered, False),
+    ("identity", withdraw_shared_advertisements, False),
+    ("simple", hide_behind_equal_advertisements, False),
     ("trees", deliver_every_copy, False),
     ("trees", one_table_for_all_trees, False),
     ("trees", group_by_key, False),
@@ -236,6 +290,8 @@ MUTANTS: list[tuple[str, Patch, bool]] = [
     ("simple", send_over_the_next_link, True),
     ("merging", send_over_the_next_link, True),
     ("covering", hear_of_links_first, True),
+    ("aggregation", forget_a_member, False),
+    ("aggregation", release_whole_blocks, False),
 ]
 
 

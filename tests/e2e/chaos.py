@@ -346,11 +346,11 @@ def main(words: list[str]) -> int:
             place = folder / f"{number}-{topology}"
             try:
                 report = one_round(nursery, place, topology, seed)
-            except (AssertionError, TimeoutError) as error:
+            except (AssertionError, TimeoutError, CoveyError) as error:
                 failed += 1
                 whole.faults["of rounds that failed"] += FAULTS
                 only = f"--topology {topology} " if asked.topology else ""
-                print(f"round {number} ({topology}) fails: {error}", flush=True)
+                print(f"round {number} ({topology}) fails: {type(error).__name__}: {error}", flush=True)
                 print(
                     f"again: python -m tests.e2e.chaos --seed {asked.seed} {only}--first {number} --faults 1"
                 )

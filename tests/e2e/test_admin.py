@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from tests.e2e.helpers.pairs import admin_url, dialling, is_linked, url
 from tests.e2e.helpers.running import eventually, run
 
 from covey.broker.config import AdminConfig, BrokerConfig, LinkConfig
-from covey.broker.credentials import hash_token
 from covey.broker.http.admin import ENDPOINTS
 from covey.broker.metrics import METRICS
+from covey.broker.security import hash_token
 from covey.broker.server import Broker
 from covey.client.client import Client, connect
 from covey.errors import ConfigError
@@ -83,9 +84,11 @@ def read_metrics(text: str) -> dict[str, float]:
             continue
         if line.startswith("# TYPE "):
             _, _, name, kind = line.split(" ")
-            assert kind in ("counter", "gauge")
+            assert kind in ("counter", "gauge", "histogram")
             assert name not in declared
             declared.add(name)
+            if kind == "histogram":
+                declared |= {f"{name}_bucket", f"{name}_sum", f"{name}_count"}
             continue
         found = re.fullmatch(r'([a-z_]+)(\{(?:[a-z]+="(?:[^"\\\n]|\\.)*",?)+\})? ([0-9.e+-]+)', line)
         assert found, line
@@ -191,7 +194,9 @@ def test_metrics_agree_with_what_happened() -> None:
             assert at_a['covey_control_messages_received_total{kind="greet"}'] == 1
             assert at_a['covey_control_messages_sent_total{kind="sync"}'] == 2
             assert at_a['covey_link_bytes_sent_total{link="b"}'] > 100
-            assert {name.partition("{")[0] for name in at_a} <= {metric.name for metric in METRICS}
+            said = {re.sub(r"(_seconds)_(bucket|sum|count)$", r"\1", name.partition("{")[0]) for name in at_a}
+            assert said <= {metric.name for metric in METRICS}
+            assert at_a["covey_hop_seconds_count"] == at_a['covey_hop_seconds_bucket{le="+Inf"}'] > 0
 
     run(work())
 
@@ -275,6 +280,8 @@ def test_a_token_protects_the_pages() -> None:
                         if allowed:
                             await pages.text("/metrics")
                         continue
+                    if endpoint.path == "/watchz" and allowed:
+                        continue  # it has no end
                     arguments: list[dict[str, Any]] = [{"content": {}}] if ask == "post" else []
                     status, _ = await getattr(pages, ask)(endpoint.path, *arguments)
                     open_to_all = endpoint.path in ("/healthz", "/readyz")
@@ -288,6 +295,54 @@ def test_a_token_protects_the_pages() -> None:
             writer.write(b"GET /varz HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
             assert (await reader.readline()).split()[1] == b"401"
             writer.close()
+
+    run(work())
+
+
+def test_the_view_token_opens_what_shows_and_changes_nothing() -> None:
+    async def work() -> None:
+        admin = AdminConfig(port=0, token=hash_token("secret"), view_token=hash_token("looking"))
+        async with AsyncExitStack() as stack:
+            a = await stack.enter_async_context(Broker(BrokerConfig("a", port=0, admin=admin)))
+            session = await stack.enter_async_context(
+                aiohttp.ClientSession(headers={"Authorization": "Bearer looking"})
+            )
+            client = await stack.enter_async_context(connect(url(a)))
+            await client.flush()
+            (link,) = a.core.clients
+            found: dict[tuple[str, str], int] = {}
+            for endpoint in ENDPOINTS:
+                body: Any = {"content": {}} if endpoint.path == "/explainz" else None
+                asked = session.request(
+                    endpoint.method, admin_url(a) + endpoint.path, params={"link": link}, json=body
+                )
+                async with asked as answer:  # of a stream, the beginning
+                    found[endpoint.method, endpoint.path] = answer.status
+                    if answer.status == 403:
+                        assert "needs the admin token" in (await answer.json())["error"]
+            refused = {page for page, status in found.items() if status == 403}
+            assert refused == {
+                ("DELETE", "/linkz"), ("POST", "/planz"), ("DELETE", "/planz"), ("GET", "/samplez")
+            }  # fmt: skip
+            assert {status for page, status in found.items() if page not in refused} == {200}
+            assert list(a.core.clients) == [link]
+            assert await Pages(session, a, "secret").good("/samplez") == {"broker": "a", "rows": []}
+
+    run(work())
+
+
+def test_with_a_view_token_alone_nobody_changes_anything() -> None:
+    async def work() -> None:
+        admin = AdminConfig(port=0, view_token=hash_token("looking"))
+        async with (
+            Broker(BrokerConfig("a", port=0, admin=admin)) as a,
+            aiohttp.ClientSession() as session,
+        ):
+            assert (await Pages(session, a, "looking").get("/varz"))[0] == 200
+            assert (await Pages(session, a, "looking").post("/planz", b""))[0] == 403
+            for token in ("", "wrong"):
+                assert (await Pages(session, a, token).get("/varz"))[0] == 401
+                assert (await Pages(session, a, token).post("/planz", b""))[0] == 401
 
     run(work())
 
@@ -342,9 +397,18 @@ def test_admin_is_off_unless_configured() -> None:
     run(work())
 
 
-@pytest.mark.parametrize("settings", [{"host": "0.0.0.0"}, {"port": -1}, {"token": "plain"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"host": "0.0.0.0"},
+        {"port": -1},
+        {"token": "plain"},
+        {"view_token": "plain"},
+        {"token": hash_token("same"), "view_token": hash_token("same")},
+    ],
+)
 def test_settings_that_cannot_be(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match=f"admin.{list(settings)[-1]}"):
         AdminConfig(**settings)
 
 
@@ -357,5 +421,82 @@ def test_an_address_that_is_taken() -> None:
                 await again.start()
             await again.stop()
             await asyncio.sleep(0)
+
+    run(work())
+
+
+def test_watching_a_broker() -> None:
+    async def work() -> None:
+        async with AsyncExitStack() as stack:
+            a, b = await stack.enter_async_context(pair())
+            session = await stack.enter_async_context(aiohttp.ClientSession())
+            one = await stack.enter_async_context(connect(url(a)))
+            two = await stack.enter_async_context(connect(url(b)))
+            (events,) = await subscribed(stack, two, "price > 10")
+            await two.flush()
+            await one.flush()
+            first, second = AsyncExitStack(), AsyncExitStack()
+            async with first, second:
+                at = f"{admin_url(a)}/watchz"
+                watching = await first.enter_async_context(session.get(at, params={"every": "0"}))
+                assert watching.status == 200
+                before = msgspec.json.decode(await watching.content.readline())
+                await one.publish({"price": 15})
+                await anext(events)
+                while (now := msgspec.json.decode(await watching.content.readline()))["totals"][
+                    "events_published"
+                ] == 0:
+                    pass
+                assert before["broker"] == now["broker"] == "a"
+                assert now["totals"]["events_forwarded"] == 1
+                links = {link["link"]: link for link in now["links"]}
+                assert (links["b"]["up"], links["b"]["sent"], links["b"]["queue_events"]) == (True, 1, 0)
+                assert not links["gone"]["up"]
+                assert now["control_in"] > 0
+                assert sum(now["latencies"]["hop"]) > 0
+                assert len(now["latency_bounds_s"]) + 1 == len(now["latencies"]["hop"])
+                assert now["plan"] == {"version": 0, "epoch": 0, "planned": False, "step": "", "reason": ""}
+                # A second watcher is given the same lines.
+                other = await second.enter_async_context(session.get(at))
+                assert msgspec.json.decode(await other.content.readline())["broker"] == "a"
+            status, said = await Pages(session, a).get("/watchz", every="61")
+            assert (status, said["error"]) == (400, "every='61' is no number from 0 to 60")
+
+    run(work())
+
+
+def test_ending_the_connection_of_a_client() -> None:
+    async def work() -> None:
+        async with AsyncExitStack() as stack:
+            config = BrokerConfig("a", port=0, admin=AdminConfig(port=0, token=hash_token("secret")))
+            broker = await stack.enter_async_context(Broker(config))
+            session = await stack.enter_async_context(
+                aiohttp.ClientSession(headers={"Authorization": "Bearer secret"})
+            )
+            client = await stack.enter_async_context(connect(url(broker)))
+            await client.flush()
+            (before,) = broker.core.clients
+            at = f"{admin_url(broker)}/linkz"
+            async with session.delete(at, params={"link": before}) as answer:
+                assert (answer.status, await answer.json()) == (202, {"broker": "a", "ended": before})
+            await eventually(lambda: bool(broker.core.clients) and before not in broker.core.clients)
+            await client.flush()  # the library has come back
+            ended = (await Pages(session, broker, "secret").good("/linkz"))["ended"]
+            assert ended[0]["reason"] == "an operator has ended the connection"
+            async with session.delete(at, params={"link": before}) as answer:
+                assert answer.status == 400
+                assert "there is no client at" in (await answer.json())["error"]
+
+    run(work())
+
+
+def test_clients_are_disconnected_only_with_a_token() -> None:
+    async def work() -> None:
+        async with pair() as (a, _), connect(url(a)) as client, aiohttp.ClientSession() as session:
+            await client.flush()
+            (link,) = a.core.clients
+            async with session.delete(f"{admin_url(a)}/linkz", params={"link": link}) as answer:
+                assert answer.status == 403
+            assert list(a.core.clients) == [link]
 
     run(work())

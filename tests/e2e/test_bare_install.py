@@ -50,8 +50,11 @@ BASE = {
 NEEDY = {
     "broker": ("broker", "check-config", "up", "sim", "trial", "compile", "bench match", "bench cover", "bench xpath",
                "bench network", "bench keywords", "bench routing", "bench storms"),
-    "spark": ("plan", "coordinator", "data generate", "demo", "bench planning", "bench pipeline", "bench all"),
-    "lab": ("bench plot", "bench document", "lab list", "lab run", "lab scoreboard", "lab report", "lab document"),
+    "dashboard": ("dashboard",),
+    "spark": ("plan", "whatif", "coordinator", "data generate", "demo", "bench planning", "bench pipeline",
+              "bench all"),
+    "lab": ("bench plot", "bench document", "lab list", "lab run", "lab scoreboard", "lab report", "lab document",
+            "lab export"),
 }  # fmt: skip
 EXTRA_OF = {command: extra for extra, commands in NEEDY.items() for command in commands}
 # Without these, what is missing first is an argument.
@@ -59,7 +62,10 @@ ARGUMENTS = {
     "check-config": ("broker.toml",),
     "up": ("network.toml",),
     "trial": ("covering",),
+    "dashboard": ("http://127.0.0.1:1",),
     "plan": (".", "--out", "out"),
+    "whatif": (".", "--remove-broker", "a"),
+    "lab export": ("r-tables",),
     "coordinator": ("http://127.0.0.1:1", "--data-dir", "data"),
     "bench plot": ("rows.json",),
     "bench document": ("rows.json", "--out", "page.md"),

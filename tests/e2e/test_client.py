@@ -11,7 +11,7 @@ from tests.e2e.helpers.scripted import broker, url
 
 import covey
 from covey import Received
-from covey.broker.permissions import Permissions, read_rules
+from covey.broker.security import Permissions, read_rules
 
 
 def test_events_go_to_those_who_asked_for_them() -> None:

@@ -29,10 +29,9 @@ from tests.e2e.helpers.scripted import broker, url
 
 import covey
 from covey.broker.config import AdminConfig, BrokerConfig
-from covey.broker.credentials import hash_token
 from covey.broker.http import door
 from covey.broker.http.admin import Admin
-from covey.broker.security import read_security
+from covey.broker.security import hash_token, read_security
 from covey.broker.server import ARRIVALS, Broker
 
 ADMIN = AdminConfig(port=0, events=True)

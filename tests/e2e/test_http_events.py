@@ -20,13 +20,11 @@ from tests.e2e.helpers.scripted import broker, url
 
 import covey
 from covey.broker.config import AdminConfig, BrokerConfig
-from covey.broker.credentials import hash_password, hash_token
 from covey.broker.http import cloudevents
 from covey.broker.http import events as module
 from covey.broker.http.door import Door
 from covey.broker.http.events import SLICE, Gateway, GatewayLimits
-from covey.broker.permissions import Permissions, read_rules
-from covey.broker.security import read_security
+from covey.broker.security import Permissions, hash_password, hash_token, read_rules, read_security
 from covey.broker.server import Broker
 from covey.broker.sessions import Session
 from covey.errors import RefusedError

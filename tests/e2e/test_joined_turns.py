@@ -10,7 +10,7 @@ from tests.e2e.helpers.running import run
 
 import covey
 from covey.broker.config import BrokerConfig
-from covey.broker.joining import PAUSE_S, Joining
+from covey.broker.scheduling import PAUSE_S, Joining
 from covey.broker.server import Broker
 from covey.client.client import Client
 

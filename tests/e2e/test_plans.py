@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import threading
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -17,13 +19,18 @@ from tests.e2e.helpers.network import Live
 from tests.e2e.helpers.pairs import admin_url
 from tests.e2e.helpers.running import eventually, run
 
+import covey
 from covey import cli
+from covey.broker import server
 from covey.broker.config import AdminConfig
-from covey.broker.credentials import hash_token
-from covey.broker.plans import Step
+from covey.broker.plans import Step, keep_state
+from covey.broker.security import hash_token
 from covey.client.admin import Pages
 from covey.client.client import Client
+from covey.planning.aggregation.installed import PlannedBlock, PlannedMerging
 from covey.planning.plan import Plan, PlannedTree
+from covey.protocol.control import PlanState
+from covey.strategies.aggregation import block_of
 
 SQUARE = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]
 TREE = [("a", "b"), ("b", "c"), ("c", "d")]  # of the overlay, as the last link has the worst priority
@@ -108,6 +115,71 @@ def test_a_plan_goes_in_and_out_while_events_flow(one_copy: str | None) -> None:
     run(main())
 
 
+def test_a_plan_that_merges_filters_delivers_exactly_while_members_leave_and_come() -> None:
+    low, high, boxed = "n < 1000000 and x < 5", "n < 1000000 and x >= 5", "n < 1000000 and x >= 3 and y < 4"
+    inputs = [covey.parse(text) for text in (low, high, boxed)]
+    judged = [{"n": 1, "x": x, "y": y} for x in range(10) for y in range(10)]
+    forms = [tuple(one.encode() for one in some) for some in block_of(inputs, judged, 0.5)]
+    assert len(forms[1]) == 1
+    blocks = tuple(PlannedBlock(0, *pair, *forms) for pair in (("d", "a"), ("a", "b")))
+    events = tuple(("attributes", json.dumps(event)) for event in judged)
+    merged = replace(
+        plan(),
+        trees=(PlannedTree("b", (("a", "b"), ("a", "d"), ("b", "c"))),),
+        home={},
+        merging=PlannedMerging("mefa", blocks, 0.5, events),
+    )
+
+    async def main() -> None:
+        async with square() as net, AsyncExitStack() as stack:
+            publisher = await stack.enter_async_context(net.client("b"))
+            await publisher.advertise("n >= 0")
+            got: dict[str, list[int]] = {"d": [], "a": []}
+            tasks = []
+            for name, text in (("d", high), ("a", boxed)):
+                client = await stack.enter_async_context(net.client(name))
+                ready = asyncio.Event()
+                tasks.append(asyncio.create_task(collect(client, text, got[name], ready)))
+                await ready.wait()
+            installation = net.brokers["b"].install(merged.encode(), grace_s=60.0)
+            await eventually(lambda: installation.step is Step.SWITCHED)
+            router = net.brokers["b"].core.epochs.routers[installation.epoch]
+            published: list[dict[str, int]] = []
+
+            def told() -> set[str]:
+                return {str(fact.filter) for fact in router.trees[0].strategy.heard("a")}
+
+            async def flow(count: int) -> None:
+                for number in range(len(published), len(published) + count):
+                    published.append({"n": number, "x": number % 10, "y": number // 10 % 10})
+                    await publisher.publish(published[-1])
+                    await asyncio.sleep(0)
+
+            await flow(50)
+            narrow = told()
+            member = await stack.enter_async_context(net.client("d"))
+            for _ in range(3):
+                subscription = await member.subscribe(low)
+                await member.flush()
+                await eventually(lambda: told() != narrow)
+                await flow(100)
+                await subscription.unsubscribe()
+                await flow(100)
+                await eventually(lambda: told() == narrow)
+            wanted = {
+                name: [e["n"] for e in published if one.matches(e)]
+                for name, one in zip("da", inputs[1:], strict=True)
+            }
+            await eventually(lambda: all(len(got[name]) >= len(wanted[name]) for name in wanted))
+            await asyncio.sleep(0.1)  # for what should not come
+            assert got == wanted
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    run(main())
+
+
 def test_a_broker_that_was_away_learns_the_plan_and_keeps_it(tmp_path: Path) -> None:
     async def main() -> None:
         dirs = {name: {"data_dir": str(tmp_path / name)} for name in "abcd"}
@@ -126,6 +198,34 @@ def test_a_broker_that_was_away_learns_the_plan_and_keeps_it(tmp_path: Path) -> 
             assert net.brokers["d"].core.epochs.current == installation.epoch
 
     run(main())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_plans_are_kept_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    threads: list[int] = []
+
+    def keep(directory: Path, state: PlanState) -> None:
+        threads.append(threading.get_ident())
+        if fails:
+            raise OSError(errno.ENOSPC, "no room")
+        keep_state(directory, state)
+
+    monkeypatch.setattr(server, "keep_state", keep)
+
+    async def main() -> None:
+        dirs = {name: {"data_dir": str(tmp_path / name)} for name in "abcd"}
+        for name in "abcd":
+            (tmp_path / name).mkdir()
+        async with square(per_broker=dirs) as net:
+            installation = net.brokers["a"].install(plan().encode())
+            await eventually(lambda: installation.step is Step.SWITCHED)
+        assert all((tmp_path / name / "plans.bin").exists() != fails for name in "abcd")
+
+    run(main())
+    assert len(threads) >= 4
+    assert threading.get_ident() not in threads
 
 
 def test_a_plan_is_installed_by_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,11 +20,9 @@ from tests.e2e.test_http_events import BASE, STRUCTURED, gateway
 import covey
 from covey import cli
 from covey.broker.actions import Release
-from covey.broker.credentials import hash_token
 from covey.broker.durable.delivery import Durable
 from covey.broker.effects import Tick
-from covey.broker.permissions import Permissions, read_rules
-from covey.broker.security import read_security
+from covey.broker.security import Permissions, hash_token, read_rules, read_security
 from covey.broker.server import Broker
 from covey.client.publishing import Batch
 from covey.client.stream import Stream

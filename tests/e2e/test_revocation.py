@@ -20,9 +20,8 @@ from tests.e2e.helpers.running import eventually, run
 from covey.broker import effects
 from covey.broker.config import AdminConfig, BrokerConfig, QueueLimits
 from covey.broker.core import Peer
-from covey.broker.credentials import check_password, hash_password, hash_token
 from covey.broker.logs import LogfmtFormatter
-from covey.broker.security import read_security
+from covey.broker.security import check_password, hash_password, hash_token, read_security
 from covey.broker.server import Broker
 from covey.broker.sessions import Session
 from covey.client.client import Client, connect

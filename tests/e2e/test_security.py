@@ -17,8 +17,14 @@ from tests.e2e.helpers.running import eventually, run
 
 from covey.broker.admission import Place
 from covey.broker.config import BrokerConfig, LinkConfig
-from covey.broker.credentials import check_password, hash_password, hash_token
-from covey.broker.security import Security, SecurityConfig, read_security
+from covey.broker.security import (
+    Security,
+    SecurityConfig,
+    check_password,
+    hash_password,
+    hash_token,
+    read_security,
+)
 from covey.broker.server import Broker
 from covey.client.client import connect
 from covey.errors import CoveyError

@@ -14,8 +14,7 @@ from tests.e2e.helpers.running import eventually, run
 
 from covey import cli
 from covey.broker.config import AdminConfig, BrokerConfig, LinkConfig
-from covey.broker.credentials import hash_token
-from covey.broker.security import read_security
+from covey.broker.security import hash_token, read_security
 from covey.broker.server import Broker
 from covey.client.client import connect
 from covey.routing.strategy import names, registered

@@ -19,10 +19,9 @@ import msgspec
 from covey.broker import effects
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import BrokerCore
-from covey.broker.credentials import hash_password, hash_token
 from covey.broker.durable.log import Fetch
 from covey.broker.effects import Effect, Instant
-from covey.broker.security import Security, read_security
+from covey.broker.security import Security, hash_password, hash_token, read_security
 from covey.core.event import MAX_ATTRIBUTES
 from covey.core.families import parse
 from covey.protocol.control import (
@@ -113,6 +112,8 @@ class Shell:
                     self.log.submit([batch])
                 case Fetch():
                     self.log.submit([effect])
+                case effects.KeepPlans():
+                    self.step(effects.PlansKept())
                 case effects.Verify(connection, password):
                     self.step(effects.Verified(connection, password == PASSWORD))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import tempfile
+import zlib
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -14,10 +16,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from covey.broker.config import read_config, read_toml
-from covey.broker.credentials import hash_password, hash_token
+from covey.broker.config import is_topology, read_config, read_toml, topology_of
 from covey.broker.plans import FILE, keep_state, load_state
-from covey.broker.topology import is_topology, topology_of
+from covey.broker.security import hash_password, hash_token
 from covey.coordinator.samples import Times
 from covey.coordinator.samples import check as check_samples
 from covey.core.families import LANGUAGES
@@ -316,9 +317,22 @@ def draw_samples(draw: Random) -> Input:
     data = b"\n".join(data.split(b"\n")[:MOST_LINES])
     if draw.random() < 0.1:
         data = gzip.compress(data, 1)
-        data = mutated(draw, [data]) if draw.random() < 0.5 else data
+        other = mutated(draw, [data]) if draw.random() < 0.5 else data
+        data = (
+            other if _line_count(other) <= MOST_LINES else data
+        )  # a piece that is repeated may be many lines
         kind += ".gz"
     return (table.encode(), kind.encode(), data)
+
+
+def _line_count(packed: bytes) -> int:
+    """Return how many lines can be read of what is compressed, or a number above `MOST_LINES`."""
+    count, unpack = 0, zlib.decompressobj(zlib.MAX_WBITS | 16)
+    with contextlib.suppress(zlib.error):
+        while packed and count <= MOST_LINES:
+            count += unpack.decompress(packed, 1 << 16).count(b"\n")
+            packed = unpack.unconsumed_tail
+    return count
 
 
 def read_samples(given: Input) -> None:
@@ -342,7 +356,7 @@ def read_samples(given: Input) -> None:
         header_of(file)
     pieces = pa.RecordBatch.from_pylist([piece._asdict() for piece in pieces_of(folder)])
     assert packed or kind in TEXT_KINDS
-    for batch in read_batches(iter([pieces]), table=table, units={}):
+    for batch in read_batches(iter([pieces]), table=table, units={}, columns={}):
         source = batch.column(SOURCE)
         given_rows = pa.RecordBatch.from_arrays(
             [*batch.columns, source.field("reason")], [*batch.schema.names, REASON]

@@ -14,14 +14,12 @@ import covey
 from covey.core.filter import Filter
 from covey.matching.attributes.grids import (
     FEWEST_ROWS,
-    GRID,
-    LINE,
     LINE_ROWS,
     LOOKED_UP,
-    STALE,
     TALLEST,
 )
 from covey.matching.attributes.heap import BLOCK_TOP, GRIDS
+from covey.matching.attributes.layout import LINE, Block, Grid
 from covey.matching.attributes.store import Store
 from covey.matching.index import Index
 from covey.matching.scan import ScanIndex
@@ -43,8 +41,8 @@ def grids_of(index: Index) -> int:
 def rows_in_fresh_grids(store: Store) -> int:
     """Count the rows that stand in grids with nothing too much to look up."""
     blocks, records = store.blocks.view("int32"), store._heap.array.view("int32")
-    grids = [blocks[2 * LINE * -home + GRID] for home in store.homes.tolist() if home < 0]
-    return sum(records[2 * grid + STALE] == 0 for grid in grids)
+    grids = [blocks[2 * LINE * -home + Block.index_of("grid")] for home in store.homes.tolist() if home < 0]
+    return sum(records[2 * grid + Grid.index_of("stale")] == 0 for grid in grids)
 
 
 def number(generator: random.Random) -> float:

@@ -96,6 +96,7 @@ def ask_of_filters(index: Index, scan: ScanIndex, filter: Filter) -> None:
         assert all(is_true(on_numbers(scan.filter(key))) for key in set(found) - known)
     meeting, likely = set(index.overlapping(filter)), scan.overlapping(filter)
     assert meeting <= likely
+    assert index.overlaps(filter) == bool(meeting)
     assert not any(asked.overlaps(on_numbers(scan.filter(key))) for key in likely - meeting)
 
 

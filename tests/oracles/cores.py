@@ -32,11 +32,9 @@ from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import BrokerCore
 from covey.broker.durable.log import Fetch
 from covey.broker.effects import Effect, Ending, Input, Instant
-from covey.broker.epochs import router_maker
-from covey.broker.overlay import Pair, pair
-from covey.broker.permissions import Permissions
-from covey.broker.plans import Installation
-from covey.broker.security import Security
+from covey.broker.neighbours import Pair, pair
+from covey.broker.plans import Installation, router_maker
+from covey.broker.security import Permissions, Security
 from covey.broker.sessions import Session
 from covey.core.filter import Filter
 from covey.protocol.control import (
@@ -190,7 +188,7 @@ class Machine:
     @property
     def has_work(self) -> bool:
         """Whether there is long work."""
-        return self.is_up and not self.is_hung and (self.core.sessions.has_work or self.core.plans.has_work)
+        return self.is_up and not self.is_hung and self.core._has_jobs
 
     def work(self) -> None:
         """Do a slice of long work."""
@@ -231,6 +229,8 @@ class Machine:
         """Do what the core asks for."""
         for effect in some:
             _CARRY_OUT[type(effect)](self, effect)
+        if any(isinstance(effect, effects.KeepPlans) for effect in some):
+            self._inputs.append(effects.PlansKept())  # after what its streams have said of these effects
 
     def _write(self, effect: effects.Write) -> None:
         end = self.ends.get(effect.connection)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from tests.oracles.cores import Client, Cores, Machine
 
-from covey.broker.overlay import pair
+from covey.broker.neighbours import pair
 from covey.core.families import parse
 from covey.protocol.events import Name, envelope_of
 

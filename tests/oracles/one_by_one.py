@@ -8,8 +8,8 @@ from typing import Any
 from covey.broker.core import BrokerCore
 from covey.broker.durable.delivery import NO_STORE, confirm_unkept
 from covey.broker.effects import Effect
-from covey.broker.epochs import Epochs
 from covey.broker.fastpath import Desk, FastPath, Read
+from covey.broker.plans import Epochs
 from covey.broker.sessions import Session
 from covey.core.content import check_content
 from covey.errors import CoveyError, EventError, ProtocolError

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure as Canvas
+from tests.papers.lab import check_grids, judged, of_one_seed
 
 from covey.lab.claim import Verdict
 from covey.lab.experiment import SCALES, Cell, Experiment, Results, Row
+from covey.lab.paper_c.experiments_burst import BASE
 from covey.lab.paper_c.paper import PAPER
 
 SMALLER: dict[str, dict[str, Any]] = {
@@ -52,7 +54,7 @@ def results() -> Results:
     rows: dict[str, list[Row]] = {}
     for experiment in PAPER.experiments:
         found = rows.setdefault(experiment.name, [])
-        for cell in experiment.cells("small"):
+        for cell in of_one_seed(experiment):
             changed = smaller(experiment, cell)
             found += [{**changed, **row} for row in experiment.run(changed)]
     return Results(rows)
@@ -61,7 +63,7 @@ def results() -> Results:
 @pytest.fixture(scope="module")
 def verdicts(results: Results) -> dict[str, Verdict]:
     """Judge every claim."""
-    return {claim.id: claim.judge(results) for claim in PAPER.claims}
+    return {claim.id: judged(PAPER, results, claim.id) for claim in PAPER.claims}
 
 
 def test_the_paper_is_complete() -> None:
@@ -83,6 +85,10 @@ def test_cells_are_data_and_differ(scale: Any) -> None:
         for cell in experiment.cells(scale):
             assert "seed" in cell
             assert experiment.effort(cell) > 0
+
+
+def test_every_reading_has_cells() -> None:
+    check_grids(PAPER)
 
 
 def test_paper_scale_has_the_papers_sizes() -> None:
@@ -145,6 +151,7 @@ def test_v_false_positives_never_reach_a_client(results: Results, verdicts: dict
 def test_v_a2_incremental_triggers_less_the_nearer_the_publisher(results: Results) -> None:
     """Active covering triggers more at every broker from A to E; incremental as much at A, and less at E."""
     where: dict[str, Any] = {"kind": "broker", "service": "zero", "triggered_each": 2_100, "seed": 1}
+    results = results.under(BASE)
     counts = {
         strategy: [int(row["triggered"] or 0) for row in results.rows("c-burst", strategy=strategy, **where)]
         for strategy in ("covering", "incremental")
@@ -172,6 +179,7 @@ def test_v_a1_a_scan_takes_longer_the_larger_the_table(results: Results) -> None
 def test_v_a2_delays_that_grow_with_tables_are_long_with_active_covering(results: Results) -> None:
     """Where times grow with tables, the burst delays events far longer than incremental does, and queues are longer."""
     where: dict[str, Any] = {"kind": "total", "service": "linear", "triggered_each": 2_100}
+    results = results.under(BASE)
     [active] = results.rows("c-burst", strategy="covering", **where)
     [pruned] = results.rows("c-burst", strategy="incremental", **where)
     assert float(active["delay_mean_s"] or 0) > float(pruned["delay_mean_s"] or 0)

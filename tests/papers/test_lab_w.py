@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure as Canvas
-from tests.papers.lab import check_grids, judged
+from tests.papers.lab import check_grids, judged, of_one_seed
 
 from covey.errors import ConfigError
 from covey.lab import data
@@ -25,13 +25,13 @@ from covey.lab.paper_w.social import People
 from covey.planning.aggregation.model import Propagation
 
 GRIDS: dict[str, list[Cell]] = {
-    synthetic.NAME: [{**cell, "subscribers": 14, "networks": 1} for cell in synthetic.cells("small")],
+    synthetic.NAME: [{**cell, "subscribers": 14, "networks": 1} for cell in of_one_seed(synthetic.SYNTHETIC)],
     facebook.NAME: [
         {**cell, "subscribers": min(16, int(str(cell["subscribers"])) // 5), "networks": 1}
-        for cell in facebook.cells("small")
+        for cell in of_one_seed(facebook.FACEBOOK)
         if cell["graph"] == "stand-in"
     ],
-    overlays.NAME: [{**cell, "subscribers": 12, "networks": 1} for cell in overlays.cells("small")],
+    overlays.NAME: [{**cell, "subscribers": 12, "networks": 1} for cell in of_one_seed(overlays.OVERLAYS)],
     optimum.NAME: [
         {"family": "trees", "first": 5_000, "instances": 5, "most": 6, "limit_s": 60},
         {"family": "flat", "first": 0, "instances": 3, "most": 8, "limit_s": 60},
@@ -178,10 +178,11 @@ def test_figures_are_drawn_and_captions_say_the_reading(results: Results, figure
 
 @pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
 def test_claims_are_judged_with_numbers_and_a_reason(results: Results, claim: Any) -> None:
-    found = claim.judge(results)
-    assert any(letter.isdigit() for letter in found.measured)
-    assert found.reason
-    assert isinstance(found.holds, bool)
+    for reading in claim.readings:
+        found = judged(PAPER, results, claim.id, reading.name)
+        assert any(letter.isdigit() for letter in found.measured)
+        assert found.reason
+        assert isinstance(found.holds, bool)
 
 
 def test_figure_3_holds_and_the_theorems_do_not(results: Results) -> None:
@@ -227,11 +228,13 @@ def test_the_order_of_costs_decides_w2_and_w3(
 ) -> None:
     costs = {"mefa": mefa, "dpa": dpa, "spa": spa, "aa": aa}
     names = (synthetic.NAME, facebook.NAME)
-    # Nothing of the claim is left to the other accounting.
+    # The other accounting is another reading.
     none = {"mefa": 9.0, "dpa": 8.0, "spa": 7.0, "aa": 6.0}
     doctored = {name: with_costs(with_costs(rows[name], none, "cascade"), costs) for name in names}
     found = Results({**rows, **doctored})
-    assert judged(PAPER, found, "W2").holds == order
+    for density in ("sparse", "dense"):
+        assert judged(PAPER, found, "W2", f"counted by group, {density} ranges").holds == order
+        assert not judged(PAPER, found, "W2", f"counted at every broker, {density} ranges").holds
     assert judged(PAPER, found, "W3").holds == friends
 
 
@@ -244,13 +247,14 @@ def test_the_order_of_costs_decides_w2_and_w3(
         (0.05, -0.05, 0.1, False),
     ],
 )
-def test_savings_at_equal_load_decide_w4(
-    rows: dict[str, list[Row]], depth_gain: float, degree_gain: float, base: float, holds: bool
+@pytest.mark.parametrize("equal", ["load", "gain"])
+def test_savings_decide_w4(
+    rows: dict[str, list[Row]], depth_gain: float, degree_gain: float, base: float, holds: bool, equal: str
 ) -> None:
     def doctored(row: Row) -> Row:
         if row["method"] != "mefa":
             return row
-        if row["equal"] != "load":
+        if row["equal"] != equal:
             return {**row, "so": 100.0, "sa": 10.0}
         saving = (
             base + depth_gain * (int(str(row["depth"])) - 2) + degree_gain * (int(str(row["degree"])) - 2)
@@ -258,7 +262,9 @@ def test_savings_at_equal_load_decide_w4(
         return {**row, "so": 100.0, "sa": 100.0 * (1 - saving)}
 
     found = Results({**rows, overlays.NAME: [doctored(row) for row in rows[overlays.NAME]]})
-    assert judged(PAPER, found, "W4").holds == holds
+    for accounting in ("counted by group", "counted at every broker"):
+        reading = f"equal {equal}, {accounting}, 3 brokers in reach"
+        assert judged(PAPER, found, "W4", reading).holds == holds
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import attribute_events, attribute_filters, hostile_filters
@@ -21,7 +22,10 @@ from covey.core.attributes import constraint as conditions
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint
 from covey.core.attributes.filter import FALSE, TRUE, AttributeFilter
+from covey.core.attributes.like import parse_pattern, pattern_text
 from covey.core.attributes.simplify import MAX_CONJUNCTIONS, is_simplified, simplify
+from covey.core.attributes.strings import pattern_cuts
+from covey.core.attributes.wire import _is_canonical_pattern
 from covey.core.event import Event
 from covey.errors import FilterError
 
@@ -171,6 +175,30 @@ def test_simplification_is_stable_and_its_parts_are_simplified(filters: list[Att
         part = f.conjunctions[1:]
         assert simplify(part) == part
     assert not any(side.is_empty or side.is_everything for c in f.conjunctions for _, side in c.constraints)
+
+
+@given(st.lists(st.text("ab%_", min_size=1, max_size=5), min_size=2, max_size=6), st.booleans())
+def test_patterns_are_simplified_as_simplifying_them_says(texts: list[str], is_wide: bool) -> None:
+    boxes = []
+    for k, text in enumerate(texts):
+        side = conditions.like(text)
+        sides = {"a": side} if not is_wide else {"a": side, "b": conditions.compare("=", k % 2)}
+        if not side.is_everything:
+            boxes.append(Conjunction(tuple(sides.items())))
+    found = tuple(sorted(set(boxes)))
+    assert is_simplified(found) == (simplify(found) == found)
+
+
+@given(st.text("ab%_\\é", min_size=1, max_size=6))
+def test_patterns_on_the_wire_have_their_one_form(text: str) -> None:
+    try:
+        tokens = parse_pattern(text, "\\")
+        expected = pattern_text(tokens) == text and pattern_cuts(tokens) is None
+    except FilterError:
+        with pytest.raises(FilterError):
+            _is_canonical_pattern(text)
+        return
+    assert _is_canonical_pattern(text) == expected
 
 
 @given(attribute_filters(), attribute_events())

@@ -11,8 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.oracles.cores import Client, Cores, Machine
 
-from covey.broker.neighbours import Routing
-from covey.broker.overlay import Pair, pair, spanning_tree
+from covey.broker.neighbours import Pair, Routing, pair, spanning_tree
 from covey.core.families import parse
 from covey.sim.network import Network
 

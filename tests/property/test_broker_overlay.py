@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.broker.overlay import Overlay, Pair, has_cycle, links_up, pair, spanning_tree
+from covey.broker.neighbours import Overlay, Pair, has_cycle, links_up, pair, spanning_tree
 from covey.errors import ProtocolError
 from covey.protocol.control import BrokerLinks
 

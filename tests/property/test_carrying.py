@@ -26,10 +26,10 @@ def name(node: int) -> str:
     return f"b{node:02}"
 
 
-def carrying_on(graph: Graph, trees: list[Tree], rule: str) -> Carrying:
+def carrying_on(graph: Graph, trees: list[Tree], rule: str, spare: int = 0) -> Carrying:
     costs = {(name(a), name(b)): cost for a, b, cost in links_of(graph)}
     pairs = [[(name(a), name(b)) for a, b, _ in links_of(graph, tree.links.tolist())] for tree in trees]
-    return Carrying(pairs, OneCopy(rule, [name(tree.root) for tree in trees], costs))
+    return Carrying(pairs, OneCopy(rule, [name(tree.root) for tree in trees], costs, spare))
 
 
 @st.composite
@@ -143,3 +143,68 @@ def test_links_cost_what_is_said_of_either_order_of_their_ends() -> None:
     costs = OneCopy("nearest", [], {("a", "b"): 2.0})
     assert (costs.cost("a", "b"), costs.cost("b", "a"), costs.cost("b", "c")) == (2.0, 2.0, 1.0)
     assert set(RULES) == {"nearest", "cheapest"}
+
+
+@few
+@given(forests(), st.data())
+def test_spare_trees_carry_nothing_until_something_fails(
+    found: tuple[Graph, list[Tree]], data: st.DataObject
+) -> None:
+    graph, trees = found
+    spare = data.draw(st.integers(0, len(trees) - 1))
+    for rule in RULES:
+        alone = carrying_on(graph, trees[: len(trees) - spare], rule)
+        carrying = carrying_on(graph, trees, rule, spare)
+        far, parents, names = carrying.far_to_choose(), carrying.parents, carrying.names
+        hosts = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True))
+        publisher = data.draw(st.sampled_from(names))
+        assert carrying.carrier(publisher, hosts) == alone.carrier(publisher, hosts)
+        # As compiled code chooses: among all trees, by these distances.
+        places = [carrying.number[host] for host in hosts]
+        if rule == "nearest":
+            costs = far[:, places].sum(axis=1).tolist()
+        else:
+            ends = {carrying.number[publisher], *places}
+            costs = [crossed(parents[tree].tolist(), far[tree].tolist(), ends) for tree in range(len(trees))]
+        assert costs.index(min(costs)) == alone.carrier(publisher, hosts)
+
+
+def crossed(parents: list[int], far: list[int], ends: set[int]) -> int:
+    """Return what the links cost that have some of the brokers on either side."""
+
+    def above(broker: int) -> set[int]:
+        found = {broker}
+        while parents[broker] >= 0:
+            broker = parents[broker]
+            found.add(broker)
+        return found
+
+    below = [sum(broker in above(end) for end in ends) for broker in range(len(parents))]
+    return sum(
+        far[broker] - far[parents[broker]]
+        for broker, count in enumerate(below)
+        if 0 < count < len(ends) and parents[broker] >= 0
+    )
+
+
+@few
+@given(forests(), st.data())
+def test_who_is_behind_others_is_whom_walks_reach_through_them(
+    found: tuple[Graph, list[Tree]], data: st.DataObject
+) -> None:
+    graph, trees = found
+    carrying = carrying_on(graph, trees, "nearest")
+    here = data.draw(st.sampled_from(carrying.names))
+    around = set()
+    for tree in range(len(trees)):
+        around |= {carrying.next_hop(tree, here, other) for other in carrying.names if other != here}
+    assert carrying.around(here) == tuple(sorted(around))
+    others = [one for one in carrying.names if one != here and data.draw(st.booleans())]
+    behind = carrying.behind(here, others)
+    for tree in range(len(trees)):
+        for name_ in carrying.names:
+            passed, at = [], here
+            while at != name_:
+                at = carrying.next_hop(tree, at, name_)
+                passed.append(at)
+            assert behind[tree, carrying.number[name_]] == any(one in others for one in passed[:-1])

@@ -26,12 +26,11 @@ from covey.broker.actions import Actions
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import BrokerCore
 from covey.broker.effects import Instant
-from covey.broker.fastpath import Read
+from covey.broker.fastpath import FastPath, Read
 from covey.broker.neighbours import LONGEST_S, Neighbour
-from covey.broker.permissions import Allowed, Permissions
 from covey.broker.sampling import Sampler
 from covey.broker.scheduling import Scheduler
-from covey.broker.security import Security, SecurityConfig
+from covey.broker.security import Allowed, Permissions, Security, SecurityConfig
 from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.matching import relay
@@ -68,6 +67,7 @@ from covey.protocol.frames import VERSION, Kind, Splitter, frame, framed
 from covey.protocol.outbox import Verdict
 from covey.routing.digest import Fact
 from covey.routing.messages import ADVERTISEMENTS, SUBSCRIPTIONS, Greet, Message, Sync
+from covey.routing.plan import OneCopy, TreePlan
 from covey.routing.router import Router
 
 CHARGE = Scheduler.charge  # as it is, where it is not replaced
@@ -84,6 +84,23 @@ CONTENTS: list[Any] = [
     frozenset({"n", "word"}),
     "<n><word/></n>",
 ]
+
+
+# Plans of one copy for this broker, its neighbours and two more behind them, and where those neighbours' clients are.
+ONE_COPY = [
+    [("b", "x"), ("b", "y"), ("b", "z"), ("x", "p"), ("y", "q")],
+    [("b", "y"), ("y", "p"), ("y", "x"), ("p", "z"), ("z", "q")],
+    [("b", "z"), ("z", "x"), ("x", "p"), ("p", "y"), ("y", "q")],
+]
+HOMES = {"x": ["x", "p"], "y": ["q", "y", "b"], "z": ["z"]}
+
+
+def router_of(name: str, strategy: str) -> Router:
+    strategy, _, rule = strategy.partition("-")
+    if not rule:
+        return Router(name, strategy)
+    costs = {("b", "x"): 2.5, ("z", "q"): 0.25}
+    return Router(name, strategy, plan=TreePlan(ONE_COPY, one_copy=OneCopy(rule, ["x", "y", "z"], costs)))
 
 
 class Wire:
@@ -109,7 +126,7 @@ class Broker:
         self.now_s = 0.0
 
         def make(config: BrokerConfig) -> Callable[[bytes], Router]:
-            return lambda plan: Router(config.name, strategy)
+            return lambda plan: router_of(config.name, strategy)
 
         with mock.patch.object(core_module, "router_maker", make):
             self.core = sort(
@@ -195,9 +212,16 @@ class Broker:
         self.peers[link] = self.core.linked[link]
         dialect = self.core.router.trees[0].dialect
         filters = FILTERS[NEIGHBOURS.index(link) :: 3] if link in NEIGHBOURS else [f"n = {link[1:]}"]
-        facts = tuple(Fact(f"{link}{at}", parse(text)) for at, text in enumerate(filters))
-        said: list[Message] = [Greet(dialect, (), ()), Sync(ADVERTISEMENTS, 1, {})]
-        said.append(Sync(SUBSCRIPTIONS, 1, {} if dialect.startswith("flooding") else {0: facts}))
+        homes = HOMES[link] if dialect.startswith("regions") else [""]
+        facts = tuple(
+            Fact(f"{link}{at}", parse(text), homes[at % len(homes)]) for at, text in enumerate(filters)
+        )
+        said: list[Message] = []
+        for tree in self.core.router.trees:
+            if self.core.router.plan.has_link(tree, "b", link):
+                is_told = tree == 0 and not dialect.startswith("flooding")
+                said += [Greet(dialect, (), (), tree), Sync(ADVERTISEMENTS, 1, {}, tree)]
+                said.append(Sync(SUBSCRIPTIONS, 1, {0: facts} if is_told else {}, tree))
         self.hear(
             link,
             *(frame(Kind.ROUTE, encode_routed(message, epoch)) for epoch in EPOCHS.plans for message in said),
@@ -272,6 +296,39 @@ def request(kind: Any, number: int, *values: Any) -> bytes:
 
 NOTES = wire._encode(Notes(2.0))
 
+names = st.lists(st.sampled_from(["x", "y", "z", "p", "q", "b"]), max_size=7).map(tuple)
+ADDRESSES = st.one_of(
+    st.builds(lambda names, detours: wire._encode(Notes(0.0, names, detours)), names, st.integers(0, 4)),
+    st.builds(lambda names, detours: wire._encode(Notes(0.0, names, detours)), names, st.integers(0, 4)),
+    st.sampled_from(
+        [
+            wire._encode(Notes(0.0, ("x", "nobody"), 0)),
+            wire._encode(Notes(0.0, ("x", "é" * 20), 101)),
+            wire._encode(Notes(1.0, ("x",), 0)),
+            wire._encode(Notes(-0.0, ("x",), 0)),
+            wire._encode(Notes(0.0, None, 2)),
+            wire._encode(Notes(0.0, ("x",) * 20, 1)),
+            wire._encode(Notes(0.0, ("x", "p"), 1)) + b"\0",
+            wire._encode(Notes(0.0, ("x", "p"), 1))[:-1],
+            wire._encode([0.0, ["x"]]),
+            b"\x93\xcb" + bytes(8) + b"\xdc\0\2\xd9\1x\xda\0\1q\2",
+            b"\x93\xcb" + bytes(8) + b"\x91\xa3x",
+            b"\x93\xcb" + bytes(8) + b"\x91\xa1\xff\0",
+        ]
+    ),
+)
+carried = st.builds(
+    lambda content, number, payload, flags, epoch, tree, notes: (
+        "event", content, number, payload, flags, epoch, tree, notes, False,
+    ),
+    st.sampled_from(CONTENTS),
+    st.integers(0, 40),
+    st.binary(max_size=5),
+    st.sampled_from([0] * 12 + [FLOODED, KEPT]),
+    st.sampled_from([0, 0, 0, 1]),
+    st.integers(0, 2),
+    ADDRESSES,
+)  # fmt: skip
 published = st.builds(
     lambda content, number, payload, flags, epoch, tree, notes, lie: (
         "event", content, number, payload, flags, epoch, tree, notes, lie,
@@ -292,15 +349,20 @@ asked = st.one_of(
     st.tuples(st.just("happen"), st.integers(1, 6)),
 )
 links = [link_of(number) for number in range(1, 7)]
-reads = st.one_of(
-    st.tuples(
-        st.sampled_from(links), st.lists(st.one_of(published, published, published, asked), max_size=8)
-    ),
-    st.tuples(st.sampled_from(NEIGHBOURS), st.lists(published, max_size=8)),
+of_client = st.tuples(
+    st.sampled_from(links), st.lists(st.one_of(published, published, published, asked), max_size=8)
 )
-turns = st.lists(
-    st.lists(reads, min_size=1, max_size=6, unique_by=lambda one: one[0]), min_size=1, max_size=4
-)
+
+
+def turns_of(neighbours: Any) -> Any:
+    of_neighbour = st.tuples(st.sampled_from(NEIGHBOURS), st.lists(neighbours, max_size=8))
+    reads = st.lists(st.one_of(of_client, of_neighbour), min_size=1, max_size=6, unique_by=lambda one: one[0])
+    return st.lists(reads, min_size=1, max_size=4)
+
+
+# Events that are addressed to brokers are among those of neighbours.
+turns = st.one_of(turns_of(published), turns_of(st.one_of(carried, carried, carried, published)))
+STRATEGIES = ["covering", "flooding", "incremental", "regions-nearest", "regions-cheapest"]
 
 
 def bytes_of(link: str, one: tuple[Any, ...]) -> bytes:
@@ -323,7 +385,7 @@ def bytes_of(link: str, one: tuple[Any, ...]) -> bytes:
     return request(kind, 1, values[0], parse(values[1]).encode())
 
 
-@pytest.mark.parametrize("strategy", ["covering", "flooding", "incremental"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @settings(max_examples=60)
 @given(turns=turns, share=st.sampled_from([0.0, 0.0, 0.3, 1.0]))
 def test_turns_do_what_is_done_one_by_one(strategy: str, turns: Any, share: float) -> None:
@@ -340,7 +402,7 @@ def without_happenings(some: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [one for one in some if one[0] != "happen"]
 
 
-@pytest.mark.parametrize("strategy", ["covering", "flooding", "incremental"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @settings(max_examples=60)
 @given(turns=turns, share=st.sampled_from([0.0, 0.3]), spent=st.sampled_from([1.0, 60.0, 200.0]))
 def test_turns_that_end_early_change_the_order_of_connections_alone(
@@ -389,7 +451,7 @@ def by_lane(heard: dict[str, Any]) -> dict[str, Any]:
     return heard | {"wires": (events, others)}
 
 
-@pytest.mark.parametrize("strategy", ["covering", "flooding", "incremental"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @settings(max_examples=60)
 @given(
     turns=turns, share=st.sampled_from([0.0, 0.0, 0.3, 1.0]), cuts=st.lists(st.integers(0, 300), max_size=8)
@@ -461,9 +523,27 @@ def test_events_are_no_reason_to_put_off_what_is_due(tmp_path: Path) -> None:
     assert later_s > due_s
 
 
-def ready(tmp_path: Path, sort: type[BrokerCore] = BrokerCore) -> Broker:
+@pytest.mark.parametrize("rule", ["nearest", "cheapest"])
+def test_events_of_a_plan_need_no_lane_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    fast, slow = (ready(tmp_path, sort, f"regions-{rule}") for sort in (BrokerCore, OneByOne))
+    monkeypatch.setattr(FastPath, "_event", None)  # no event takes this way
+    content = encode_content({"n": 5, "s": "x"})[1]
+    for tree, names in ((0, ("b", "p", "y")), (1, ("x", "z", "q")), (2, ("q",))):
+        for broker in (fast, slow):
+            notes = wire._encode(Notes(0.0, names, 0))
+            one = encode_event(
+                content, b"x", family=ATTRIBUTES, publisher=77, number=tree, tree=tree, notes=notes
+            )
+            broker.turn([(link_of(1), event(1, tree)), ("xyz"[tree], framed(one))])
+    assert fast.heard() == slow.heard()
+    assert sum(map(len, fast.heard()["wires"].values())) > 500
+
+
+def ready(tmp_path: Path, sort: type[BrokerCore] = BrokerCore, strategy: str = "covering") -> Broker:
     """A broker whose client 1 has advertised everything, and whose client 2 wants n > 3."""
-    broker = Broker(sort, "covering", tmp_path, 0.0)
+    broker = Broker(sort, strategy, tmp_path, 0.0)
     broker.turn([(link_of(1), request(AdvertiseRequest, 1, 1, parse("true").encode()))])
     broker.turn([(link_of(2), request(SubscribeRequest, 1, 1, parse("n > 3").encode()))])
     for one in broker.wires.values():

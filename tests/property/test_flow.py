@@ -18,8 +18,8 @@ from tests.oracles.one_by_one import OneByOne
 from covey.broker import effects
 from covey.broker.core import BrokerCore
 from covey.broker.fastpath import MOST_IN_CHUNK
-from covey.broker.overlay import pair
-from covey.broker.permissions import Allowed, Permissions
+from covey.broker.neighbours import pair
+from covey.broker.security import Allowed, Permissions
 from covey.core.families import parse
 from covey.core.packing import pack
 from covey.errors import ProtocolError

@@ -17,10 +17,10 @@ from covey.core.filter import Filter
 from covey.routing.messages import Key, Link, Message, Publish, Subscribe, Unsubscribe
 from covey.routing.table import Place
 from covey.routing.work import Job
-from covey.strategies.covering import Uncovered
 from covey.strategies.incremental.kept import Distances, Kept, KeptTowards
 from covey.strategies.incremental.pruning import Incremental
 from covey.strategies.incremental.statistics import FAR
+from covey.strategies.policy import MaximalUntold
 from covey.strategies.subscriptions import SubscriptionStrategy
 from covey.strategies.told import Item, Told
 
@@ -41,7 +41,7 @@ class SameLink(Incremental):
     def uncovered(self, link: Link, gone: Item) -> list[Item]:
         entries = self.table.covered(gone.filter, not_of=link)
         mine = [Item(one.key, one.filter) for one in entries if one.link == self.source]
-        found = Uncovered(self._told[link])
+        found = MaximalUntold(self._told[link])
         for item in mine:
             if self.site.wanted(link, item.filter):
                 found.add(item)
@@ -123,9 +123,9 @@ class Restored(Incremental):
         for item in (yield from self.missing(link)):
             told.add(item.key, item.filter)
 
-    def close(self, link: Link) -> None:
+    def close(self, link: Link) -> Job:
         self.last[link] = self.kept(link)
-        super().close(link)
+        return super().close(link)
 
 
 class KeepsNothingQuenched(Incremental):

@@ -11,7 +11,7 @@ import datetime
 import enum
 import math
 import uuid
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
@@ -24,14 +24,15 @@ from hypothesis import strategies as st
 from tests import special_values
 from tests.strategies import attribute_events, attribute_filters
 
+from covey.core import packing
 from covey.core.attributes.filter import conjunction
 from covey.core.attributes.parser import parse_attributes
-from covey.core.event import MAX_EVENT_DEPTH
+from covey.core.event import MAX_EVENT_DEPTH, flatten
 from covey.core.packing import pack, pack_many, pack_plain
 from covey.errors import EventError
-from covey.matching.attributes import view
-from covey.matching.attributes.index import BYTES_OFFSET
+from covey.matching.attributes import channels, view
 from covey.matching.index import BATCH, Index
+from covey.matching.jit import address_of_bytes
 from covey.matching.keyset import HANDLES
 from covey.matching.scan import ScanIndex
 
@@ -194,6 +195,24 @@ def test_room_for_keys_grows_whoever_asks_first() -> None:
     assert set(index.match(event)) == scan.match(event)
 
 
+@pytest.mark.parametrize("extra", [{}, {"huge": 2**70}, {"list": [1]}])
+def test_a_nested_event_is_flattened_once(monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any]) -> None:
+    flattened: list[Mapping[str, Any]] = []
+
+    def counted(event: Mapping[str, Any]) -> dict[str, Any]:
+        if any(isinstance(value, Mapping) for value in event.values()):
+            flattened.append(event)
+        return flatten(event)
+
+    index, scan = filled(FILTERS, KEYS["handles"])
+    wide = {"a": {**{f"b{number}": number for number in range(5_000)}, "word": "x"}, **extra}
+    expected = scan.match(wide)
+    for module in (channels, packing):
+        monkeypatch.setattr(module, "flatten", counted)
+    assert set(index.match(wide)) == expected
+    assert len(flattened) == 1
+
+
 def test_an_event_that_nests_too_deep() -> None:
     index, _ = filled(FILTERS, KEYS["handles"])
     event: dict[str, Any] = {"a": 1}
@@ -206,17 +225,17 @@ def test_an_event_that_nests_too_deep() -> None:
 
 def test_the_address_of_bytes() -> None:
     for data in (b"", b"x", pack({"a": "text", "b": 2**60})):
-        assert ctypes.string_at(id(data) + BYTES_OFFSET, len(data) + 1) == data + b"\0"
+        assert ctypes.string_at(address_of_bytes(data), len(data) + 1) == data + b"\0"
 
 
 def test_what_is_packed_without_a_look() -> None:
     plain = {"a": 1, "b": 1.5, "c": "x", "d": True}
-    assert pack_plain(plain) == pack(plain)
-    assert pack_plain({"n": plain}) == pack({"n": plain})
-    assert pack_plain({"a": None, "b": 1}) is not None
+    assert pack_plain(plain) == (pack(plain), plain)
+    assert pack_plain({"n": plain}) == (pack({"n": plain}), {f"n.{name}": one for name, one in plain.items()})
+    assert pack_plain({"a": None, "b": 1})[0] is not None
     odd: tuple[Any, ...] = (Decimal(1), _DAY, _ID, Colour.RED, Name.A, 2**64, "\ud800", [], b"")
     for event in (*({"a": value} for value in odd), *({name: 1} for name in odd[:5])):
-        assert pack_plain(event) is None
+        assert pack_plain(event)[0] is None
     assert pack_many([plain, {"a": _DAY}]) == [pack(plain), pack({"a": _DAY})]
 
 
@@ -225,7 +244,7 @@ def test_kernels_say_what_they_cannot_judge() -> None:
     rows = index.attributes()
 
     def ask(data: bytes) -> int:
-        return view.match_one(rows.view(None).address, id(data) + BYTES_OFFSET, len(data), 0)
+        return view.match_one(rows.view(None).address, address_of_bytes(data), len(data), 0)
 
     assert ask(pack({"b": 2})) == 1
     assert ask(pack({"b": 2**60})) == view.MISSING

@@ -14,7 +14,8 @@ from covey.planning.groups.registry import METHODS
 # Not installed: flooding and OPT have no groups that events are filtered for, and SemCast's publishers hand an event in
 # on a way of their own that is not on the channel's tree; channels that were split have no groups either.
 INSTALLED = (
-    "single", "spt", "unicast", "mult", "overlap", "mult2", "hybrid", "held-out", "regions", "regions-cheapest"
+    "single", "spt", "unicast", "mult", "overlap", "mult2", "hybrid", "held-out", "regions", "regions-cheapest",
+    "mixed",
 )  # fmt: skip
 
 

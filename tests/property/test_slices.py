@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.oracles.cores import Client, Cores, Machine
 from tests.property.test_epochs import EVENTS, FILTERS, TREES, Traffic, mesh_of, plan
 
-from covey.broker import actions, epochs, sessions
+from covey.broker import actions, plans, sessions
 from covey.broker.plans import Step
 from covey.core.families import parse
 from covey.protocol.control import ReplaceRequest
@@ -21,7 +21,7 @@ from covey.routing.router import Router
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (epochs, sessions):
+    for module in (plans, sessions):
         monkeypatch.setattr(module, "SLICE", 2)
 
 

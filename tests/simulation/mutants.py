@@ -31,13 +31,14 @@ import msgspec
 from covey.broker import plans
 from covey.broker.actions import Actions, Say
 from covey.broker.core import BrokerCore, Peer
-from covey.broker.durable.clock import LogClock
 from covey.broker.durable.completeness import Completeness, Interest
 from covey.broker.durable.delivery import Durable, Outboxes, Senders
+from covey.broker.durable.log import LogClock
 from covey.broker.durable.queues import (
     DurableSubscriptions,
     Feed,
 )
+from covey.broker.durable.repair import Repairs
 from covey.broker.neighbours import Neighbour, Neighbours
 from covey.broker.plans import Plans
 from covey.broker.sessions import Sessions
@@ -218,6 +219,17 @@ def _(patch: Patch) -> None:
     """A damaged event was left out without a word to anybody."""
     right = Feed._say
     patch(Feed, "_say", lambda self, level, *rest: right(self, logging.DEBUG, *rest))
+
+
+@mutant("copy-of-another", "flip")
+def _(patch: Patch) -> None:
+    """The first copy that a neighbour sent took the place of all damaged events for which copies were looked for."""
+
+    def copied(self: Repairs, name: Any, frame: bytes, now_s: float) -> Actions:
+        for key in list(self._searches):
+            yield from self._end(key, frame, now_s)
+
+    patch(Repairs, "copied", copied)
 
 
 @mutant("age-by-wall-clock", "jump")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from covey.broker.durable.clock import LogClock
 from covey.broker.durable.delivery import Durable
+from covey.broker.durable.log import LogClock
 from covey.broker.durable.queues import Feed
 from covey.core.families import parse
 from covey.protocol.control import Recalled, Stored

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from covey import cli
-from covey.broker.durable.clock import LogClock
+from covey.broker.durable.log import LogClock
 from covey.sim.broker_script import Script
 from covey.sim.broker_trial import BrokerTrial, shrink
 

@@ -8,8 +8,7 @@ from random import Random
 import pytest
 
 from covey.broker.config import QueueLimits
-from covey.broker.durable.clock import TOLERANCE_S, LogClock
-from covey.broker.durable.log import Clock
+from covey.broker.durable.log import TOLERANCE_S, Clock, LogClock
 from covey.broker.effects import Instant
 from covey.sim import BrokerNetwork
 from covey.sim.machine import WALL_S, Machine

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from covey.broker.fastpath import FastPath
 from covey.errors import ConfigError
 from covey.protocol.frames import OLDEST, VERSION
 from covey.sim import BrokerNetwork
@@ -113,3 +116,34 @@ def test_releases_are_exchanged_under_load() -> None:
     assert outcome.faults["exchange"] == 4, "the fifth changes nothing"
     drawn = [seed for seed in range(60) if any(step.name == "exchange" for step in draw(seed).steps)]
     assert drawn == list(range(0, 60, 6))
+
+
+PASSING = """seed 3
+links a-b
+turn_ms 0.05
+reader r1 at b
+listener l1 at b
+publisher p1 at a
+0.3    publish p1 3 plain
+0.3    publish p1 3 confirmed
+0.3    publish p1 3 plain
+0      rest"""
+
+
+def test_events_are_passed_through_in_trials_as_in_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What arrives in a turn is one input where the script says so, and as many other scripts are drawn that say so."""
+    pass_through, passed = FastPath.pass_through, 0
+
+    def counted(*given: Any) -> Any:
+        nonlocal passed
+        writes, left = pass_through(*given)
+        passed += len(writes)
+        return writes, left
+
+    monkeypatch.setattr(FastPath, "pass_through", counted)
+    script = Script.parse(PASSING)
+    assert Script.parse(str(script)) == script
+    assert BrokerTrial(script).run().findings == ()
+    assert passed >= 2, "two bursts, over the link"
+    turns = [draw(seed).turn_ms for seed in range(100)]
+    assert min(map(turns.count, (0.0, 0.05, 1.0))) >= 10

@@ -58,7 +58,7 @@ def check(core: BrokerCore) -> None:
     for peer in core.peers.values():
         check_peer(core, peer)
     if core.epochs.adopting:
-        assert core.plans.has_work
+        assert core.plans.has_work or core.plans.is_keeping
     if core._held:
         assert core.plans.is_holding
     deadline_s, now_s = core.deadline(), core.now.monotonic_s

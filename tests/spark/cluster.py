@@ -13,9 +13,15 @@ from pathlib import Path
 
 import pyspark
 
+from covey.pipeline.java_archive import java_options
 from covey.pipeline.session import java_home
 
 STARTING_S = 180.0
+
+
+def quick_java() -> str:
+    """Return options of Javas that live for a minute: for them, compiling well takes longer than it saves."""
+    return f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {java_options(java_home())}"
 
 
 @contextmanager
@@ -39,6 +45,7 @@ def _start(ending: ExitStack, directory: Path, name: str, *arguments: str) -> Pa
     home = Path(pyspark.__file__).parent
     program = str(home / "bin" / "spark-class")
     own = {"SPARK_HOME": str(home), "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    own |= {"SPARK_DAEMON_JAVA_OPTS": quick_java(), "SPARK_DAEMON_MEMORY": "256m"}
     with log.open("wb") as printed:
         process = subprocess.Popen(
             [

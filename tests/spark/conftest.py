@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covey.pipeline.session import session
+from covey.pipeline import java_archive
+from covey.pipeline.session import java_home, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +40,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Spark on two threads of this machine."""
     log: Path = tmp_path_factory.mktemp("spark") / "spark.log"
     with alone():
+        prepare_java()
         with pytest.MonkeyPatch.context() as patch:  # what tests start themselves is without it
             for name, more in (("SPARK_SUBMIT_OPTS", f" {DAEMON}"), ("PYTHONPATH", f"{os.pathsep}{ROOT}")):
                 patch.setenv(name, os.environ.get(name, "") + more)
@@ -49,12 +51,25 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         running.stop()
 
 
+def prepare_java() -> None:
+    """Make the archive with which every Java of these tests starts sooner, once for all processes on this machine."""
+    with locked("covey-tests-java.lock"):
+        java_archive.make(java_home())
+
+
 @contextmanager
 def alone() -> Iterator[None]:
     """Wait until no other run of the tests on this machine has a Connect server: PySpark gives them all one port."""
     if not MASTER.startswith("connect:"):
         yield
         return
-    with open(Path(tempfile.gettempdir(), "covey-tests-connect.lock"), "a", encoding="utf-8") as file:
+    with locked("covey-tests-connect.lock"):
+        yield
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Wait until no other process on this machine has a lock."""
+    with open(Path(tempfile.gettempdir(), name), "a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -21,5 +21,10 @@ if __name__ == "__main__":
     print(f"ran on {outcome.master}")
     spark = running()
     assert spark is not None
-    for name in ("spark.ui.enabled", "spark.sql.session.timeZone", "spark.app.name"):
+    for name in (
+        "spark.ui.enabled",
+        "spark.sql.session.timeZone",
+        "spark.app.name",
+        "spark.sql.shuffle.partitions",
+    ):
         print(f"{name} is {spark.conf.get(name)}")

@@ -26,7 +26,7 @@ from tests.spark.conftest import MASTER
 
 from covey import cli
 from covey.broker.config import AdminConfig
-from covey.broker.credentials import hash_token
+from covey.broker.security import hash_token
 from covey.client import admin
 from covey.client.client import Client
 from covey.coordinator import coordinator as module
@@ -272,6 +272,7 @@ def test_the_loop_is_closed(
     # The command does the same, and takes no directory that somebody has.
     words = ["coordinator", *scene.urls(), "--data-dir", str(directory), "--token", TOKEN, "--master", MASTER]
     words += ["--rounds", "1", "--least-events", "200", "--window", "600", "--slide", "5", "--json"]
+    words += ["--method", "regions-cheapest"]
     capsys.readouterr()
     assert cli.run([*words, "--dry-run"]) == 0
     shown = json.loads(capsys.readouterr().out)

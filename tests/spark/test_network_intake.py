@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.e2e.helpers.running import free_port
 from tests.e2e.test_security import ANN, GUARDED, Certificates
-from tests.spark.brokers import Running, running, until
+from tests.spark.brokers import Running, publishing, running, until
 
 from covey.broker.config import QueueLimits
 from covey.broker.security import read_security
@@ -132,6 +132,33 @@ def test_spark_with_crashes_gets_each_event_once(tmp_path: Path, seed: int) -> N
                 break
     assert published > 100
     assert [number for batch in sorted(output) for number in output[batch]] == list(range(published))
+
+
+@pytest.mark.parametrize("at_once", [None, 7])
+def test_a_stream_ends_with_what_there_was_while_more_comes(tmp_path: Path, at_once: int | None) -> None:
+    with running(data_dir=tmp_path) as broker:
+        with intake(broker, durable="now") as one:
+            one.beginning()
+        publish(broker, range(50))
+        with (
+            publishing(broker, lambda number: {"n": 1_000 + number}, a_second=500),
+            intake(broker, durable="now") as one,
+        ):
+            start, found = one.beginning(), []
+            one.end_here()
+            while (end := one.latest(start, at_once, 0.5)) != start:
+                found += numbers(one.between(start, end))
+                start = end
+                assert len(found) < 5_000, "it follows what comes"
+            assert one.latest(start, at_once, 0.5) == start, "what has come since is not looked at"
+        assert found[:50] == list(range(50))
+        publish(broker, range(9_000, 9_020))
+        with intake(broker, durable="now") as again:
+            _, rest = read(again, start, 20)
+        # Traffic had begun before the end was set. The next run goes on where this one ended.
+        traffic = [number for number in found[50:] + rest if number < 9_000]
+        assert traffic == list(range(1_000, 1_000 + len(traffic)))
+        assert len(found) - 50 <= len(traffic)
 
 
 def test_repeated_deliveries_are_recognised(tmp_path: Path) -> None:

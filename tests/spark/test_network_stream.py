@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from tests.spark.brokers import Running, running, until
 from tests.spark.conftest import MASTER
 
+from covey.broker.config import AdminConfig
 from covey.pipeline import register
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ in_this_process = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(data_dir=tmp_path_factory.mktemp("broker")) as one:
+    with running(data_dir=tmp_path_factory.mktemp("broker"), admin=AdminConfig(port=0)) as one:
         yield one
 
 
@@ -113,8 +114,13 @@ def test_a_table_is_published_and_read_back(spark: SparkSession, broker: Running
     schema = "n int, text string, ratio double, flag boolean, s struct<deep bigint>, data binary"
     frame = spark.createDataFrame(rows, schema).coalesce(1)
     with broker.client() as client, client.subscribe("n > 0") as events:
-        frame.write.format("covey").mode("append").options(url=broker.url, advertise="n > 0").save()
-        assert [(event.content, event.data) for event in taken(events, 2)] == [
+        options = {"url": broker.url, "advertise": "n > 0", "identify": "row"}
+        frame.write.format("covey").mode("append").options(**options).save()
+        found = taken(events, 2)
+        names = [event.content.pop("row") for event in found]
+        assert [name[-6:] for name in names] == ["/0/0/0", "/0/0/1"]
+        assert len({name[:-6] for name in names}) == 1
+        assert [(event.content, event.data) for event in found] == [
             ({"n": 1, "text": "a", "ratio": 0.5, "flag": True}, b"x"),
             ({"n": 2, "flag": False, "s.deep": 7}, b""),
         ]
@@ -136,6 +142,34 @@ def test_a_table_is_published_and_read_back(spark: SparkSession, broker: Running
         assert taken(documents, 1)[0].raw_content == b"<a><b/></a>"
 
 
+@in_this_process
+def test_a_batch_that_runs_again_says_the_same_of_its_rows(
+    spark: SparkSession, broker: Running, tmp_path: Path
+) -> None:
+    """A driver that ends after a batch and before it has noted that runs it again: consumers know its events."""
+    spark.range(40).repartition(2).write.parquet(str(tmp_path / "rows"))
+    with broker.client(name="consumer") as client:
+        events = client.subscribe("row LIKE '%'", durable="rows")
+
+        def run() -> StreamingQuery:
+            rows = spark.readStream.schema("id bigint").parquet(str(tmp_path / "rows"))
+            options = {"url": broker.url, "identify": "row", "checkpointLocation": str(tmp_path / "at")}
+            writer = rows.writeStream.format("covey").options(**options)
+            query = writer.trigger(availableNow=True).start()
+            assert query.awaitTermination(120)
+            return query
+
+        query = run()
+        for noted in (tmp_path / "at" / "commits").iterdir():
+            noted.unlink()
+        assert run().id == query.id
+        came = [(event["row"], event["id"]) for event in taken(events, 80)]
+        events.unsubscribe(forget=True)
+    assert len({name for name, _ in came}) == len(set(came)) == 40
+    assert {number for _, number in came} == set(range(40))
+    assert all(re.fullmatch(rf"{query.id}/0/[01]/\d+", name) for name, _ in came)
+
+
 def test_what_cannot_be_published(spark: SparkSession, broker: Running) -> None:
     def write(expression: str, mode: str = "append", **options: Any) -> str:
         writer = spark.range(1).selectExpr(expression).write.format("covey").mode(mode)
@@ -148,6 +182,10 @@ def test_what_cannot_be_published(spark: SparkSession, broker: Running) -> None:
     assert "the attribute 'tags' is of the type list" in write("""'{"tags": [1]}' as content""")
     assert "a content is not a JSON object" in write("'[1]' as content")
     assert "cannot be overwritten" in write("1 as x", "overwrite")
+    assert "the column 'x' is what the option identify sets" in write("1 as x", identify="x")
+    assert "only events with attributes can be identified" in write(
+        """'["a"]' as content""", identify="x", language="keywords"
+    )
     assert "no broker can be reached at 127.0.0.1:1" in write("1 as x", url="covey://127.0.0.1:1")
     with running() as forgetful:
         refused = write("1 as x", url=forgetful.url)
@@ -213,8 +251,10 @@ def test_registering_by_hand(spark: SparkSession, broker: Running) -> None:
 def test_the_document_is_a_program(spark: SparkSession, broker: Running, tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 3
-    space: dict[str, Any] = {"spark": spark, "url": broker.url, "folder": str(tmp_path)}
+    assert len(blocks) == 4
+    assert broker.broker.admin is not None
+    pages = f"http://127.0.0.1:{broker.broker.admin.port}"
+    space: dict[str, Any] = {"spark": spark, "url": broker.url, "folder": str(tmp_path), "pages": pages}
     with contextlib.redirect_stdout(io.StringIO()):
         for block in blocks:
             exec(block, space)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from covey import pipeline
 from covey.errors import ConfigError, CoveyError, PlanError
 from covey.pipeline import jobs
 from covey.pipeline.checkpoints import Checkpoints
+from covey.pipeline.ingestion import Ingestion
 from covey.pipeline.inputs import read
 from covey.pipeline.request import first_line
 
@@ -212,8 +214,9 @@ def test_rows_in_another_order_and_format_give_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = replace(request_, input_dir=write_text(tmp_path / "input", TABLES), out_dir=tmp_path / "out")
-    # And so do queries that Spark adapts and compiles, as it does for more rows.
+    # And so do queries that Spark adapts and compiles, as it does for more rows, and filters in shards.
     monkeypatch.setattr(jobs, "FEW_BYTES", 0)
+    monkeypatch.setattr(import_module("covey.pipeline.match"), "SHARD", 5)
     wanted = {"shuffle.partitions": "5", "adaptive.enabled": "true", "codegen.wholeStage": "true"}
     before = {name: str(spark.conf.get(f"spark.sql.{name}")) for name in wanted}
     for name, value in wanted.items():
@@ -225,6 +228,7 @@ def test_rows_in_another_order_and_format_give_the_same_bytes(
         for name, value in before.items():
             spark.conf.set(f"spark.sql.{name}", value)
     assert again.plan_file.read_bytes() == outcome.plan_file.read_bytes()
+    assert pq.read_table(tmp_path / "out" / "stages" / "filters").num_rows >= 4
 
 
 @CLASSIC
@@ -232,7 +236,7 @@ def test_a_job_goes_on_where_it_was(request_: jobs.Request, outcome: jobs.Outcom
     seen: list[jobs.Progress] = []
     stages = request_.out_dir / "stages"
     (stages / "costs.manifest.json").unlink()
-    lost = max((stages / "documents").glob("part-*"), key=lambda part: part.stat().st_size)
+    lost = max((stages / "documents").glob("kept=*/part-*"), key=lambda part: part.stat().st_size)
     lost.unlink()
     again = jobs.plan(request_, seen.append)
     assert again.plan_file.read_bytes() == outcome.plan.encode(), (
@@ -241,9 +245,105 @@ def test_a_job_goes_on_where_it_was(request_: jobs.Request, outcome: jobs.Outcom
     assert {p.stage for p in seen if p.kept} == {"interests", "groups", "trees", "aggregation", "critical"}
     assert again.damaged == tuple(p.note for p in seen if p.note)
     assert again.damaged == (
-        f"stages/documents is damaged ({lost.name} is missing): computed again",
+        f"a part of stages/documents is damaged ({lost.name} is missing): computed again",
         "stages/costs is damaged (it has no manifest: the run that wrote it did not end): computed again",
     )
+
+
+def write_days(directory: Path, days: dict[str, Rows]) -> Path:
+    """All tables, with the events in a directory that has a file for each day."""
+    source = write_parquet(directory, {name: rows for name, rows in TABLES.items() if name != "events"})
+    (source / "events.parquet").mkdir()
+    add_days(source, days)
+    return source
+
+
+def add_days(source: Path, days: dict[str, Rows]) -> None:
+    for day, rows in days.items():
+        arrays = {column: pa.array([row[k] for row in rows]) for k, column in enumerate(COLUMNS["events"])}
+        pq.write_table(pa.table(arrays), source / "events.parquet" / f"{day}.parquet")
+
+
+@CLASSIC
+def test_a_new_day_is_planned_at_the_cost_of_a_day(
+    request_: jobs.Request, outcome: jobs.Outcome, tmp_path: Path
+) -> None:
+    """Also where it has a name twice; and the plan is that of everything at once, byte for byte."""
+    first, second = TABLES["events"][:70], TABLES["events"][70:]
+    source = write_days(tmp_path / "input", {"monday": first})
+    request = replace(request_, input_dir=source, out_dir=tmp_path / "out")
+    jobs.plan(replace(request, method="single", aggregate=False))
+    before = files_of(tmp_path / "out", "judged-events", "documents", "interests")
+    assert len(before) >= 3
+    add_days(source, {"tuesday": second})
+    seen: list[jobs.Progress] = []
+    again = jobs.plan(request, seen.append)
+    assert again.plan_file.read_bytes() == outcome.plan.encode()
+    assert before.items() <= files_of(tmp_path / "out", "judged-events", "documents", "interests").items()
+    assert again.reused.startswith(
+        f"Used again: {len(LINKS) + 1} of {len(LINKS) + 1} rows of topology, 22 of 22 rows of subscriptions,"
+        f" 70 of 93 rows of events, 2 of 2 rows of advertisements, 31 of 31 rows of deliveries, 70 of 90 documents,"
+    )
+    assert again.reused.rpartition(" s.")[0].partition("Planning again took ")[2]
+    assert {p.stage for p in seen if p.kept} == {"interests"}
+    assert "70 of these as they were" in "".join(p.detail for p in seen)
+
+
+def files_of(out: Path, *tables: str) -> dict[Path, int]:
+    """Return when each file of tables of stages was written."""
+    files = [file for table in tables for file in (out / "stages" / table).rglob("part-*.parquet")]
+    return {file: file.stat().st_mtime_ns for file in files}
+
+
+def ingested(
+    spark: SparkSession, source: Path, out: Path, **changes: Any
+) -> tuple[Ingestion, dict[str, set[Any]]]:
+    found = Ingestion(spark, jobs.Request(source, out, **changes), Checkpoints(spark, out / "stages"))
+    tables = found.run()
+    rows = {name: {tuple(row) for row in frame.drop("encoded").collect()} for name, frame in tables.items()}
+    return found, rows
+
+
+@CLASSIC
+def test_whatever_parts_rows_came_in_they_are_judged_as_if_at_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("covey.pipeline.ingestion"), "MOST_PARTS", 3)
+    rows = TABLES["events"]
+    source = write_days(tmp_path / "input", {"1": rows[:20]})
+    steps: list[tuple[dict[str, Rows], str, list[int]]] = [
+        # The days to write, the day to remove, and the rows of the parts then.
+        ({"2": rows[20:60]}, "", [20, 40]),
+        ({"3": rows[60:90]}, "", [20, 30, 40]),
+        (
+            {"4": [("new", "a", "keywords", "[]")]},
+            "",
+            [40, 51],
+        ),  # three are enough: the smaller ones become one
+        ({"5": [("e0", "b", "keywords", "[]")]}, "", [92]),  # e0 was there on the first day
+        ({}, "5", [91]),
+        ({"6": rows[90:]}, "1", [74]),  # a day of the only part is gone
+    ]
+    runs: list[Ingestion] = []
+    for number, (days, gone, expected) in enumerate([({}, "", [20]), *steps]):
+        add_days(source, days)
+        if gone:
+            (source / "events.parquet" / f"{gone}.parquet").unlink()
+        found, tables = ingested(spark, source, tmp_path / "out")
+        runs.append(found)
+        kept = Checkpoints(spark, tmp_path / "out" / "stages")
+        assert sorted(kept.rows("judged-events", part) for part in found.parts["events"]) == expected
+        assert sorted(kept.parts_of("judged-events")) == found.parts["events"]
+        if number in (2, 4, 6):
+            whole, same = ingested(spark, source, tmp_path / f"at-once-{number}")
+            assert len(whole.parts["events"]) == 1
+            assert (found.basis, found.quarantined) == (whole.basis, whole.quarantined)
+            assert tables == same
+    # The same files are the same part, but what they say is not the same if they are read in another way.
+    other, _ = ingested(spark, source, tmp_path / "out", columns={"events.publisher": "event"})
+    assert other.parts == runs[-1].parts
+    assert other.contents["events"].keys() == runs[-1].contents["events"].keys()
+    assert other.contents["events"] != runs[-1].contents["events"]
 
 
 def test_a_checkpoint_is_of_use_only_for_the_same(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,10 +13,13 @@ from tests import special_values
 import covey
 from covey import pipeline
 from covey.core.attributes.sql import to_spark_sql
+from covey.errors import ConfigError
 from covey.matching.scan import ScanIndex
 from covey.pipeline import schemas
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
 FILTERS = [
@@ -104,6 +107,30 @@ def test_events_in_blocks_match_as_rows_do(spark: SparkSession) -> None:
     assert max(row.events for row in blocks.collect()) == 3
     assert found(pipeline.match(blocks, subscriptions)) == scanned(EVENTS, FILTERS)
     assert found(pipeline.match(blocks.limit(0), subscriptions)) == set()
+
+
+def test_filters_in_shards_meet_every_event(spark: SparkSession, tmp_path: Path) -> None:
+    """Broadcast or spread, from rows or blocks, and with filters that came a day later."""
+    events, subscriptions = event_frame(spark, EVENTS), subscription_frame(spark, FILTERS)
+    expected = scanned(EVENTS, FILTERS)
+    today = F.substring("subscription", 2, 9).cast("int") >= 9
+
+    yesterday = str(tmp_path / "yesterday")
+    pipeline.compile_filters(subscriptions.where(~today), shards=3).write.parquet(yesterday)
+    assert spark.read.parquet(yesterday).count() == 3
+    added = pipeline.compile_filters(subscriptions.where(today), shards=2)
+    whole = spark.read.parquet(yesterday).unionByName(added).persist()
+    assert found(pipeline.match(events, whole)) == expected
+    assert found(pipeline.match(events, whole, chunks=2)) == expected
+    assert found(pipeline.match(pipeline.blocks(events, size=3), whole, chunks=3)) == expected
+    assert found(pipeline.match(events.limit(1), whole, chunks=1)) == {
+        pair for pair in expected if pair[0] == "e0"
+    }
+    # A shard that is there twice is one.
+    assert found(pipeline.match(events, whole.unionByName(whole), chunks=1)) == expected
+    assert found(pipeline.match(events, whole.unionByName(whole))) == expected
+    with pytest.raises(ConfigError, match="by 1 task or more, not 0"):
+        pipeline.compile_filters(subscriptions, shards=0)
 
 
 def test_special_values_match_as_the_scan_does(spark: SparkSession) -> None:
@@ -227,6 +254,7 @@ def test_stages_run_no_action(spark: SparkSession) -> None:
     )
     frames = [
         pipeline.match(events, subscriptions),
+        pipeline.match(events, subscriptions, chunks=2),
         pipeline.compile_filters(subscriptions),
         pipeline.ingest(events, table="events"),
         pipeline.quarantine(pipeline.judge(events, table="events"), table="events"),

@@ -19,8 +19,10 @@ from covey.pipeline.plan import choose
 from covey.planning.graph import Graph
 from covey.planning.groups.model import Grouping, Problem
 from covey.planning.groups.registry import METHODS
+from covey.planning.objective import Objective
 from covey.planning.paths import AllPaths
 from covey.planning.plan import Plan, PlannedTree
+from covey.planning.steiner import best_steiner_costs
 from covey.planning.subscriptions import Matches
 from covey.planning.words import words_of
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 EVENTS = event_rows(24)
 SEED = 5
-SHARES = {"held_out": 0.3, "fresh": 0.2}
+HELD_OUT, FRESH = 0.3, 0.2
 METHODS_TRIED = ["single", "regions", "mult2", "regions-cheapest", "spt", "flooding"]
 NAMES = BROKERS
 
@@ -53,7 +55,7 @@ def stages(spark: SparkSession) -> Stages:
     events = spark.createDataFrame(EVENTS, "event string, broker string, language string, content string")
     checked = pipeline.ingest(events, table="events").repartition(4)
     interests = pipeline.interests(subscriptions.repartition(3)).persist()
-    documents = pipeline.documents(checked, interests, seed=SEED, **SHARES).persist()
+    documents = pipeline.documents(checked, interests, seed=SEED, held_out=HELD_OUT, fresh=FRESH).persist()
     groups = pipeline.groups(documents, interests, topology, methods=METHODS_TRIED, seed=SEED).persist()
     trees = pipeline.trees(groups, documents, interests, topology).persist()
     costs = pipeline.costs(documents, groups, trees, interests, topology).persist()
@@ -76,7 +78,7 @@ def documents_by_hand() -> dict[str, tuple[str, str, list[int]]]:
     for name, broker, _, content in EVENTS:
         words = frozenset(json.loads(content))
         matching = [place for place, key in enumerate(INTERESTS) if FILTERS[key].matches(words)]
-        found[name] = broker, part_of(name, **SHARES, seed=SEED), matching
+        found[name] = broker, part_of(name, HELD_OUT, FRESH, SEED), matching
     return found
 
 
@@ -163,7 +165,16 @@ def test_groups_are_those_of_planning(stages: Stages, grouped: dict[str, Groupin
             for number, tree in enumerate(grouping.trees if name != "single" else ())
         }
         curve = [
-            {"groups": point.groups, "sample": point.sample, "held_out": point.held_out}
+            {
+                "groups": point.groups,
+                "sample": point.sample,
+                "held_out": point.held_out,
+                "entries": point.entries,
+                "copies": point.copies / point.documents,
+                "trials": point.trials / point.documents,
+                "documents": point.documents,
+                "others": point.others,
+            }
             for point in grouping.curve
         ]
         told = [row.curve for row in rows if row.alternative == name and row.curve is not None]
@@ -233,10 +244,16 @@ def test_costs_are_those_of_trees_cut_by_hand(stages: Stages, grouped: dict[str,
             filtered = rows["spt", part].cost if name == "flooding" else row.cost
             assert row.wasted == pytest.approx(row.cost - filtered, abs=1e-9)
     for fresh, parts in ((False, ("training", "held-out")), (True, ("training", "fresh"))):
-        opt = METHODS["opt"](problem_by_hand(fresh))
+        problem = problem_by_hand(fresh)
+        opt = METHODS["opt"](problem)
         assert opt.held_out is not None
-        for part, traffic in zip(parts, (opt.sample, opt.held_out), strict=True):
-            assert rows["opt", part].cost == pytest.approx(traffic.cost)
+        assert problem.held_out is not None
+        both = ((opt.sample, problem.sample), (opt.held_out, problem.held_out))
+        for part, (traffic, matches) in zip(parts, both, strict=True):
+            documents = matches.documents
+            better = float(best_steiner_costs(problem.paths, documents).sum())  # nodes are inserted
+            assert rows["opt", part].cost == pytest.approx(better, rel=1e-9)
+            assert better <= traffic.cost * (1 + 1e-9)
             assert rows["opt", part].copies == traffic.copies
 
 
@@ -273,11 +290,25 @@ def test_the_plan_says_what_the_tables_say(stages: Stages, grouped: dict[str, Gr
     candidates = ["single", "mult2", "regions"]
     (row,) = pipeline.plan(*frames, method=method, candidates=candidates, seed=SEED, basis={"x": 1}).collect()
     made = Plan.decode(bytes(row.plan))
-    costs = {(row.alternative, row.part): row.cost for row in stages.costs.collect()}
+    rows = {(row.alternative, row.part): row for row in stages.costs.collect()}
+    costs = {key: row.cost for key, row in rows.items()}
     if method == "best":
-        least = min(candidates, key=lambda name: costs[name, "held-out"])
-        assert made.method == (least if costs[least, "fresh"] <= costs["single", "fresh"] else "single")
-        assert made.basis["reason"].startswith(f"{least} costs least on held-out events")
+        price = {key: price_by_hand(row) for key, row in rows.items() if key[0] in candidates}
+        least = min(candidates, key=lambda name: price[name, "held-out"])
+        assert made.method == (least if price[least, "fresh"] <= price["single", "fresh"] else "single")
+        assert made.basis["reason"].startswith(f"{least} has the least price on held-out events")
+        tried = {(offer["name"], offer["trees"]): offer for offer in made.basis["offers"]}
+        for name in candidates:
+            mine = tried[name, rows[name, "held-out"].trees]
+            assert mine["price"] == pytest.approx(price[name, "held-out"])
+            assert mine["entries"] == rows[name, "held-out"].entries
+        for offer in tried.values():
+            beaten = any(
+                other["cost"] <= offer["cost"] and other["entries"] <= offer["entries"]
+                for other in tried.values()
+                if (other["cost"], other["entries"]) != (offer["cost"], offer["entries"])
+            )
+            assert offer["front"] <= (not beaten)
     else:
         assert made.method == method
     grouping = grouped[made.method]
@@ -306,6 +337,17 @@ def test_the_plan_says_what_the_tables_say(stages: Stages, grouped: dict[str, Gr
             assert numbers["trees"] == len(grouped[name].trees)
         if name in grouped and name != "flooding":
             assert numbers["table_entries"] == entries_by_hand(grouped[name])
+
+
+def price_by_hand(row: Any) -> float:
+    """What an event costs by the usual prices, from a row of the table `costs`."""
+    copies = row.copies / row.documents
+    per_period = (
+        row.entries * (2 + (row.alternative != "single"))
+        + 4 * row.bytes / 1024
+        + 10 * row.trees * len(BROKERS)
+    )
+    return float(row.cost / row.documents + 0.5 * copies + 0.05 * copies * row.tried + per_period / 1e6)
 
 
 def test_a_plan_by_groups_takes_witnesses_along(
@@ -359,20 +401,22 @@ def test_the_best_is_never_worse_than_one_tree_on_fresh_events() -> None:
         }
 
     known = costs(single=(10.0, 10.0), many=(8.0, 9.0), fitted=(7.0, 11.0), same=(8.0, 2.0))
-    assert choose(known, ["single", "many", "same"])[0] == "many"
-    best, reason = choose(known, ["single", "many", "fitted"])
+    assert choose(known, ["single", "many", "same"], Objective(), 3)[0] == "many"
+    best, reason = choose(known, ["single", "many", "fitted"], Objective(), 3)
     assert best == "single"
-    assert "fitted costs least on held-out events, 7, of single 10, many 8, fitted 7" in reason
-    assert "one tree costs less on fresh events, 10 against 11" in reason
-    assert choose(known, ["many", "fitted"])[0] == "fitted"
+    assert (
+        "fitted has the least price on held-out events, 7 an event, of single 10, many 8, fitted 7" in reason
+    )
+    assert "one tree has a lower price on fresh events, 10 against 11" in reason
+    assert choose(known, ["many", "fitted"], Objective(), 3)[0] == "fitted"
     with pytest.raises(PlanError, match="nothing to choose"):
-        choose(known, [])
+        choose(known, [], Objective(), 3)
 
 
-def test_rows_at_unknown_brokers_are_set_aside(spark: SparkSession, stages: Stages) -> None:
+def test_rows_at_unknown_brokers_are_set_aside(spark: SparkSession) -> None:
     rows = [("s1", "a", "keywords", "ant"), ("s2", "z", "keywords", "ant"), ("s3", "z", "keywords", "(")]
     raw = spark.createDataFrame(rows, "subscription string, broker string, language string, filter string")
-    judged = pipeline.locate(pipeline.judge(raw, table="subscriptions"), stages.topology)
+    judged = pipeline.judge(raw, table="subscriptions", brokers=BROKERS)
     reasons = {row.subscription: row.reason for row in judged.collect()}
     assert reasons["s1"] is None
     assert reasons["s2"] == "the broker z is not in the topology"

@@ -77,6 +77,7 @@ def test_windows_hold_what_is_there_once_and_slide(spark: SparkSession, tmp_path
         slots = WINDOWS.slots(newest)
         expected = sorted(name for name, row in known.items() if slot_of(row) in slots)
         assert names(streams) == expected
+        assert streams.count("events") == len(expected)
         streams.forget()
         assert streams.dropped.get("events", {}).get(PAST, 0) == len(ancient)
         assert names(streams) == expected

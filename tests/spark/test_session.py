@@ -15,7 +15,7 @@ from covey import pipeline
 from covey.errors import ConfigError
 from covey.pipeline import jobs, packed, session
 from covey.pipeline.failures import SPARK_ERRORS, failure
-from covey.pipeline.inputs import digest
+from covey.pipeline.inputs import row_hash
 from covey.pipeline.memory import Room, room_of
 
 if TYPE_CHECKING:
@@ -56,15 +56,31 @@ def test_settings_that_somebody_has_set_stay(spark: SparkSession) -> None:
         spark.conf.unset(TIMEOUT)
 
 
-def test_the_digest_of_an_input_does_not_depend_on_the_time_zone(spark: SparkSession) -> None:
-    rows = [("e", "a", datetime(2026, 5, 4, 10, tzinfo=UTC), "keywords", "[]")]
-    columns = "event string, broker string, at timestamp, language string, content string"
+def test_jobs_say_what_they_are_for(spark: SparkSession) -> None:
+    if MASTER.startswith("connect:"):
+        with session.described(spark, "a, b"):
+            assert "a; b" in spark.getTags()
+        assert "a; b" not in spark.getTags()
+        return
+    context = spark.sparkContext
+    context.setJobDescription("the caller's own")
+    try:
+        with session.described(spark, "covey plan: ingest"):
+            assert context.getLocalProperty(session.DESCRIPTION) == "covey plan: ingest"
+        assert context.getLocalProperty(session.DESCRIPTION) == "the caller's own"
+    finally:
+        context.setLocalProperty(session.DESCRIPTION, None)  # type: ignore[arg-type] # as Spark itself has it
+
+
+def test_the_hash_of_a_row_does_not_depend_on_the_time_zone(spark: SparkSession) -> None:
+    rows = [("e", "p", "a", datetime(2026, 5, 4, 10, tzinfo=UTC), "keywords", "[]")]
+    columns = "event string, publisher string, broker string, at timestamp, language string, content string"
     frame = spark.createDataFrame(rows, columns).localCheckpoint()
     before = spark.conf.get(ZONE)
-    found = {digest({"events": frame})}
+    found = {frame.select(row_hash("events")).collect()[0][0]}
     try:
         spark.conf.set(ZONE, "Asia/Tokyo")
-        found.add(digest({"events": frame}))
+        found.add(frame.select(row_hash("events")).collect()[0][0])
     finally:
         spark.conf.set(ZONE, str(before))
     assert len(found) == 1
@@ -84,7 +100,7 @@ def test_an_index_that_the_driver_has_no_memory_for_is_refused(
         pipeline.compile_filters(subscriptions).collect()
     told = failure(caught.value, "it")
     assert isinstance(told, ConfigError)
-    assert str(told).startswith("too large to broadcast is the index of 20 filters: 0.0 MB packed")
+    assert str(told).startswith("too large to broadcast are the indexes of 20 filters: 0.0 MB packed")
     assert "(hint: --driver-memory 1g; for a session that is not Covey's, spark.driver.memory=1g" in str(told)
     monkeypatch.setattr(packed, "room_of", lambda session: small)
     topology = spark.read.parquet(str(source / "topology.parquet"))

@@ -16,6 +16,7 @@ LINKS: Rows = [
     *[(a, b, (7 + place % 4) / 10) for place, (a, b) in enumerate(pairwise(BROKERS))],
     ("l", "a", None),
     ("b", "a", 0.9),  # once more, dearer
+    ("a", "l", 1.5),
     ("d", "j", 1.7),
 ]
 WORDS = ["ant", "bee", "cat", "dog"]

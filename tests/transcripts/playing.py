@@ -6,8 +6,21 @@ import json
 from typing import Any
 
 import covey
+from covey.routing.aggregation import Aggregation
 from covey.routing.describe import describe
+from covey.routing.plan import TreePlan
 from covey.sim import Network
+from covey.strategies.aggregation import block_of
+
+
+def planned(merge: dict[str, Any]) -> Aggregation:
+    """Return what is merged where: lists of filters by "from-to", and how loosely, by which events."""
+    excess, events = merge.pop("excess", 0.0), merge.pop("events", [])
+    blocks = {}
+    for place, texts in merge.items():
+        broker, _, towards = place.partition("-")
+        blocks[0, broker, towards] = [block_of([covey.parse(text) for text in texts], events, excess)]
+    return Aggregation(blocks, events, excess)
 
 
 class Player:
@@ -33,8 +46,11 @@ class Player:
     def do_network(self, rest: str) -> None:
         strategy, *words = rest.split()
         advertisements = "no-advertisements" not in words
-        links = [tuple(word.split("-")) for word in words if word != "no-advertisements"]
-        self.net = Network(links, strategy, advertisements=advertisements, options=self.options)
+        links = [(a, b) for a, _, b in (word.partition("-") for word in words if word != "no-advertisements")]
+        merge, plan = self.options.pop("merge", None), None
+        if merge is not None:
+            plan = TreePlan([links], aggregation=planned(merge))
+        self.net = Network(links, strategy, advertisements=advertisements, options=self.options, trees=plan)
         self.net.observer = lambda a, b, message: self.lines.append(f"{a} -> {b}  {describe(message)}")
         self.net.on_delivery = lambda s, publish, _: self.lines.append(f"{s.name} gets {publish.id}")
 

@@ -29,7 +29,7 @@ def test_answers_are_those_of_asking_each_in_turn(seed: int) -> None:
     for step in range(200):
         if held and random.random() < (0.3 if step < 100 else 0.7):
             key = random.choice(list(held))
-            assert ads.remove("u", key) == held.pop(key)[0]
+            assert ads.remove("u", key) == held.pop(key)
         else:
             key, filter, publisher = f"a{step}", drawn(random), f"p{random.randrange(4)}"
             held[key] = (filter, publisher)

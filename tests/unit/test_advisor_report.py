@@ -15,9 +15,11 @@ from tests.unit.test_advisor_pictures import assert_follows
 
 import covey
 from covey.advisor.advice import advise
+from covey.advisor.forecast import Comparison, Merged
 from covey.advisor.layout import radial
+from covey.advisor.page import number, table
 from covey.advisor.report import Contents, expected, predicted, report
-from covey.advisor.summary import runner_up, saved, saving_text, summarise
+from covey.advisor.summary import entries_text, runner_up, saved, saving_text, summarise
 from covey.advisor.traffic import Placed, Published, Traffic
 from covey.pipeline.request import explained, first_line
 from covey.planning.plan import Plan, PlannedTree
@@ -60,6 +62,21 @@ def traffic() -> Traffic:
         [],
         [Published(BROKERS[0], {"x": 2})],
     )
+
+
+def test_merging_that_brokers_do_is_forecast_and_measured_in_the_report() -> None:
+    given = contents()
+    row = {"tree": 0, "broker": EVIL, "towards": "b", "block": 0, "members": [1, 2], "gain": 3, "cost": 0.5}
+    plan = replace(given.plan, aggregation=(row,))
+    assert "Brokers merge them" not in report(replace(given, plan=plan))
+    merged = Comparison(
+        Merged(4_321, 0, 1.5, 2.25), Merged(4_321, 0, 1.75, 2.25), Merged(5_432, 0, 1.25, 2.0)
+    )
+    page = report(replace(given, plan=plan, merged=merged))
+    assert "Brokers merge them" in page
+    for shown in ("4,321", "5,432", "1.75", "2.25"):
+        assert shown in page
+    assert EVIL not in page
 
 
 def contents(trees: int = 1, **basis: Any) -> Contents:
@@ -131,9 +148,17 @@ def test_the_lead_is_sentences_for_people() -> None:
     bare = replace(given, advice=None, explain="")
     text = " ".join(Page(report(bare)).texts)
     assert (
-        "is expected to need 25.0% less traffic than covering on one tree, predicted on fresh events." in text
+        "is expected to need 25.0% less traffic than covering on one tree, predicted on fresh events, for 1.1 times the"
+        " table entries." in text
     )
     assert f"Planned 3 dissemination trees for 6 filters on 4 brokers (method: {EVIL})." in text
+    entries = {"cost_fresh": 20.0, "table_entries": 100.0}, {"table_entries": 390.0}
+    larger = {**bare.plan.predictions, "single": entries[0]}
+    larger[bare.plan.method] = {**larger[bare.plan.method], **entries[1]}
+    (sentence,) = expected(
+        replace(bare, summary=summarise(replace(bare.plan, predictions=larger), "covering"))
+    )
+    assert sentence.endswith("predicted on fresh events, for 3.9 times the table entries.")
     worse = replace(bare.plan, predictions={**bare.plan.predictions, "single": {"cost_fresh": 10.0}})
     assert predicted(replace(bare, summary=summarise(worse, "covering"))) == (
         "50.0%",
@@ -143,6 +168,21 @@ def test_the_lead_is_sentences_for_people() -> None:
     assert expected(replace(bare, summary=summarise(same, "covering"))) == [
         "The plan is not expected to save any traffic compared with one tree."
     ]
+
+
+def test_table_entries_beside_those_of_one_tree_in_words() -> None:
+    assert entries_text(390, 100) == ", for 3.9 times the table entries"
+    assert entries_text(80, 100) == ", with 20% fewer table entries"
+    assert entries_text(100, 100) == ", with the same number of table entries"
+    assert entries_text(102, 100) == ", with about as many table entries"
+    assert entries_text(None, 100) == entries_text(100, None) == entries_text(100, 0) == ""
+
+
+def test_a_table_can_be_copied_as_text() -> None:
+    cells = ["a &lt;b&gt;<details>folded</details>", number(1234567), "x<br><b>y,z</b>"]
+    text = table(["name", "count", "why &amp; how"], [cells], copy=True)
+    assert "<pre>name\tcount\twhy &amp; how\na &lt;b&gt;\t1234567\tx y,z</pre>" in text
+    assert table(["name"], [["a"]]).count("<pre>") == 0
 
 
 def test_the_explanation_begins_with_a_sentence() -> None:
@@ -164,8 +204,31 @@ def test_the_page_says_what_matters() -> None:
         assert part in text, part
     assert "3 rows of the table events could not be used" in text
     assert "How many groups" not in text
-    curve = [{"groups": 10, "sample": 3.0, "held_out": 4.0}, {"groups": 1, "sample": 5.0, "held_out": None}]
+    counts = {"documents": 5, "others": 2}
+    curve = [
+        {"groups": 10, "sample": 3.0, "held_out": 4.0, **counts},
+        {"groups": 1, "sample": 5.0, "held_out": None, **counts},
+    ]
     assert "How many groups" in report(contents(curve=curve))
+    assert "How many groups" not in report(contents(curve=[{"groups": 10, "sample": 3.0}] * 2))
+
+
+def test_prices_and_the_front_are_explained() -> None:
+    offers = [
+        {"name": "single", "trees": 1, "cost": 4.0, "entries": 100, "price": 5.0, "front": True},
+        {"name": EVIL, "trees": 7, "cost": 3.0, "entries": 300, "price": 4.0, "front": True},
+        {"name": "regions", "trees": 2, "cost": 5.0, "entries": 300, "price": 6.0, "front": False},
+    ]
+    prices = {"entry": 2.0, "migration": 1.0, "period": 1000.0, "max_entries": 500, "min_saving": 0.1}
+    made = contents(offers=[*offers, {"name": "broken"}], prices=prices)
+    numbers = {"price": 4.5, "price_traffic": 3.0, "cost_fresh": 12.0}
+    plan = replace(made.plan, predictions={**made.plan.predictions, "single": numbers})
+    page = report(replace(made, plan=plan, summary=summarise(plan, "covering")))
+    assert "What an event costs in all" in page
+    assert "At most 500 entries were allowed." in page
+    assert "at least 10.0% of the price of one tree" in page
+    assert "1 less traffic an event (25.0%) for 200 more entries" in page
+    assert "That pays while an entry costs less than 5; it costs 3 without its memory." in page
     poor = contents(fresh=0)
     assert "too few events" in report(Contents(poor.plan, poor.summary, {}))
     assert "Nothing was replayed" in report(Contents(poor.plan, poor.summary, {}))

@@ -13,14 +13,11 @@ import pytest
 
 import covey.broker
 from covey.broker import effects
-from covey.broker.admission import Place
+from covey.broker.admission import Place, Shown
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.core import GOING, LAST_WAIT_S, BrokerCore, Phase
-from covey.broker.credentials import hash_password
 from covey.broker.effects import Effect, Ending, Input, Instant
-from covey.broker.logins import Shown
-from covey.broker.permissions import Permissions
-from covey.broker.security import Security, read_security
+from covey.broker.security import Permissions, Security, hash_password, read_security
 from covey.core.families import parse
 from covey.errors import AccessError, BusyError
 from covey.protocol.connection import GREETING_S
@@ -641,9 +638,8 @@ def test_a_broker_that_nobody_uses_ends_at_once() -> None:
 # -- what it is made of ------------------------------------------------------------------------------------------
 
 PARTS = [
-    "actions", "core", "effects", "epochs", "fastpath", "greetings", "neighbours", "overlay", "permissions",
-    "plans", "sampling", "scheduling", "sessions", "tally", "durable/completeness", "durable/delivery", "durable/log",
-    "durable/queues",
+    "actions", "admission", "core", "effects", "fastpath", "neighbours", "plans", "sampling", "scheduling", "sessions",
+    "durable/completeness", "durable/delivery", "durable/log", "durable/queues",
 ]  # fmt: skip
 FORBIDDEN = {
     "asyncio", "concurrent", "multiprocessing", "secrets", "select", "selectors", "signal", "socket", "sqlite3", "ssl",

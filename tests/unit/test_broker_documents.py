@@ -13,8 +13,7 @@ import msgspec
 import pytest
 
 from covey import cli
-from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, as_table, config_of
-from covey.broker.topology import is_topology, topology_of
+from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, as_table, config_of, is_topology, topology_of
 from covey.protocol import control
 from covey.protocol.events import ENVELOPE
 from covey.protocol.frames import MAX_GREETING, VERSION, Kind
@@ -57,14 +56,15 @@ def test_the_examples_run(tmp_path: Path) -> None:
     broker, topology = tmp_path / "broker.toml", tmp_path / "topology.toml"
     broker.write_text(EXAMPLES[0])
     topology.write_text(EXAMPLES[1])
-    with start("up", str(topology)) as process:
+    with start("up", str(topology), folder=tmp_path) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(4)]
         assert [line.split()[0] for line in lines] == ["paris", "lyon", "nice", "ready"]
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
         assert (out, err, process.returncode) == ("ending\n", "", 0)
-    with start("broker", "--config", str(broker), "--port", "0", "--set", "lease_s=0.2") as process:
+    words = ("broker", "--config", str(broker), "--port", "0", "--set", "lease_s=0.2")
+    with start(*words, folder=tmp_path) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("broker paris listens on covey://127.0.0.1:")
         assert process.stdout.readline() == "broker paris: ready\n"
@@ -73,9 +73,11 @@ def test_the_examples_run(tmp_path: Path) -> None:
         assert (out, process.returncode) == ("broker paris: ended\n", 0)
 
 
-def start(*words: str) -> subprocess.Popen[str]:
+def start(*words: str, folder: Path) -> subprocess.Popen[str]:
+    """Start the program in a directory of its own, as `data_dir` in the examples is relative."""
     return subprocess.Popen(
         [sys.executable, "-u", "-m", "covey", *words],
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -22,7 +22,6 @@ from covey.broker.actions import (
     Tell,
 )
 from covey.broker.config import LinkConfig
-from covey.broker.epochs import Epochs
 from covey.broker.neighbours import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
@@ -36,11 +35,12 @@ from covey.broker.neighbours import (
     LinkState,
     Move,
     Neighbours,
+    Overlay,
     Refused,
     Routing,
     diagram,
 )
-from covey.broker.overlay import Overlay
+from covey.broker.plans import Epochs
 from covey.core.families import parse
 from covey.errors import ProtocolError
 from covey.protocol.control import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import socket
 from collections.abc import Callable
@@ -112,6 +113,21 @@ def test_scoreboard_computes_what_is_missing(ask: Ask) -> None:
     assert (code, err) == (0, "")
     assert "1 of 2 claims hold" in out
     assert "Squares <never> shrink" in out
+
+
+def test_rows_are_exported_as_csv(ask: Ask, tmp_path: Path) -> None:
+    code, out, err = ask("export", "t-squares")
+    assert (code, out) == (1, "\n")
+    assert "3 cells of t-squares are missing at small scale" in err
+    ask("run", "T", *HERE)
+    code, out, err = ask("export", "t-squares", "--csv", "squares.csv")
+    assert (code, err) == (0, "")
+    assert "squares.csv" in out
+    rows = list(csv.DictReader((tmp_path / "squares.csv").read_text().splitlines()))
+    assert [(row["n"], row["square"]) for row in rows] == [("0", "0"), ("1", "1"), ("2", "4")]
+    code, _, err = ask("export", "t-nothing")
+    assert code == 2
+    assert "there is no experiment 't-nothing'" in err
 
 
 def test_a_damaged_file_is_one_line_and_computed_again(ask: Ask, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from covey import cli
-from covey.broker.credentials import check_password, find_token, read_password_hash, read_token_hash
+from covey.broker.security import check_password, find_token, read_password_hash, read_token_hash
 
 
 def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:

@@ -52,6 +52,7 @@ def test_json_repeats_apart_from_the_machine(ask: Ask) -> None:
     assert json.loads(ask("tour", "--json", "--no-advertisements")[1])["run"]["parameters"]["strategy"] == {
         "name": "covering",
         "advertisements": False,
+        "reduce_advertisements": "none",
     }
 
 

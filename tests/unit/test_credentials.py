@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from covey.broker.credentials import (
+from covey.broker.security import (
     PasswordHash,
+    Throttle,
     check_password,
     find_token,
     hash_password,
@@ -14,7 +15,6 @@ from covey.broker.credentials import (
     read_password_hash,
     read_token_hash,
 )
-from covey.broker.security import Throttle
 from covey.errors import ConfigError
 
 WEAK = hash_password("horse", log2_n=4)

@@ -220,7 +220,7 @@ def test_latency_is_told_by_act(
     assert calm.p99_ms == pytest.approx(2.98)
     assert json.loads(json.dumps(made.as_dict()))["latency"]["calm"]["p50_ms"] == 2.0
     assert "<td>plan going in</td>" in report(made)
-    monkeypatch.setattr(run, "play", lambda settings, keep: made)
+    monkeypatch.setattr(run, "play", lambda settings, keep, beside: made)
     assert cli.run(["demo", "--out", str(tmp_path / "r.html")]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "calm" in line]
     assert [line.split() for line in lines] == [["calm", "3", "3", "2.0", "3.0", "3.0"]]
@@ -246,7 +246,7 @@ def test_what_is_not_as_promised_is_a_failure(
 ) -> None:
     made = found(**changes)
     assert [said in line for line in made.failures()] == [True]
-    monkeypatch.setattr(run, "play", lambda settings, keep: made)
+    monkeypatch.setattr(run, "play", lambda settings, keep, beside: made)
     assert cli.run(["demo", "--out", str(tmp_path / "r.html")]) == 1
     assert said.replace("'", "&#x27;") in (tmp_path / "r.html").read_text(encoding="utf-8")
 
@@ -255,7 +255,7 @@ def test_too_long_is_a_warning_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = found(total_s=findings.LIMIT_S + 1)
-    monkeypatch.setattr(run, "play", lambda settings, keep: made)
+    monkeypatch.setattr(run, "play", lambda settings, keep, beside: made)
     assert cli.run(["demo", "--out", str(tmp_path / "r.html")]) == 0
     output = capsys.readouterr().out
     assert "longer than 180 s" in output

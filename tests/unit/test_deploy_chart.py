@@ -55,9 +55,9 @@ CASES: dict[str, dict[str, Any]] = {
     "TLS": {"auth": {"adminTokenHash": HASH}, "tls": {"secretName": "certificates"}},
     "own files": {"existingSecret": "files", "replicas": 4},
     "monitored": {
-        **TOKENS,
+        "auth": {**TOKENS["auth"], "viewTokenHash": f"sha256${'ab' * 32}"},
         "monitoring": {
-            "serviceMonitor": {"enabled": True, "tokenSecret": {"name": "admin-token"}},
+            "serviceMonitor": {"enabled": True, "tokenSecret": {"name": "view-token"}},
             "prometheusRule": {"enabled": True},
             "dashboard": {"enabled": True},
         },
@@ -173,6 +173,7 @@ def test_pods_run_the_program_and_are_asked_at_its_pages(case: str) -> None:
         assert config.admin is not None
         assert ports == {"covey": config.port, "admin": config.admin.port}
         assert config.admin.tls == (case == "TLS")
+        assert bool(config.admin.view_token) == (case == "monitored")
         assert not config.data_dir or Path(config.data_dir).parent.as_posix() in mounts
         assert bool(config.data_dir) == ("volumeClaimTemplates" in state["spec"])
         assert pod["terminationGracePeriodSeconds"] > config.drain_s + config.lame_duck_s

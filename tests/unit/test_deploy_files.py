@@ -23,6 +23,8 @@ from tests.tools import run_tool, tool
 from covey.broker.admission import descriptors_of
 from covey.broker.config import BrokerConfig, config_of
 from covey.broker.http.admin import ENDPOINTS
+from covey.broker.security import hash_token
+from covey.commands.dashboard import USUAL_PORT
 from covey.extras import MODULES
 
 ROOT = Path(__file__).parents[2]
@@ -187,6 +189,8 @@ def test_five_brokers_are_configured_and_agree(tmp_path: Path) -> None:
         assert Path("/var/lib/covey") in Path(config.data_dir).parents
         assert config.admin is not None
         assert config.admin.hosts == (broker,)
+        assert config.admin.view_token == hash_token((tmp_path / "tokens/view-token").read_text())
+        assert config.admin.token == hash_token((tmp_path / "tokens/admin-token").read_text())
         assert len(config.links) > 1
         for link in config.links:
             back = configs[link.name].link(broker)
@@ -205,7 +209,7 @@ def test_secrets_are_new_each_time_and_readable_by_those_who_need_them(
     for folder in (one, other):
         folder.mkdir()
         configured(folder)
-    for file in ("tokens/admin-token", "tokens/client-token", "config/paris.toml"):
+    for file in ("tokens/admin-token", "tokens/view-token", "tokens/client-token", "config/paris.toml"):
         assert (one / file).read_text() != (other / file).read_text()
         assert (one / file).read_text() not in capsys.readouterr().out
         assert (one / file).stat().st_mode & 0o777 == (0o600 if file.endswith("toml") else 0o444)
@@ -224,7 +228,12 @@ def test_all_brokers_are_watched_and_planned_for() -> None:
     assert job["job_name"] == "covey"  # as the rules have it
     assert set(job["static_configs"][0]["targets"]) == pages
     assert set(re.findall(r"http://(\S+)", SERVICES["coordinator"]["command"][0])) == pages
-    assert job["authorization"]["credentials_file"] == "/run/covey/admin-token"
+    assert job["authorization"]["credentials_file"] == "/run/covey/view-token"  # it cannot change the network
+    command = SERVICES["dashboard"]["command"]
+    assert {one.removeprefix("http://") for one in command if one.startswith("http://")} == pages
+    assert {"--token-file=/run/covey/admin-token", "--view-token-file=/run/covey/view-token"} <= set(command)
+    assert SERVICES["dashboard"]["ports"] == [f"127.0.0.1:{USUAL_PORT}:{USUAL_PORT}"]
+    assert f":{USUAL_PORT}/healthz" in " ".join(SERVICES["dashboard"]["healthcheck"]["test"])
 
 
 def test_grafana_finds_its_source_and_its_dashboard() -> None:

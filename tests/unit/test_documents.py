@@ -22,6 +22,9 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("
 ON_SPARK = {"plan_from_logs.py", "spark_stream.py"}  # run by tests/spark/test_examples.py, as is the notebook
 EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.py") if path.name not in ON_SPARK)
 
+# Pages that are run as a whole, with their files, in a directory of their own: tests/tutorials.py.
+AS_A_WHOLE = {ROOT / "docs" / "tutorials" / name for name in ("network.md", "planning.md")}
+
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 INLINE = re.compile(r"`(covey [a-z-][^`\n]*)`")
@@ -46,7 +49,7 @@ def prose(document: Path) -> str:
 
 
 def documents_with(language: str) -> list[Path]:
-    return [document for document in DOCUMENTS if blocks(document, language)]
+    return [document for document in DOCUMENTS if document not in AS_A_WHOLE and blocks(document, language)]
 
 
 def name(path: Path) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from tests.oracles.cores import Client, Machine
 from tests.oracles.faults import Line
 
-from covey.bench.heavy_filters import FAMILIES, patterns, plain, words
+from covey.bench.heavy_filters import FAMILIES, many_ranges, patterns, plain, sets, words
 from covey.broker import effects
 from covey.broker.config import BrokerConfig
 from covey.broker.introspection import Introspection, Page, linkz, storez
-from covey.core.costs import SHORT, cost_of
+from covey.core import costs
+from covey.core.costs import SHORT, Cost, cost_of
 from covey.core.families import parse
+from covey.core.filter import Filter
 from covey.errors import FilterError
 from covey.protocol.control import (
     AdvertiseRequest,
@@ -61,7 +64,7 @@ def test_a_filter_that_costs_too_much_is_refused_and_the_client_stays() -> None:
     client = Asker(machine, "me")
     data = words(1).encode()
     said = client.subscribe_to(data)
-    assert f"costs {cost_of(data).units:,.0f} units" in said
+    assert f"costs {cost_of(data, 1_000).units:,.0f} units or more" in said
     assert "max_filter_cost is 1,000 here" in said
     assert client.try_to(AdvertiseRequest, 1, data) == said
     assert client.subscribe_to(data, "mine") == said
@@ -70,6 +73,32 @@ def test_a_filter_that_costs_too_much_is_refused_and_the_client_stays() -> None:
     assert client.is_open
     assert client.session.bytes == EACH, "what is refused takes nothing"
     assert client.session.refused == 4
+
+
+@pytest.mark.parametrize("most", [0, 100, 1_000, 7_000, 10_000, 1 << 40])
+@pytest.mark.parametrize("filter", [patterns(0), patterns(0, 1), sets(0, 60), many_ranges(0)])
+def test_a_filter_is_judged_until_it_costs_too_much(
+    monkeypatch: pytest.MonkeyPatch, filter: Filter, most: int
+) -> None:
+    data = filter.encode()
+    whole, judged = cost_of(data), 0
+
+    def counted(*given: Any) -> Cost:
+        nonlocal judged
+        judged += 1
+        return of_conjunction(*given)
+
+    of_conjunction = costs._of_conjunction
+    monkeypatch.setattr(costs, "_of_conjunction", counted)
+    found = cost_of(data, most)
+    monkeypatch.setattr(costs, "_decode", lambda data: pytest.fail("its length says enough"))
+    assert cost_of(data, 0.05 * len(data)).units > 0.05 * len(data)
+    count = len(msgspec.msgpack.decode(data[1:]))
+    if whole.units <= most:
+        assert (found, judged) == (whole, count)
+    else:
+        assert most < found.units <= whole.units
+        assert judged < count, "the rest is not looked at"
 
 
 def test_the_memory_of_all_filters_of_a_client_is_bounded() -> None:

@@ -130,6 +130,11 @@ def section_tls() -> None:
         settings(tls={"certificate": "a.pem", "key": "a.key", "authority": "ca.pem"})()
 
 
+def links_page() -> None:
+    """There is a page that lists links."""
+    assert "/linkz" in {one.path for one in module("broker.http.admin").ENDPOINTS}
+
+
 def admin_on_all_addresses(**more: Any) -> Any:
     return module("broker.config").AdminConfig(host="0.0.0.0", **more)
 
@@ -421,8 +426,11 @@ TRIED: dict[str, Try] = (
         f"one of {{{JOIN}(PARTS)}}": names(
             lambda name: module("bench.parts").measured(name, None, quick=None)
         ),
-        f"one of {{{JOIN}(_REGISTERED)}}": names(
+        f"one of {{{JOIN}(_KNOWN)}}": names(
             lambda name: covey.strategies() and module("routing.strategy").registered(name)
+        ),
+        f"one of {{{JOIN}(WAYS)}}": names(
+            lambda name: covey.strategies() and module("routing.advertisements").reduction(name)
         ),
         f"one of {{{JOIN}(WORKLOADS)}}": names(
             lambda name: module("datasets.catalogue").workload_named(name)
@@ -460,7 +468,7 @@ TRIED: dict[str, Try] = (
         "one of zero, table-ii, linear, measured": names(
             lambda name: module("sim.service").build(name, "covering")
         ),
-        f"{{{JOIN}(POLICIES)}}": names(lambda name: module("client.options").Limits(policy=name)),
+        f"{{{JOIN}(POLICIES)}}": names(lambda name: module("client.link").Limits(policy=name)),
         f"{{{JOIN}(LANGUAGES)}}": names(
             lambda name: module("pipeline.network.rows").content_of(
                 "[]" if name == "keywords" else "{}", name
@@ -482,19 +490,32 @@ TRIED: dict[str, Try] = (
             )
         ),
         f"{{{JOIN}(TOPOLOGIES)}} or any": trial_topologies,
-        "{keys}": names(lambda name: module("lab.papers").chosen(name)),
+        "{names}": both(
+            names(lambda name: module("lab.papers").chosen(name)),
+            names(lambda name: module("lab.papers").experiment_named(name)),
+            names(lambda name: module("pipeline.inputs").check_columns({name: "meta.time"})),
+            names(lambda name: module("pipeline.inputs").check_tables({name: "catalog.db.table"})),
+        ),
         "{there[:300]}": one_figure,
         "{known}": strategy_settings,
+        f"{{{JOIN}(PLACEMENTS)}}": names(
+            lambda name: module("sim.workload.covering_burst").covering_burst(
+                None, 1, covered=1, placement=name
+            )
+        ),
         # commands and options
+        "--token-file": options("dashboard", "--token-file"),
+        "--token, COVEY_ADMIN_TOKEN": options("up", "--token"),
+        "/linkz lists them": links_page,
         "{command} --help": plain,  # tests/unit/test_help.py follows it
         "{self.hint}": plain,  # of filters: tests/unit/test_language_hints.py follows them
         "make one with covey token": follow(
-            lambda: module("broker.credentials").read_token_hash("x"),
-            lambda: module("broker.credentials").read_token_hash(made("token", "hash")),
+            lambda: module("broker.security").read_token_hash("x"),
+            lambda: module("broker.security").read_token_hash(made("token", "hash")),
         ),
         "make one with covey password": follow(
-            lambda: module("broker.credentials").read_password_hash("x"),
-            lambda: module("broker.credentials").read_password_hash(made("password", "password", "secret\n")),
+            lambda: module("broker.security").read_password_hash("x"),
+            lambda: module("broker.security").read_password_hash(made("password", "password", "secret\n")),
         ),
         "covey token": follow(
             admin_on_all_addresses, lambda: admin_on_all_addresses(token=made("token", "hash"))
@@ -564,8 +585,8 @@ TRIED: dict[str, Try] = (
         "[admin] origins says which may": lambda: pages_at(origins=("https://app.example.org",)),
         # addresses and pages
         "{DEFAULT_URL}": follow(
-            lambda: module("client.options").address_of("http://x"),
-            lambda: module("client.options").address_of(module("client.options").DEFAULT_URL),
+            lambda: module("client.link").address_of("http://x"),
+            lambda: module("client.link").address_of(module("client.link").DEFAULT_URL),
         ),
         "http://127.0.0.1:7401": follow(
             lambda: module("client.admin").Pages("covey://x"),
@@ -615,7 +636,7 @@ TRIED: dict[str, Try] = (
         "tables(…, keys=True)": parameter(lambda: module("pipeline.tables.stage").tables, "keys"),
         # what to do with one's own data
         "a newer Covey": follow(
-            lambda: broken_plan(lambda file: file.update(version=file["version"] + 1)),
+            lambda: broken_plan(lambda file: file.update(version=module("planning.plan").VERSION + 1)),
             lambda: broken_plan(lambda file: file),
         ),
         "plan again, or fetch the file again": follow(
@@ -642,7 +663,6 @@ TRIED: dict[str, Try] = (
         "start a version in between first": plain,
         "start the version that wrote it, which mends it, before this one": plain,
         "{problem.tree.most_gain} is the most": plain,
-        "give ranges or boxes": plain,
         "install it again": plain,
         "plan each part by itself": plain,
         "plan each part apart": plain,
@@ -682,7 +702,7 @@ def test_only_hints_that_there_are_are_tried() -> None:
 
 # -- what all messages name ----------------------------------------------------------------------------------
 
-OPTION = re.compile(r"(?<![\w/(`'-])--[a-z][a-z-]+(?![a-z]*:)")  # but not variables of CSS
+OPTION = re.compile(r"(?<![\w/(`'-])--[a-z][a-z0-9-]+(?![a-z]*:)")  # but not variables of CSS
 OF_OTHERS = {
     *("--add-modules", "--add-opens", "--enable-native-access"),  # Java's
     *("--driver-java-options", "--properties-file", "--remote"),  # of spark-submit, which are read

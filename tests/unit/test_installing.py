@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 import covey.strategies  # noqa: F401 (registers them)
-from covey.broker.actions import Release
+from covey.broker.actions import KeepPlans, Release, Send, Tell
 from covey.broker.config import BrokerConfig
-from covey.broker.epochs import Epochs, router_maker
-from covey.broker.plans import MOVES, Input, Installation, Plans, Refused, Step
+from covey.broker.plans import MOVES, Epochs, Input, Installation, Plans, Refused, Step, router_maker
 from covey.errors import PlanError, ProtocolError
 from covey.planning.plan import Plan, PlannedTree
 from covey.protocol.control import BARE, MOST_EPOCHS, PlanState, Ready, decode_plan, encode_plan
+from covey.routing.messages import LinkUp
 
 PLAN = Plan(
     "mine",
@@ -167,8 +169,70 @@ def test_clients_are_released_where_the_epoch_they_wait_for_goes_as_another_come
     for state in (PlanState(2, "b", 0, {0: b"", 1: PLAN}), PlanState(3, "b", 0, {0: b"", 2: PLAN})):
         said = list(plans.received("b", memoryview(encode_plan(state)), 100.0))
         assert (Release() in said) == (state.version == 3)
+        assert Release() not in list(plans.kept())
         assert plans.is_holding == (state.version == 2)
     assert plans.has_work
+
+
+def told(said: Iterable[object]) -> list[tuple[str, object]]:
+    """Return who is told which state."""
+    sent = ((one.link, decode_plan(one.body)) for one in said if isinstance(one, Send))
+    return [(link, message) for link, message in sent if isinstance(message, PlanState)]
+
+
+def test_a_state_is_on_disk_before_anybody_hears_of_it() -> None:
+    plans = Plans("a", Epochs(router_maker(BrokerConfig("a"))))
+    for link in "bc":
+        assert not list(plans.connected(link, pieces=True))
+    state = PlanState(1, "b", 0, {0: b"", 1: PLAN})
+    said = list(plans.received("b", memoryview(encode_plan(state)), 100.0))
+    assert KeepPlans(state) in said
+    assert not told(said)
+    while plans.has_work:
+        assert not list(plans.work()), "the new router has no neighbours before they know of it"
+    assert not told(plans.connected("d", pieces=True)), "it is told what is on disk"
+    assert told(plans.kept()) == [("c", state), ("d", state)], "b has said it"
+    assert plans.has_work
+    assert Tell(LinkUp(pieces=True), "d", 1) in list(plans.work())
+    assert not plans.has_work
+
+
+def test_of_states_that_come_while_one_is_kept_the_newest_is_kept_next() -> None:
+    plans = Plans("a", Epochs(router_maker(BrokerConfig("a"))))
+    list(plans.connected("b", pieces=True))
+    states = [PlanState(version, "c", 0, {0: b"", version: PLAN}) for version in (1, 2, 3)]
+    said = [
+        action
+        for state in states
+        for action in plans.received("c", memoryview(encode_plan(state)), 100.0)
+        if isinstance(action, KeepPlans | Send)
+    ]
+    assert said == [KeepPlans(states[0])], "one at a time"
+    assert list(plans.kept()) == [KeepPlans(states[2])]
+    assert told(plans.connected("d", pieces=True)) == []
+    assert told(plans.kept()) == [("b", states[2]), ("d", states[2])]
+    assert not plans.is_keeping
+
+
+def test_a_neighbour_that_has_told_a_state_and_is_back_is_told_it() -> None:
+    plans = Plans("a", Epochs(router_maker(BrokerConfig("a"))))
+    state = PlanState(1, "b", 0, {0: b"", 1: PLAN})
+    list(plans.connected("b", pieces=True))
+    list(plans.received("b", memoryview(encode_plan(state)), 100.0))
+    plans.disconnected("b")
+    list(plans.connected("b", pieces=True))
+    assert told(plans.kept()) == [("b", state)]
+
+
+def test_clients_do_not_publish_in_an_epoch_of_which_nobody_was_told() -> None:
+    epochs = Epochs(router_maker(BrokerConfig("a")), PlanState(1, "b", 0, {0: b"", 1: PLAN}))
+    plans = Plans("a", epochs)
+    list(plans.received("b", memoryview(encode_plan(PlanState(2, "b", 1, {0: b"", 1: PLAN}))), 100.0))
+    (probe,) = plans._holds
+    assert Release() not in list(plans.echoed(probe, 100.0))
+    assert plans.is_holding
+    assert Release() in list(plans.kept())
+    assert not plans.is_holding
 
 
 def test_what_is_no_plan_is_refused_before_anybody_hears_of_it() -> None:

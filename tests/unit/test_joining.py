@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from covey.broker.joining import PAUSE_S, RATE, WINDOW_S, Joining, Mode
+from covey.broker.scheduling import PAUSE_S, RATE, WINDOW_S, Joining, Mode
 
 TURN_S, READ_S = 30e-6, 15e-6  # what a turn and each read of it take
 

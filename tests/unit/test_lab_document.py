@@ -23,8 +23,10 @@ def test_it_has_all_claims_and_figures_with_their_commands(tmp_path: Path) -> No
     run(store, tasks(store, PAPER.experiments, "paper"), HERE)
     assert write_document([PAPER], store, tmp_path / "toy.md") == []
     text = (tmp_path / "toy.md").read_text()
-    assert "1 of 2 claims hold; T2 do not." in text
-    assert "a third is less than a half | paper |" in text
+    assert "| as printed | 1 | T1 |" in text
+    assert "| contradicted | 1 | T2 |" in text
+    assert "**T2** (page 1): contradicted. Criterion: exactly." in text
+    assert "Proof that it cannot hold: 1/3 < 1/2." in text
     assert "![Squares & more](toy/t-figure-1.svg)" in text
     assert "    covey lab run T --figure 1 --scale paper" in text
     assert "    covey lab run T --figure 'Table I' --scale paper" in text
@@ -38,7 +40,7 @@ def test_a_figure_without_results_is_said(tmp_path: Path) -> None:
     run(store, tasks(store, [SQUARES], "small"), HERE)
     (problem,) = write_document([PAPER], store, tmp_path / "toy.md")
     assert problem.startswith("T Table I: ")
-    assert "there are no results for it" in problem
+    assert "of its cells are missing" in problem
     assert "Not drawn: T Table I" in (tmp_path / "toy.md").read_text()
 
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from covey.broker import logins as module
+from covey.broker import admission as module
 from covey.broker.actions import Action, Denied, Entered, Verify, Verifying
-from covey.broker.credentials import hash_password, hash_token
-from covey.broker.logins import CHECKS, MAX_CHECKS_OF_ADDRESS, MAX_UNKNOWN, Logins, Shown
-from covey.broker.security import Security, read_security
+from covey.broker.admission import CHECKS, MAX_CHECKS_OF_ADDRESS, MAX_UNKNOWN, Logins, Shown
+from covey.broker.security import Security, hash_password, hash_token, read_security
 from covey.errors import BusyError
 
 HASH = str(hash_password("horse", log2_n=4))

@@ -15,9 +15,8 @@ from tests.e2e.helpers.running import eventually, run
 
 from covey.broker import server
 from covey.broker.config import BrokerConfig, LinkConfig
-from covey.broker.credentials import hash_token
 from covey.broker.logs import JSON, LOGFMT, MAX_VALUE, configure, say
-from covey.broker.security import read_security
+from covey.broker.security import hash_token, read_security
 from covey.broker.server import Broker
 from covey.client.client import connect
 from covey.errors import CoveyError

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from covey.client.options import DEFAULT_URL
+from covey.client import link
+from covey.client.link import DEFAULT_URL, addresses_of
 from covey.errors import ConfigError
 from covey.pipeline.network.columns import DEFAULTS
 from covey.pipeline.network.options import OPTIONS, READ, STREAM, USES, WRITE, options_of
@@ -95,3 +96,12 @@ def test_a_wheel_has_all_packages() -> None:
         for path in (ROOT / "src").iterdir()
         if re.fullmatch(r"\w+", path.name) and path.is_dir() and path.name != "__pycache__"
     }
+
+
+def test_too_many_addresses_are_refused_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(addresses_of(",".join(f"b{number}" for number in range(1_000)))) == 1_000
+    assert [str(one) for one in addresses_of(["b", "a:1", "b:7400"])] == ["b:7400", "a:1"]
+    monkeypatch.setattr(link, "address_of", lambda url: pytest.fail(f"{url} is read"))
+    for wrong in ("a," * 1_001, ["a"] * 1_001, "", []):
+        with pytest.raises(ConfigError, match=r"addresses of brokers; 1 to 1,000 are possible"):
+            addresses_of(wrong)

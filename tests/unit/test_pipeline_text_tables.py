@@ -8,12 +8,17 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from covey.errors import ConfigError
 from covey.pipeline import text_tables
+from covey.pipeline.inputs import check_columns, check_tables, missing
 from covey.pipeline.schemas import BY_NAME
-from covey.pipeline.text_tables import Row, header_of, pieces_of, rows_in
+from covey.pipeline.text_tables import Row, csv_records, header_of, pieces_of, rows_in
 
 
 def rows_of(path: Path, table: str, units: Mapping[str, str] | None = None, size: int = 1 << 20) -> list[Row]:
@@ -123,6 +128,26 @@ def test_csv_keeps_lines_over_which_a_record_goes(tmp_path: Path) -> None:
     assert rows[7].reason
 
 
+@given(
+    st.lists(
+        st.sampled_from(["a", ",", '"', "\n", "\r", "\r\n", "\0", " ", "\x85", "\u2028", "é"]), max_size=12
+    )
+)
+def test_lines_without_quotes_are_records_as_the_reader_of_csv_has_them(pieces: list[str]) -> None:
+    line = "".join(pieces).replace("\n", "") + "\n"
+    try:
+        fields = next(csv.reader([line], strict=True), [])
+    except csv.Error:
+        expected: list[list[str] | None] = [None]
+    else:
+        expected = [fields] if fields else []
+    if '"' in line:
+        return
+    found = list(csv_records(iter([(7, line.encode())])))
+    assert [fields for _, fields, _, _ in found] == expected
+    assert all(number == 7 and text == line.rstrip("\r\n") for number, _, text, _ in found)
+
+
 def test_what_is_too_long_is_cut_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_tables, "MAX_RECORD", 100)
     monkeypatch.setattr(text_tables, "KEPT_TEXT", 20)
@@ -155,3 +180,64 @@ def test_headers(tmp_path: Path) -> None:
         header_of(write(tmp_path, "c.csv", "a,b,a\n"))
     with pytest.raises(ConfigError, match="which names the columns, cannot be read: the line is not UTF-8"):
         header_of(write(tmp_path, "d.csv", b"a,\xff\n"))
+
+
+def test_columns_are_where_they_are_said_to_be(tmp_path: Path) -> None:
+    columns = {"event": "Id", "at": "meta.time", "content": "a.b"}
+    lines: list[tuple[str, list[object], str | None]] = [
+        (
+            '{"Id": "e", "broker": "b", "language": "keywords", "a.b": "[]", "meta": {"time": "2026-01-02T03:04:05Z"}}',
+            ["e", None, "b", 1_767_323_045_000_000, "keywords", "[]"],
+            None,
+        ),
+        (
+            '{"Id": "e", "broker": "b", "event": "x", "a": {"b": "[1]"}, "meta": 3}',
+            ["e", None, "b", None, None, "[1]"],
+            None,
+        ),
+        ('{"Id": "e", "a": {"b": "1", "b": "2"}}', [None] * 6, "a JSON object has a name twice"),
+        ('{"Id": "e", "a": {"b": {}}}', ["e", *[None] * 5], "the column content is a JSON object"),
+        ('{"Id": "e", "Broker": "b"}', [None] * 6, "the column 'Broker' is not broker"),
+    ]
+    file = write(tmp_path, "events.jsonl", "\n".join(line for line, _, _ in lines))
+    (piece,) = pieces_of(file)
+    for row, (_, values, said) in zip(rows_in(piece, BY_NAME["events"], {}, columns), lines, strict=True):
+        assert list(row.values) == values
+        assert row.reason is None if said is None else said in str(row.reason)
+    file = write(tmp_path, "topology.csv", "from,b,a,Price\nx,y,z,2.5\n")
+    (piece,) = pieces_of(file)
+    (row,) = rows_in(piece, BY_NAME["topology"], {}, {"a": "from", "cost": "Price"})
+    assert list(row.values) == ["x", "y", 2.5]
+
+
+def test_all_that_is_missing_is_said_before_anything_runs(tmp_path: Path) -> None:
+    write(tmp_path, "topology.csv", "from,b\n")
+    parquet.write_table(
+        pa.table({"subscription": ["s"], "broker": ["b"], "spoken": [{"language": "keywords"}]}),
+        tmp_path / "subscriptions.parquet",
+    )
+    write(tmp_path, "deliveries.json", "{}")
+    asked = (tmp_path, ("topology", "subscriptions", "events"), ("advertisements", "deliveries"))
+    found = list(missing(*asked, {}))
+    assert [line.partition(" has no ")[2].partition(" (")[0] for line in found] == [
+        "column a",
+        "column language, filter",
+        "table events",
+    ]
+    columns = {
+        "topology.a": "from",
+        "subscriptions.language": "spoken.language",
+        "subscriptions.filter": "text",
+    }
+    (line,) = missing(*asked, columns, without={"events": "catalog.db.events"})
+    assert line.startswith("the table subscriptions in ")
+    assert line.endswith(" has no column text (it has subscription, broker, spoken)")
+    columns["subscriptions.filter"] = "broker"
+    assert list(missing(*asked, columns, without=["events"])) == []
+    assert len(list(missing(tmp_path / "nothing", *asked[1:], {}))) == 1
+    for wrong in ({"events.when": "at"}, {"events.at": "a..b"}, {"events.at": "`"}, {"events": "x"}):
+        with pytest.raises(ConfigError):
+            check_columns(wrong)
+    for wrong in ({"event": "db.t"}, {"events": "db."}, {"events": ""}):
+        with pytest.raises(ConfigError):
+            check_tables(wrong)

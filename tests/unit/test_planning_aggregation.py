@@ -90,12 +90,16 @@ def test_hulls_waste_what_lies_between() -> None:
         lambda: Sample.of_matches([[1, 0]], [1.0, 2.0]),
         lambda: Sample.of_matches([[1, 0]], [float("nan")]),
         lambda: Sample.of_boxes([[0, 0]], [[1, 1]], [[0.5]]),
-        lambda: Sample.of_matches([[1, 0]]).order(),
     ],
 )
 def test_bad_samples_are_refused(bad) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(PlanError):
         bad()
+
+
+def test_filters_without_ranges_are_ordered_by_likeness() -> None:
+    filters = [[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0]]
+    assert Sample.of_matches(np.transpose(filters)).order().tolist() == [0, 2, 1]
 
 
 # -- model ---------------------------------------------------------------------------------------------------

@@ -261,3 +261,14 @@ def test_a_damaged_file_is_refused_or_says_the_same(plan: Plan, data: st.DataObj
 @settings(max_examples=60, deadline=None)
 def test_any_bytes_are_refused(data: bytes) -> None:
     refusal(lambda: Plan.decode(data))
+
+
+def test_backups_are_in_the_file_and_are_checked() -> None:
+    links = (("a", "b", 1.0), ("a", "c", 1.0), ("b", "c", 1.0))
+    one, other = (("a", "b"), ("a", "c")), (("a", "c"), ("b", "c"))
+    plan = Plan("single", 1, ("a", "b", "c"), links, (PlannedTree("a", one),))
+    assert b"backups" not in plan.encode(), "older programs read it"
+    spare = replace(plan, backups=(PlannedTree("c", other),))
+    assert Plan.decode(spare.encode()) == spare
+    with pytest.raises(PlanError, match="does not span"):
+        replace(plan, backups=(PlannedTree("c", other[:1]),))

@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 import covey
-from covey.broker.credentials import check_password, hash_password, hash_token
-from covey.broker.permissions import Allowed, Permissions
-from covey.broker.security import Security, is_loopback, network_of, read_security
+from covey.broker.security import (
+    Allowed,
+    Permissions,
+    Security,
+    check_password,
+    hash_password,
+    hash_token,
+    is_loopback,
+    network_of,
+    read_security,
+)
 from covey.errors import AccessError, BusyError, ConfigError
 
 PASSWORD = str(hash_password("horse", log2_n=4))
@@ -148,7 +156,7 @@ def test_a_wrong_user_takes_as_long_as_a_wrong_password(log2_n: int) -> None:
 def test_reading_users_derives_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker reads its users again while it runs, and must not stop for that."""
     derived: list[object] = []
-    monkeypatch.setattr("covey.broker.credentials.scrypt", lambda *args, **options: derived.append(args))
+    monkeypatch.setattr("covey.broker.security.scrypt", lambda *args, **options: derived.append(args))
     for document in (USERS, TOKENS, {}, USERS):
         made({}).renewed(read_security(document), "127.0.0.1").renewed(read_security(USERS), "127.0.0.1")
     assert not derived

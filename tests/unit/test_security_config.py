@@ -10,11 +10,9 @@ import trustme
 from tests.e2e.helpers.pairs import url
 from tests.e2e.helpers.running import run
 
-from covey.broker.config import AdminConfig, BrokerConfig, read_config
-from covey.broker.credentials import hash_password, hash_token
-from covey.broker.security import SecurityConfig, read_security
+from covey.broker.config import AdminConfig, BrokerConfig, read_config, topology_of
+from covey.broker.security import SecurityConfig, hash_password, hash_token, read_security
 from covey.broker.server import Broker
-from covey.broker.topology import topology_of
 from covey.client.client import connect
 from covey.errors import ConfigError, CoveyError
 
@@ -116,6 +114,18 @@ def test_a_running_broker_takes_other_credentials(tmp_path: Path) -> None:
                 pass
 
     run(work())
+
+
+def test_an_overlays_brokers_have_their_own_directories(tmp_path: Path) -> None:
+    """One store belongs to one broker, so a common `data_dir` is where their directories are."""
+    values = {
+        "links": [["a", "b"], ["b", "c"]],
+        "settings": {"data_dir": "data"},
+        "broker": {"c": {"data_dir": "own"}},
+    }
+    configs = topology_of(values, str(tmp_path / "overlay.toml")).configs({"a": 1, "b": 2, "c": 3})
+    folders = [config.data_dir for config in configs.values()]
+    assert folders == ["data/a", "data/b", "own"]
 
 
 def test_an_overlays_brokers_have_their_own_pages(tmp_path: Path) -> None:

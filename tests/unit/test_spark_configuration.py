@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -157,7 +158,7 @@ def test_a_row_that_would_end_java_is_refused_with_what_to_set(threads: int) -> 
     assert Room(256 * MIB, threads).row > MIB
 
 
-def test_a_java_that_ended_is_told_as_what_it_is(tmp_path: Path) -> None:
+def test_a_java_that_ended_is_told_as_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "spark.log"
     gone = ConnectionRefusedError(111, "Connection refused")
     told = failure(gone, "the stage documents", log)
@@ -170,6 +171,12 @@ def test_a_java_that_ended_is_told_as_what_it_is(tmp_path: Path) -> None:
         told = failure(error, "the stage documents", log)
         assert isinstance(told, ConfigError)
         assert "Spark's Java has no more memory (hint: --driver-memory" in str(told)
+    # Over a connection that broke Py4J says nothing: whether Java runs does.
+    log.write_text("x\n")
+    for code, said in ((None, "failed on Spark: x"), (-9, "failed: Spark's Java has ended")):
+        process = SimpleNamespace(poll=lambda code=code: code)
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        assert str(failure(Py4JError("x"), "it")) == f"it {said}"
     told = failure(ValueError("  : what\nelse"), "it", log)
     assert str(told) == f"it failed on Spark: what (its log: {log})"
     ours = failure(ValueError("… covey.errors.ConfigError: too large \n at"), "it", log)

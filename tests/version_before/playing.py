@@ -257,6 +257,8 @@ class Playing:
                 case Fetch() | Find():
                     self._asked += 1
                     self._log.submit([effect])
+                case effects.KeepPlans():
+                    self._inputs.append(effects.PlansKept())
                 case effects.Dial(link):
                     self.dialled.append(link.name)
                 case effects.Log():

@@ -13,6 +13,7 @@ from covey.advisor.advice import Advice
 from covey.advisor.labels import write_names
 from covey.advisor.pictures import cut, figure
 from covey.advisor.theme import INK, PAPER, SERIES
+from covey.planning.objective import Offer
 
 FAR: Final = 5.0  # times the cheapest: what costs more would press all others together
 WIDE: Final = 20.0  # times the smallest table: larger ones need a logarithmic axis
@@ -88,6 +89,78 @@ def curve(points: Sequence[Mapping[str, float]]) -> str:
         return " ".join([*said, "The larger outline on each line marks its least cost."])
 
     return figure("Cost of an event by number of groups", (7.0, 3.9), draw)
+
+
+def front(offers: Sequence[Offer], along: Sequence[Offer], chosen: Offer | None) -> str:
+    """Return traffic against entries of everything planned, with a line through what nothing else beats in both."""
+    return figure(
+        "Traffic and table entries of everything planned",
+        (7.6, 4.4),
+        lambda sheet: draw_front(sheet, offers, along, chosen),
+        constrained=False,
+    )
+
+
+def draw_front(sheet: Any, offers: Sequence[Offer], along: Sequence[Offer], chosen: Offer | None) -> str:
+    """Draw the front onto a sheet; return the caption."""
+    axes = sheet.add_axes((0.09, 0.24, 0.88, 0.73))
+    least = min(offer.cost for offer in offers)
+    near = [offer for offer in offers if offer.cost <= FAR * least or offer in along]
+    beaten = [offer for offer in near if offer not in along]
+    look = {"linestyle": "none", "markersize": 5}
+    axes.plot(
+        [o.entries for o in beaten],
+        [o.cost for o in beaten],
+        marker="o",
+        color=SERIES[1],
+        label="beaten by the front",
+        **look,
+    )
+    axes.plot(
+        [o.entries for o in along],
+        [o.cost for o in along],
+        marker="o",
+        markersize=6,
+        color=SERIES[0],
+        drawstyle="steps-post",
+        label="the front",
+    )
+    if chosen is not None:
+        axes.plot(
+            chosen.entries,
+            chosen.cost,
+            marker="o",
+            markersize=13,
+            fillstyle="none",
+            color=INK,
+            linestyle="none",
+            label="chosen",
+        )
+    sizes = [offer.entries for offer in near]
+    wide = min(sizes) > 0 and max(sizes) > WIDE * min(sizes)
+    if wide:
+        axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.margins(x=0.08, y=0.12)
+    axes.set_xlabel("entries of all routing tables")
+    axes.set_ylabel("traffic of an event on average")
+    spots: dict[tuple[float, float], list[str]] = {}
+    for offer in [*([chosen] if chosen else []), *along]:
+        names = spots.setdefault((offer.cost, offer.entries), [])
+        if not names:
+            names.append(f"{cut(offer.name)}, {offer.trees:,} tree{'s' * (offer.trees != 1)}")
+    named = [(_together(names), (x, y), 10.5) for (y, x), names in _apart(spots, wide)]
+    others = [((offer.entries, offer.cost), 5.0) for offer in near]
+    left_out = write_names(axes, named, others, middle=(axes.get_xlim()[0], 0.0))
+    sheet.legend(*axes.get_legend_handles_labels(), loc="lower center", ncols=3)
+    far = len(offers) - len(near)
+    said = ["Farther left is smaller tables, farther down is less traffic, both on events held out."]
+    if far:
+        what = "1 plan that costs" if far == 1 else f"{far} plans that cost"
+        said.append(f"{what} more than {FAR:g} times the cheapest {'is' if far == 1 else 'are'} left out.")
+    if left_out:
+        said.append("Some names are left out because there is no room.")
+    return " ".join(said)
 
 
 def tried(advice: Advice) -> str:

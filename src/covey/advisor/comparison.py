@@ -28,6 +28,7 @@ def alternatives_section(contents: Contents) -> str:
                 f"{escape(row.name)}{tags}{meaning}",
                 *(number(row.costs.get(key)) for key, _ in summary.parts),
                 f'<td class="number"><span{good}>{saving_text(row.saving)}</span></td>',
+                number(row.numbers.get("price")),
                 *(number(row.numbers.get(key)) for key, _ in NUMBERS),
             ]
         )
@@ -36,6 +37,7 @@ def alternatives_section(contents: Contents) -> str:
         "alternative",
         *(f"cost, {escape(title)}" for _, title in summary.parts),
         "saving",
+        "price",
         *(title for _, title in NUMBERS),
     ]
     costs = {row.name: row.costs for row in summary.rows if row.name != "flooding"}
@@ -44,8 +46,9 @@ def alternatives_section(contents: Contents) -> str:
     left_out = "" if len(costs) == len(summary.rows) else " Flooding is in the table only."
     return (
         f"<section><h2>Alternatives</h2>{picture}"
-        f"{table(heads, rows, kinds)}<p class='fine'>Saving: how much less an event costs than with "
-        f"{escape(summary.now)}, predicted on {escape(dict(summary.parts)[summary.judged])}. Entries: in the routing "
+        f"{table(heads, rows, kinds, copy=True)}<p class='fine'>Saving: how much less an event costs than with "
+        f"{escape(summary.now)}, predicted on {escape(dict(summary.parts)[summary.judged])}. Price: what an event "
+        "costs with its share of tables, trees, publishing and the change, on all events. Entries: in the routing "
         "tables of all brokers, without advertisements; equal filters are one entry. False positives: what it costs to "
         "send events over links beyond which nobody wants them. Copies: how often an event starts on a tree."
         f"{left_out}</p></section>"
@@ -67,21 +70,21 @@ def curve_section(contents: Contents) -> str:
     points = basis.get("curve")
     if not isinstance(points, list) or len(points) < 2:
         return ""
-    events = {"sample": basis.get("training"), "held_out": basis.get("held_out")}
     good = [
-        _per_event(point, events)
+        costed
         for point in points
-        if isinstance(point, dict) and point.get("groups", 0) > 0
+        if isinstance(point, dict) and point.get("groups", 0) > 0 and len(costed := _per_event(point)) > 1
     ]
     if len(good) < 2:
         return ""
     return f"<section><h2>How many groups</h2>{charts.curve(good)}</section>"
 
 
-def _per_event(point: Mapping[str, Any], events: Mapping[str, Any]) -> dict[str, float]:
+def _per_event(point: Mapping[str, Any]) -> dict[str, float]:
     """Return a point with costs by event, without those of no events."""
     found = {"groups": point["groups"]}
-    for key, count in events.items():
+    for key, of in (("sample", "documents"), ("held_out", "others")):
+        count = point.get(of)
         if isinstance(count, int) and count > 0 and isinstance(point.get(key), int | float):
             found[key] = point[key] / count
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from covey.advisor.advice import Advice
+from covey.advisor.forecast import Comparison
 from covey.advisor.summary import Summary
 from covey.planning.plan import Plan
 
@@ -23,3 +24,4 @@ class Contents:
     explain: str = ""
     advice: Advice | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    merged: Comparison | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from html import escape
+from html import escape, unescape
 
 from covey.advisor.theme import css
 
@@ -52,6 +52,7 @@ figure { margin: .6rem 0; text-align: center }
 .picture .light { background: white; border-radius: .7rem; padding: .5rem }
 figcaption { text-align: left; max-width: 52rem; margin: .3rem auto 0 }
 details { margin: .6rem 0 }
+.copy pre { user-select: all; white-space: pre; overflow-x: auto }
 summary { cursor: pointer; color: var(--link) }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--now-ground); padding: .8rem 1rem;
   border-radius: .5rem; font-size: .85rem }
@@ -68,6 +69,7 @@ code { font-size: .9em; overflow-wrap: anywhere }
   figure, tr, .card { break-inside: avoid }
   h2, h3 { break-after: avoid }
   .picture, .scroll { overflow: visible }
+  .copy { display: none }
   .picture img, .picture svg { max-width: 100% }
   table { font-size: .8rem }
 }
@@ -86,8 +88,13 @@ def page(title: str, parts: Iterable[str], style: str = "") -> str:
     )
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str] = ()) -> str:
-    """Return a table of cells that are HTML already; `kinds` are classes of its rows. Two columns make it narrow."""
+def table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str] = (), *, copy: bool = False
+) -> str:
+    """Return a table of cells that are HTML already; `kinds` are classes of its rows. Two columns make it narrow.
+
+    With `copy` it is followed by the same table as text with tabs, folded: a click selects it for a spreadsheet.
+    """
     numeric = [bool(rows) and all(_is_number(row, place) for row in rows) for place in range(len(heads))]
     head = "".join(
         f'<th class="number">{text}</th>' if right else f"<th>{text}</th>"
@@ -100,7 +107,24 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[s
         lines.append(f"<tr{kind}>{cells}</tr>\n")
     narrow = ' class="pairs"' if len(heads) == 2 else ""
     top = f"<thead><tr>{head}</tr></thead>" if any(heads) else ""
-    return f'<div class="scroll"><table{narrow}>{top}<tbody>\n{"".join(lines)}</tbody></table></div>'
+    whole = f'<div class="scroll" tabindex="0"><table{narrow}>{top}<tbody>\n{"".join(lines)}</tbody></table></div>'
+    return whole + (copyable(heads, rows) if copy else "")
+
+
+def copyable(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of cells that are HTML already as text with tabs, for spreadsheets."""
+    lines = ["\t".join(map(plain, row)) for row in (heads, *rows)]
+    return (
+        '<details class="copy"><summary>The table as text, to copy</summary>'
+        f"<pre>{escape(chr(10).join(lines))}</pre></details>"
+    )
+
+
+def plain(cell: str) -> str:
+    """Return the text of a cell in one line: without what is folded in it, and numbers without separators."""
+    shown = re.sub(r"<details\b.*?</details>", "", cell, flags=re.DOTALL)
+    text = " ".join(unescape(re.sub(r"<[^<>]*>", " ", shown)).split())
+    return text.replace(",", "") if cell.startswith('<td class="number"') else text
 
 
 def _cell(cell: str, right: bool) -> str:
@@ -125,7 +149,7 @@ def number(value: float | None) -> str:
 
 def figure(picture: str, caption: str) -> str:
     """Return a picture with a caption, both HTML; a picture that is too wide for the page scrolls in its own box."""
-    return f'<figure><div class="picture">{picture}</div><figcaption>{caption}</figcaption></figure>'
+    return f'<figure><div class="picture" tabindex="0">{picture}</div><figcaption>{caption}</figcaption></figure>'
 
 
 def said(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from covey.planning.link_bits import links_of
 from covey.planning.plan import Plan, PlannedTree
 
 BATCH_ROWS = 20_000
+MOST_SUBSCRIPTIONS, MOST_EVENTS = 20_000, 5_000  # of a network that is planned without Spark
+UNMERGED = ", nothing merged"  # behind the name of a plan that merges filters
 MEASURES = ("spt", "unicast")  # what plans are measured against, and nobody would install
 # Rules of planning, as a plan's file says them.
 INSTALLABLE = {"groups": None, "nearest": "nearest", "cheapest": "cheapest"}
@@ -64,6 +67,26 @@ def read_traffic(directory: Path, seed: int = 1) -> Traffic:
     return Traffic(brokers, links, placed, advertised, published, totals, (*notes, note))
 
 
+def read_network(directory: Path, seed: int = 1) -> Traffic:
+    """Return the network and a larger sample of its traffic, for planning; ConfigError or PlanError if there is none.
+
+    The directory has the tables as Parquet, or is what `covey plan` has written: then its stages are read.
+    """
+    stages = directory / "stages"
+    found = stages if stages.is_dir() else directory
+    links = checked_links(list(_links(found)))
+    brokers = tuple(sorted({end for a, b, _ in links for end in (a, b)}))
+    known = set(brokers)
+    rows, all_subscriptions = _sample(found, "subscriptions", "subscription", MOST_SUBSCRIPTIONS, seed)
+    placed = [one for row in rows if (one := _placed(row, known)) is not None]
+    rows, all_events = _sample(found, "events", "event", MOST_EVENTS, seed)
+    published = [event for row in rows if (event := _published(row, known)) is not None]
+    if not placed or not published:
+        raise ConfigError("there is nothing to plan for: no usable subscription, or no usable event")
+    totals = {"subscriptions": all_subscriptions, "events": all_events}
+    return Traffic(brokers, links, placed, [], published, totals)
+
+
 def _advertised(
     directory: Path, known: set[str], events: list[Published], most: int, seed: int
 ) -> tuple[list[Placed], int, str]:
@@ -92,9 +115,12 @@ def read_plans(
     """Return a plan for each alternative that planning has looked at and brokers can install, the chosen one first.
 
     `directory` has the tables interests, groups and trees; without them there is the chosen plan alone. With `only`,
-    the others know the groups of these (broker, encoded filter) alone, which is enough to replay them.
+    the others know the groups of these (broker, encoded filter) alone, which is enough to replay them. If the chosen
+    plan merges filters, it is there without that too.
     """
     plans = {chosen.method: chosen}
+    if chosen.merging is not None:
+        plans[f"{chosen.method}{UNMERGED}"] = replace(chosen, aggregation=(), merging=None)
     if any(_find(directory, table) is None for table in ("interests", "groups", "trees")):
         return plans
     interests = {
@@ -147,7 +173,7 @@ def hosted(directory: Path, plan: Plan) -> dict[str, int]:
 
 
 def _find(directory: Path, table: str) -> Path | None:
-    paths = (directory / f"judged-{table}", directory / table)
+    paths = (directory / f"judged-{table}", directory / table, directory / f"{table}.parquet")
     return next((path for path in paths if path.exists()), None)
 
 
@@ -155,7 +181,7 @@ def _batches(directory: Path, table: str) -> Iterator[Any]:
     """Yield the rows of a table as Arrow batches, without those that were set aside."""
     path = _find(directory, table)
     if path is None:
-        raise ConfigError(f"there is no table {table} in {str(directory)!r:.80}")
+        raise ConfigError(f"there is no table {table} as Parquet in {str(directory)!r:.80}")
     try:
         found = pa.dataset.dataset(path, format="parquet")
         good = pa.dataset.field("reason").is_null() if "reason" in found.schema.names else None

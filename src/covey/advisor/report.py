@@ -14,8 +14,9 @@ from covey.advisor.contents import Contents
 from covey.advisor.merging import merging_section
 from covey.advisor.network import group_sizes, largest, network, trees
 from covey.advisor.page import counted, number, page, said, table
-from covey.advisor.summary import saved, saving_text
-from covey.pipeline.request import first_line
+from covey.advisor.prices import front_section, price_section
+from covey.advisor.summary import for_entries, saved, saving_text
+from covey.pipeline.request import failure_lines, first_line
 
 __all__ = ["Contents", "report"]
 
@@ -45,6 +46,8 @@ def report(contents: Contents) -> str:
         warnings_section(contents),
         network_section(contents),
         alternatives_section(contents),
+        price_section(contents),
+        front_section(contents),
         curve_section(contents),
         merging_section(contents),
         advice_section(contents.advice),
@@ -104,12 +107,22 @@ def expected(contents: Contents) -> list[str]:
         return []
     if value == "0%":
         return ["The plan is not expected to save any traffic compared with one tree."]
-    return [f"The plan `{contents.plan.method}` is expected to need {value} {of}."]
+    return [
+        f"The plan `{contents.plan.method}` is expected to need {value} {of}{for_entries(contents.summary)}."
+    ]
+
+
+def stopped_lines(contents: Contents) -> list[str]:
+    """Return which methods did not come to their end, a sentence each."""
+    stopped = contents.plan.basis.get("stopped")
+    if not isinstance(stopped, dict):
+        return []
+    return [f"The method {name} {clause}." for name, clause in stopped.items()]
 
 
 def warnings_section(contents: Contents) -> str:
     """Return what may be wrong with the data or the plan, if anything may."""
-    found = warnings(contents)
+    found = [*warnings(contents), *stopped_lines(contents), *failure_lines(contents.plan)]
     if not found:
         return ""
     items = "".join(f"<li>{escape(text)}</li>" for text in found)

@@ -43,7 +43,13 @@ def lead(rounds: Rounds) -> str:
     done, back = (sum(one["action"] == action for one in rounds) for action in ("install", "take back"))
     installed = f"{counted(done, 'plan')} {'was' if done == 1 else 'were'} installed"
     taken = f"{back:,} {'was' if back == 1 else 'were'} taken back"
-    return f"{counted(len(rounds), 'round')}: {installed}" + (f", and {taken}." if back else ".")
+    did = f"{counted(len(rounds), 'round')}: {installed}" + (f", and {taken}." if back else ".")
+    measured = [one["measured"] for one in rounds if one.get("measured")]
+    if len(measured) < 2:
+        return did
+    change = 1 - measured[-1] / measured[0]
+    traffic = f"{abs(change):.0%} {'less' if change >= 0 else 'more'} traffic"
+    return f"An event crosses {measured[-1]:.2f} links now and crossed {measured[0]:.2f} at first: {traffic}. {did}"
 
 
 def _picture(rounds: Rounds) -> str:
@@ -106,7 +112,10 @@ def _table(rounds: Rounds) -> str:
         done = [number(one["number"]), escape(at), escape(str(one["action"]))]
         rows.append([*done, *numbers, *savings, escape(str(one["reason"]))])
     return table(
-        heads, rows, ["chosen" if one["action"] in CHANGES else "" for one in reversed(rounds[-MOST_ROWS:])]
+        heads,
+        rows,
+        ["chosen" if one["action"] in CHANGES else "" for one in reversed(rounds[-MOST_ROWS:])],
+        copy=True,
     )
 
 

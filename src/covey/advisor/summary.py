@@ -30,10 +30,11 @@ MEANINGS = {
     "hybrid": "groups by likeness first, then by what merging saves",
     "regions": "one copy of each event, on the tree of the region where it is wanted",
     "regions-cheapest": "one copy of each event, on the tree on which it costs least",
+    "mixed": "one tree for most events, more trees for those that gain; one copy, where it costs least",
     "spt": "one tree of shortest paths from a broker drawn by chance",
     FLOODING: "one tree, every event over every link",
     "unicast": "a tree for each broker",
-    OPT: "a Steiner tree for each event: a floor that no plan reaches",
+    OPT: "a Steiner tree for each event: about the least that is possible",
 }
 
 
@@ -128,6 +129,29 @@ def saving_text(saving: float | None) -> str:
     if saving is None:
         return ""
     return f"{saving:+.1%}".replace("+", "") if abs(saving) >= 0.0005 else "0%"
+
+
+def for_entries(summary: Summary) -> str:
+    """Return how many table entries the chosen plan needs beside one tree, as the end of a sentence."""
+    entries = {row.name: row.numbers.get("table_entries") for row in summary.rows}
+    mine = next((entries[row.name] for row in summary.rows if row.chosen), None)
+    return entries_text(mine, entries.get(SINGLE))
+
+
+def entries_text(after: float | None, before: float | None) -> str:
+    """Return how table entries change, as the end of a sentence; empty if that is not known."""
+    if not after or not before:
+        return ""
+    if after == before:
+        return ", with the same number of table entries"
+    share = after / before
+    if share >= 1.05:
+        return f", for {share:.1f} times the table entries"
+    return (
+        f", with {1 - share:.0%} fewer table entries"
+        if share < 0.995
+        else ", with about as many table entries"
+    )
 
 
 def saved(summary: Summary) -> float | None:

@@ -1,13 +1,15 @@
 """Covering decisions for new filters: asking every filter, and ours.
 
 A routing table keeps its roots: filters that no other one covers. For a new filter it asks whether some root covers it,
-and if none does, which roots it covers. Columns, times in microseconds a filter:
+and if none does, which roots it covers. Filters have their wire forms, as those that come to a broker do. Columns,
+times in microseconds a filter:
 
     roots               how many of the filters are roots
     scan_us, ours_us    the decision, by asking every root and by the index of roots; `p99_us`: ours, the worst percent
     leaving_us          ours while after each decision a root leaves and another filter becomes one
     covering_us         all filters that cover a given one, among all
     covered_us          all filters that a given one covers, among all
+    overlaps_us         whether a filter overlaps a given one, among all
 """
 
 from __future__ import annotations
@@ -90,6 +92,8 @@ def _measure(workload: Workload, size: int, seed: int) -> Row:
     generator = np.random.default_rng(seed)
     filters = workload.filters(generator, size)
     asked = workload.filters(generator, ASKED)
+    for filter in (*filters, *asked):
+        filter.encode()
     index, roots = root_index(filters)
     scan = ScanIndex()
     for key, filter in roots.items():
@@ -111,6 +115,7 @@ def _measure(workload: Workload, size: int, seed: int) -> Row:
         "leaving_us": _leaving(index, roots, asked),
         "covering_us": float(np.mean(each_us(everything.covering, asked))),
         "covered_us": float(np.mean(each_us(everything.covered, asked))),
+        "overlaps_us": float(np.mean(each_us(everything.overlaps, asked))),
         "equal": equal,
     }
 

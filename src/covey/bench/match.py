@@ -2,14 +2,14 @@
 
 All but the first four workloads are measured up to LARGEST_OTHER filters. Those whose filters no constraint selects
 well (`wide` to `popular`) are measured after the index has moved them to where they are cheapest. Where filters have
-more than one conjunction (`mixed`) there is only the scan to compare with, and none of patterns, negations and sets
-stands in columns.
+more than one conjunction (`mixed`) there is no counting index to compare with.
 
 Columns, times in microseconds an event unless said otherwise:
 
     scan_us, counting_us, ours_us   all matching filters; events encoded once, in batches of 256
-    columnar_us                     the same by NumPy over columns of all low and high ends, where filters have at most
-                                    MOST_COLUMNS attributes; without the gathering of rows for each event
+    columnar_us                     the same by NumPy over columns of all low and high ends: one for each channel up to
+                                    MOST_COLUMNS channels, otherwise all constraints side by side; patterns and sets
+                                    count as judged
     first_us                        ours, the first batch of all
     single_us                       one event: a dictionary in, keys out
     encode_us                       what it takes to encode an event for a batch; patterns and sets are judged then
@@ -33,6 +33,7 @@ from covey.bench.timing import Row, best_us, table
 from covey.core.attributes.filter import AttributeFilter
 from covey.matching.attributes.channels import Batch
 from covey.matching.attributes.index import AttributeIndex
+from covey.matching.attributes.layout import Extra
 from covey.matching.counting import CountingIndex
 from covey.matching.index import Index
 from covey.matching.scan import ScanIndex
@@ -48,6 +49,7 @@ MOST_COLUMNS = 16
 LARGEST_OTHER = 250_000
 SETTLING = 200  # batches after which an index has moved what it moves
 SEED = 20_26
+Satisfied = Callable[[np.ndarray], np.ndarray]  # of the values of all channels, which rows hold
 ALL_WORKLOADS = (*WORKLOADS, *POOR_WORKLOADS, *TYPED_WORKLOADS, *CONDITION_WORKLOADS, *MIXED_WORKLOADS)
 
 
@@ -68,14 +70,11 @@ def run(
 def compare(
     progress: Callable[[str], None], *, sizes: Mapping[str, Sequence[int]], seed: int = SEED
 ) -> list[Comparison]:
-    """Return for each of these workloads, at its sizes, all matches of an event beside scan and counting index.
-
-    Where no constraint selects well columns in NumPy stand beside it too.
-    """
+    """Return for each of these workloads, at its sizes, all matches of an event beside the scan, the counting index and
+    columns in NumPy."""
     result: list[Comparison] = []
-    baselines = {"scan": "scan", "counting index": "counting"}
+    baselines = {"scan": "scan", "counting index": "counting", "columns in NumPy": "columnar"}
     for workload in (one for one in ALL_WORKLOADS if one.name in sizes):
-        columnar = {"columns in NumPy": "columnar"} if workload in POOR_WORKLOADS else {}
         for row in run(sizes[workload.name], progress, seed, [workload]):
             result += [
                 Comparison(
@@ -89,7 +88,7 @@ def compare(
                     theirs=row[f"{column}_us"],
                     equal=row["equal"],
                 )
-                for baseline, column in (baselines | columnar).items()
+                for baseline, column in baselines.items()
                 if row[f"{column}_us"] is not None
             ]
     return result
@@ -103,9 +102,7 @@ def _measure(workload: Workload, size: int, seed: int) -> Row:
     first_us = best_us(lambda: inner.match_encoded(batch), BATCH, rounds=1)
     _settle(inner, batch)
     ours_us = best_us(lambda: inner.match_encoded(batch), BATCH)
-    columnar_us, columnar_equal = (
-        (None, True) if workload in CONDITION_WORKLOADS else _columnar(inner, batch, size)
-    )
+    columnar_us, columnar_equal = _columnar(inner, batch)
     scan_us, scan_equal = _scan(workload, size, seed, events)
     counting_us, counting_equal = _count(workload, size, seed, events, index)
     row: Row = {
@@ -161,40 +158,65 @@ def _settle(index: AttributeIndex, batch: Batch) -> None:
         before = there
 
 
-def _columnar(index: AttributeIndex, batch: Batch, size: int) -> tuple[float | None, bool]:
-    """Return the time that NumPy takes over columns, if there are few of them, and whether it found what ours did."""
+def _columnar(index: AttributeIndex, batch: Batch) -> tuple[float, bool]:
+    """Return the time that NumPy takes over columns of all constraints, and whether it found what ours did."""
     store = index.store
-    if not store.homes[:size].all():  # filters of several conjunctions have no row of their own
-        return None, True
-    starts, names, lows, highs = store.read(np.arange(size, dtype=np.int32))
+    own, extra = np.flatnonzero(store.homes), np.flatnonzero(store.extra[:, Extra.index_of("home")])
+    starts, names, lows, highs = store.read(np.concatenate([own, ~extra]).astype(np.int32))
+    handles = np.concatenate([own, store.extra[extra, Extra.index_of("handle")]])
     total = int(starts[-1])
     names, lows, highs = names[:total], lows[:total], highs[:total]
     channels = np.unique(names)
-    if len(channels) > MOST_COLUMNS:
-        return None, True
-    rows = np.repeat(np.arange(size), np.diff(starts))
-    columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-    for channel in channels.tolist():
-        low, high, free = np.full(size, -np.inf), np.full(size, np.inf), np.ones(size, np.bool_)
-        which = rows[names == channel]
-        low[which], high[which], free[which] = lows[names == channel], highs[names == channel], False
-        columns[channel] = (low, high, free)
+    satisfied = _by_columns if len(channels) <= MOST_COLUMNS else _by_constraints
+    holds = satisfied(starts, names, lows, highs)
     event_starts, event_names, points = batch
 
     def answer(number: int) -> np.ndarray:
         here = slice(event_starts[number], event_starts[number + 1])
-        values = dict(zip(event_names[here].tolist(), points[here].tolist(), strict=True))
-        holds: np.ndarray = np.ones(size, np.bool_)
-        for channel, (low, high, free) in columns.items():
-            value = values.get(channel)
-            holds &= free if value is None else (low <= value) & (value <= high)
-        return np.flatnonzero(holds)
+        values = store.values[:, 0].copy()  # what an event without attributes says
+        values[event_names[here]] = points[here]
+        return handles[holds(values)]
 
     some = range(SCANNED_EVENTS)
     spent = best_us(lambda: [answer(number) for number in some], SCANNED_EVENTS, rounds=3)
     found, ends = index.match_encoded(batch)
     parts = np.split(found, ends[:-1])
-    return spent, all(np.array_equal(np.sort(parts[number]), answer(number)) for number in some)
+    return spent, all(np.array_equal(np.sort(parts[number]), np.unique(answer(number))) for number in some)
+
+
+def _by_columns(starts: np.ndarray, names: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> Satisfied:
+    """Return the scan over a column of low ends and one of high ends for each channel."""
+    size = len(starts) - 1
+    rows = np.repeat(np.arange(size), np.diff(starts))
+    columns: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    for channel in np.unique(names).tolist():
+        low, high, free = np.full(size, -np.inf), np.full(size, np.inf), np.ones(size, np.bool_)
+        which = rows[names == channel]
+        low[which], high[which], free[which] = lows[names == channel], highs[names == channel], False
+        columns[channel] = (low, high, free)
+
+    def holds(values: np.ndarray) -> np.ndarray:
+        result: np.ndarray = np.ones(size, np.bool_)
+        for channel, (low, high, free) in columns.items():
+            value = values[channel]
+            result &= (low <= value) & (value <= high) if value == value else free
+        return result
+
+    return holds
+
+
+def _by_constraints(starts: np.ndarray, names: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> Satisfied:
+    """Return the scan over all constraints side by side, where most channels are constrained by few filters."""
+    asked = np.diff(starts) > 0  # of the others all constraints hold
+    firsts = starts[:-1][asked]
+
+    def holds(values: np.ndarray) -> np.ndarray:
+        value = values[names]
+        result: np.ndarray = np.ones(len(starts) - 1, np.bool_)
+        result[asked] = np.logical_and.reduceat((lows <= value) & (value <= highs), firsts)
+        return result
+
+    return holds
 
 
 def _scan(workload: Workload, size: int, seed: int, events: list[Event]) -> tuple[float, bool]:

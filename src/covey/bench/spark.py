@@ -81,9 +81,12 @@ def write_filters(path: Path, filters: list[AttributeFilter]) -> None:
     pq.write_table(table, path)
 
 
-def descendants() -> Iterator[tuple[str, float]]:
-    """Return the processes that this one started, and theirs: name, and seconds with those of children that ended."""
-    children: dict[int, list[tuple[int, str, float]]] = {}
+def descendants() -> Iterator[tuple[str, float, int]]:
+    """Return the processes that this one started, and theirs: name, seconds and resident bytes.
+
+    Seconds are with those of children that ended.
+    """
+    children: dict[int, list[tuple[int, str, float, int]]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             text = stat.read_text()
@@ -91,19 +94,28 @@ def descendants() -> Iterator[tuple[str, float]]:
             continue
         name, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
         ticks = sum(map(int, fields[11:13] if name == "java" else fields[11:15]))
-        children.setdefault(int(fields[1]), []).append((int(text.split()[0]), name, ticks / _TICKS))
+        resident = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+        children.setdefault(int(fields[1]), []).append((int(text.split()[0]), name, ticks / _TICKS, resident))
     waiting = [os.getpid()]
     while waiting:
-        for pid, name, spent in children.get(waiting.pop(), []):
+        for pid, name, spent, resident in children.get(waiting.pop(), []):
             waiting.append(pid)
-            yield name, spent
+            yield name, spent, resident
 
 
 def spent_s() -> np.ndarray:
     """Return the seconds that Java has taken, and Python's workers."""
     total = np.zeros(2)
-    for name, spent in descendants():
+    for name, spent, _ in descendants():
         total[0 if name == "java" else 1] += spent
+    return total
+
+
+def resident_bytes() -> np.ndarray:
+    """Return the memory that Java has, and Python's workers, pages that these share counted for each."""
+    total = np.zeros(2)
+    for name, _, resident in descendants():
+        total[0 if name == "java" else 1] += resident
     return total
 
 

@@ -24,8 +24,7 @@ import msgspec
 from covey.bench.heavy_filters import patterns, plain, sets
 from covey.bench.network_peers import WANTED, CoveyClient
 from covey.broker.config import Queue
-from covey.broker.credentials import hash_password
-from covey.broker.security import read_security
+from covey.broker.security import hash_password, read_security
 from covey.core.families import parse
 from covey.core.packing import pack
 from covey.protocol.control import (

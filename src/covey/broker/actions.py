@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from covey.broker.durable.log import Batch, Fetch, Find
-from covey.broker.permissions import Permissions
+from covey.broker.security import Permissions
 from covey.core.filter import Filter
 from covey.errors import AccessError, BusyError
 from covey.protocol.control import PlanState, ReplaceRequest, SubscribeRequest, UnsubscribeRequest
@@ -163,7 +163,7 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeepPlans(msgspec.Struct, frozen=True, gc=False):
-    """Keep on disk which plans are installed."""
+    """Keep on disk which plans are installed; `Plans.kept` hears of it."""
 
     state: PlanState
 

@@ -12,6 +12,18 @@ file, then from environment variables, then from flags; each wins over those bef
     address = "10.0.0.2:7400"               COVEY_LINKS=lyon=10.0.0.2:7400   --link lyon=10.0.0.2:7400
 
 A mistake is a ConfigError of one line: where it was given, the setting, what is expected, and what was found.
+
+A whole overlay in one file, for `covey up`.
+
+first_port = 7400                             0, or none, takes free ones
+first_admin_port = 7500                       0, or none: no admin pages
+links = [["paris", "lyon"], {ends = ["paris", "lille"], priority = 2}]
+brokers = ["nice"]                            that have no link
+[settings]                                    of every broker
+strategy = "covering"
+data_dir = "data"                             each broker has a directory of its own name in it
+[broker.paris]                                of one broker
+lease_s = 2
 """
 
 from __future__ import annotations
@@ -27,13 +39,20 @@ from typing import Any, Final
 
 import msgspec
 
-from covey.broker.credentials import read_token_hash
 from covey.broker.logs import FORMATS, LEVELS, LOGFMT
-from covey.broker.security import SECTIONS, Security, SecurityConfig, is_loopback, read_security
+from covey.broker.security import (
+    SECTIONS,
+    Security,
+    SecurityConfig,
+    is_loopback,
+    read_security,
+    read_token_hash,
+)
 from covey.errors import ConfigError
 from covey.protocol.control import MAX_NAME
 from covey.protocol.frames import MAX_FRAME
 from covey.protocol.outbox import DISCONNECT, POLICIES, Bounds
+from covey.routing.advertisements import NONE, WAYS
 
 _HOST: Final = re.compile(
     r"\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[?[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*\]?"
@@ -47,6 +66,7 @@ class AdminConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: int = 7401  # 0 takes a free one
     host: str = "127.0.0.1"
     token: str = ""  # its hash, by `covey token`
+    view_token: str = ""  # the hash of another token, which opens the pages that show and no others
     tls: bool = False  # with the certificate of `[tls]`
     events: bool = False  # whether clients may post and listen at /events, each with credentials of its own
     # Names of this machine, beside loopback ones; ".example.org" is all names below it.
@@ -66,9 +86,15 @@ class AdminConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 )
         if not 0 <= self.port < 1 << 16:
             raise ConfigError(f"admin.port: {self.port} is no port")
-        if self.token:
-            read_token_hash(self.token)
-        elif not is_loopback(self.host):
+        for name, hashed in (("token", self.token), ("view_token", self.view_token)):
+            try:
+                if hashed:
+                    read_token_hash(hashed)
+            except ConfigError as error:
+                raise ConfigError(f"admin.{name}: {error}") from None
+        if self.token and self.token == self.view_token:
+            raise ConfigError("admin.view_token: it is admin.token, with which plans can be installed")
+        if not (self.token or self.view_token or is_loopback(self.host)):
             raise ConfigError(
                 f"admin.host: {self.host!r:.60} can be reached by others, and there is no admin.token "
                 "(hint: covey token)"
@@ -336,9 +362,12 @@ class BrokerConfig:
     advertisements: bool = setting(
         flag(), "whether subscriptions follow advertisements, as all brokers must agree", default=True
     )
+    reduce_advertisements: str = setting(
+        choice(WAYS), "what neighbours are told of advertisements: all, or reduced", default=NONE
+    )
     options: Mapping[str, Any] = setting(free_table(), "settings of the strategy", factory=dict)
     lease_s: float = setting(
-        number(), "seconds of silence within which a peer is taken for dead", default=10.0
+        number(), "seconds within which a peer that sends nothing is considered dead", default=10.0
     )
     forget_after_s: float = setting(
         number(),
@@ -556,16 +585,22 @@ def check_name(name: str, place: str, key: str) -> None:
         )
 
 
+PLANNED: Final = ("trees", "regions")  # strategies that a plan brings
+
+
 def _check_strategy(config: BrokerConfig, place: str) -> None:
     # Loaded here: strategies bring the compiler.
     import covey.strategies  # noqa: F401 (registers them)
     from covey.routing.router import Router
     from covey.routing.strategy import names, registered
 
-    known = [name for name in names() if not registered(name).trees]
+    known = names()
     try:
         needs_plan = registered(config.strategy).trees
-    except ConfigError:
+    except ConfigError as error:
+        if config.strategy in known:  # a plug-in that cannot be used
+            raise mistake(place, "strategy", str(error)) from None
+        known = [name for name in known if name not in PLANNED]
         raise mistake(
             place,
             "strategy",
@@ -578,7 +613,13 @@ def _check_strategy(config: BrokerConfig, place: str) -> None:
             f"{config.strategy} needs a plan of trees, which is installed in a running overlay",
         )
     try:
-        Router(config.name, config.strategy, advertisements=config.advertisements, options=config.options)
+        Router(
+            config.name,
+            config.strategy,
+            advertisements=config.advertisements,
+            reduce_advertisements=config.reduce_advertisements,
+            options=config.options,
+        )
     except ConfigError as error:
         raise mistake(place, "options", str(error)) from None
 
@@ -664,3 +705,118 @@ def as_values(config: BrokerConfig) -> dict[str, Any]:
 def _link_values(link: LinkConfig) -> dict[str, Any]:
     values = {one.name: getattr(link, one.name) for one in fields(link) if one.name not in ("host", "port")}
     return {**values, "address": link.address}
+
+
+MAX_BROKERS: Final = 200  # processes on one machine
+_KEYS: Final = ("first_port", "first_admin_port", "links", "brokers", "settings", "broker")
+
+
+@dataclass(frozen=True)
+class Ends:
+    """A link; the second broker dials the first."""
+
+    first: str
+    second: str
+    priority: int = 1
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Brokers, the links between them, and settings of all and of each."""
+
+    brokers: tuple[str, ...]
+    links: tuple[Ends, ...]
+    first_port: int
+    settings: Mapping[str, Any]
+    own: Mapping[str, Mapping[str, Any]]
+    place: str
+    first_admin_port: int = 0
+
+    def configs(self, ports: Mapping[str, int]) -> dict[str, BrokerConfig]:
+        """Return each broker's configuration; ConfigError if a setting is wrong."""
+        found: dict[str, BrokerConfig] = {}
+        for number, name in enumerate(self.brokers):
+            values = {**self.settings, **self.own.get(name, {}), "name": name, "port": ports[name]}
+            if "data_dir" in self.settings and "data_dir" not in self.own.get(name, {}):
+                values["data_dir"] = f"{values['data_dir']}/{name}"  # a store belongs to one broker
+            values["links"] = [
+                {"name": link.second, "priority": link.priority}
+                if link.first == name
+                else {
+                    "name": link.first,
+                    "priority": link.priority,
+                    "address": f"127.0.0.1:{ports[link.first] or 1}",
+                }
+                for link in self.links
+                if name in (link.first, link.second)
+            ]
+            if self.first_admin_port:
+                values["admin"] = {**values.get("admin", {}), "port": self.first_admin_port + number}
+            folder = str(Path(self.place).parent)
+            found[name] = config_of(values, f"{self.place}: broker {name}", folder)
+        return found
+
+
+def is_topology(values: Mapping[str, Any]) -> bool:
+    """Return whether a file is one of an overlay and not of one broker."""
+    return "name" not in values and any(key in values for key in ("settings", "brokers", "broker", "links"))
+
+
+def read_topology(file: Path) -> Topology:
+    """Return an overlay from its file; ConfigError, one line, if it is none."""
+    return topology_of(read_toml(file), str(file))
+
+
+def topology_of(values: Mapping[str, Any], place: str) -> Topology:
+    """Return an overlay from a file's tables."""
+    for key in values:
+        if key not in _KEYS:
+            raise mistake(place, "", f"there is no setting {shown(key)}{hint(key, _KEYS)}")
+    first_port, first_admin_port = (_port(values, key, place) for key in ("first_port", "first_admin_port"))
+    raw, alone = values.get("links", []), values.get("brokers", [])
+    if not isinstance(raw, list):
+        raise mistake(place, "links", f"expected a list of pairs, not {shown(raw)}")
+    if not isinstance(alone, list) or not all(isinstance(name, str) for name in alone):
+        raise mistake(place, "brokers", f"expected a list of names, not {shown(alone)}")
+    links = tuple(_ends(one, f"{place}: links", number) for number, one in enumerate(raw, start=1))
+    names = dict.fromkeys([*(name for link in links for name in (link.first, link.second)), *alone])
+    for name in names:
+        check_name(name, place, "brokers")
+    if not 1 <= len(names) <= MAX_BROKERS:
+        raise mistake(place, "links", f"expected from 1 to {MAX_BROKERS} brokers, not {len(names)}")
+    pairs = [frozenset((link.first, link.second)) for link in links]
+    for link, pair in zip(links, pairs, strict=True):
+        if len(pair) == 1 or pairs.count(pair) > 1:
+            raise mistake(place, "links", f"one link at most between {link.first} and {link.second}")
+    settings, own = values.get("settings", {}), values.get("broker", {})
+    for key, table in (("settings", settings), ("broker", own), *own.items()):
+        if not isinstance(table, dict):
+            raise mistake(place, key, f"expected a table, not {shown(table)}")
+    for name in own:
+        if name not in names:
+            raise mistake(place, f"[broker.{name}]", f"there is no broker {name}{hint(name, names)}")
+    topology = Topology(tuple(names), links, first_port, settings, own, place, first_admin_port)
+    topology.configs(dict.fromkeys(names, 0))  # so that mistakes are found now
+    return topology
+
+
+def _port(values: Mapping[str, Any], key: str, place: str) -> int:
+    port = values.get(key, 0)
+    if type(port) is not int or not 0 <= port <= 65_535 - MAX_BROKERS:
+        raise mistake(place, key, f"expected a port or 0, not {shown(port)}")
+    return port
+
+
+def _ends(value: Any, place: str, number: int) -> Ends:
+    priority: Any = 1
+    ends = value
+    if isinstance(value, dict):
+        ends, priority = value.get("ends"), value.get("priority", 1)
+        for key in value:
+            if key not in ("ends", "priority"):
+                raise mistake(place, str(number), f"there is no setting {shown(key)}")
+    if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(name, str) for name in ends):
+        raise mistake(place, str(number), f"expected the names of two brokers, not {shown(value)}")
+    if type(priority) is not int or not 0 <= priority <= 1_000_000:
+        raise mistake(place, str(number), f"expected a priority from 0 to 1,000,000, not {shown(priority)}")
+    return Ends(ends[0], ends[1], priority)

@@ -6,14 +6,16 @@
 Inputs and effects are the values of `effects`; time is an argument, and randomness is given to the constructor. The
 same inputs give the same effects. A live broker (`server`) and the simulator (`sim.brokers`) drive the same machine.
 
-The core owns the connections and the parts, and passes between them what each must know: `admission` (places),
-`logins` (who clients are), `sessions` (clients), `neighbours` (links, the overlay's tree), `plans` (epochs,
+The core owns the connections and the parts, and passes between them what each must know: `admission` (places,
+and who clients are), `sessions` (clients), `neighbours` (links, the overlay's tree), `plans` (epochs,
 installation), `durable` (confirmed events), `fastpath` (events of a turn). A part knows neither the core nor its
 siblings: its methods take values and yield actions (`actions`), which `perform` carries out one by one, each with all
 that follows from it.
 
 What has come from connections is handled in turns of bounded work (`scheduling`), all connections of a turn together.
 Long work, such as a client with many subscriptions that leaves, is done a slice at a time, one in each step.
+
+`Tally` has what connections that are gone had counted, so that a broker's totals never go back.
 """
 
 from __future__ import annotations
@@ -32,36 +34,42 @@ from typing import Any, Final
 import covey.strategies  # noqa: F401 (registers them)
 from covey.broker import actions, effects
 from covey.broker.actions import Action
-from covey.broker.admission import Admission, Place, places_of
+from covey.broker.admission import (
+    Admission,
+    ClientShows,
+    Leaves,
+    Logins,
+    NeighbourComes,
+    Place,
+    Stranger,
+    hello_to,
+    judge,
+    places_of,
+    welcome_to,
+)
 from covey.broker.config import MAX_LINK_FRAME, BrokerConfig, changed
 from covey.broker.durable.delivery import SURE, Durable, NoDurable, confirm_unkept
 from covey.broker.durable.log import Committed, Fetch, Find, Notice, Recovered
 from covey.broker.durable.queues import LINK, Subscriber
 from covey.broker.effects import Effect, Ending, Input, Instant
-from covey.broker.epochs import Epochs, Outputs, router_maker
 from covey.broker.fastpath import FastPath, Passage, Read
-from covey.broker.greetings import (
-    ClientShows,
-    Leaves,
-    NeighbourComes,
-    Stranger,
-    hello_to,
-    judge,
-    welcome_to,
-)
-from covey.broker.logins import Logins
-from covey.broker.neighbours import Greeting, Neighbour, Neighbours
-from covey.broker.overlay import Overlay
-from covey.broker.permissions import EVERYTHING, Permissions, allows
-from covey.broker.plans import OWN, Plans
+from covey.broker.neighbours import Greeting, Neighbour, Neighbours, Overlay
+from covey.broker.plans import OWN, Epochs, Outputs, Plans, router_maker
 from covey.broker.sampling import Sampler
 from covey.broker.scheduling import CONTROL, CONTROL_BYTE, TURN, Pressure, Scheduler, Work
-from covey.broker.security import Security, network_of
+from covey.broker.security import EVERYTHING, Permissions, Security, allows, network_of
 from covey.broker.sessions import Limits, Session, Sessions
-from covey.broker.tally import Ended, Tally
 from covey.core.filter import Filter
 from covey.core.work import ACCOUNT
-from covey.errors import AccessError, BusyError, ConfigError, CoveyError, EventError, ProtocolError
+from covey.errors import (
+    AccessError,
+    BusyError,
+    ConfigError,
+    CoveyError,
+    EventError,
+    LinkError,
+    ProtocolError,
+)
 from covey.extras import require
 from covey.protocol.batches import MOST_SIDS, FastSplitter, Frames
 from covey.protocol.connection import Closing, Connection, Outlet, Signals, State
@@ -78,10 +86,56 @@ from covey.protocol.control import (
 )
 from covey.protocol.events import KEPT, Envelope, encode_delivery, link_of
 from covey.protocol.frames import STORES, Kind, frame, framed
-from covey.protocol.outbox import Verdict
+from covey.protocol.outbox import MOST_CHUNKS, Verdict
 from covey.routing.messages import Congestion, Echo, Key, Link, Publish, Sync
 from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
+
+REMEMBERED: Final = 100  # connections that ended, with the reasons
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A connection that is gone."""
+
+    link: str
+    name: str  # for people
+    peer: str
+    reason: str
+    at_s: float
+
+
+class Tally:
+    """Sums over connections that are gone: of all clients together, of each neighbour."""
+
+    def __init__(self) -> None:
+        self.clients: Counter[str] = Counter()
+        self.neighbours: dict[str, Counter[str]] = {}
+        self.connections = 0  # that were opened
+        self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
+
+    def client_gone(self, connection: Connection, counts: dict[str, int], ended: Ended) -> None:
+        """Add what the connection of a client, and its session, had counted."""
+        self.clients.update(counts_of(connection))
+        self.clients.update(counts)
+        self.ended.append(ended)
+
+    def neighbour_gone(self, connection: Connection, counts: dict[str, int], ended: Ended) -> None:
+        """Add what the connection of a neighbour had counted."""
+        known = self.neighbours.setdefault(ended.link, Counter())
+        known.update(counts_of(connection))
+        known.update(counts)
+        self.ended.append(ended)
+
+
+def counts_of(connection: Connection) -> dict[str, int]:
+    """Return what a connection counts."""
+    return {
+        "received_bytes": connection.received_bytes,
+        "sent_bytes": connection.sent_bytes,
+        "dropped": connection.outbox.dropped,
+    }
+
 
 # Units of work (`core.work`), of about a microsecond: beside events that the kernel handles, a turn does no more than
 # SPENT and what one frame takes. A router that hears something takes TOLD; the first one is in what frames cost anyway.
@@ -305,12 +359,13 @@ class BrokerCore:
 
     def _flush(self, peer: Peer) -> None:
         connection, now_s = peer.connection, self.now.monotonic_s
-        before = connection.sent_bytes
+        before, chunks = connection.sent_bytes, 0
         while buffers := connection.to_send(now_s):
             self._effects.append(effects.Write(peer.number, buffers))
             if not connection.outbox:
                 break  # as mostly
-            if connection.sent_bytes - before >= MOST_WRITTEN:
+            chunks += len(buffers)
+            if connection.sent_bytes - before >= MOST_WRITTEN or chunks >= MOST_CHUNKS:
                 # The rest in the next step: by then the shell has said whether the stream takes more.
                 self._unsent.append(peer)
                 break
@@ -1248,6 +1303,11 @@ class BrokerCore:
         if not self.durable.is_choked:
             self._unblock(self.pressure.drained(DISK))
 
+    def _plans_kept(self, given: effects.PlansKept) -> None:
+        if given.error:
+            self._say(logging.ERROR, "plans not kept", reason=given.error)
+        self.perform(self.plans.kept())
+
     def _write_samples(self) -> None:
         assert self.sampler is not None, "there are samples"
         self._samples_s = self.now.monotonic_s + self.config.sample_every_s
@@ -1279,6 +1339,13 @@ class BrokerCore:
 
     def _roll_back(self, given: effects.RollBack) -> None:
         self.perform(self.plans.roll_back(self.now.monotonic_s))
+
+    def _end_client(self, given: effects.EndClient) -> None:
+        peer = self.peer_at(given.link) if given.link in self.clients else None
+        if peer is None:
+            raise LinkError(f"there is no client at {given.link!r:.80} (hint: /linkz lists them)")
+        self._say(logging.INFO, "client ended", link=given.link, peer=peer.address)
+        peer.connection.end("an operator has ended the connection")
 
     # -- other settings --------------------------------------------------------------------------------------
 
@@ -1393,7 +1460,11 @@ class BrokerCore:
     @property
     def _is_empty(self) -> bool:
         return not (
-            self.scheduler.count or self.durable.pending or self._is_writing_samples or self._has_jobs
+            self.scheduler.count
+            or self.durable.pending
+            or self._is_writing_samples
+            or self.plans.is_keeping
+            or self._has_jobs
         )
 
     def counted(self) -> Counter[str]:
@@ -1456,9 +1527,11 @@ _STEP: Final[dict[type, Callable[[BrokerCore, Any], None]]] = {
     effects.Configured: BrokerCore._configured,
     effects.Install: BrokerCore._install,
     effects.RollBack: BrokerCore._roll_back,
+    effects.EndClient: BrokerCore._end_client,
     effects.Drain: BrokerCore._begin_to_drain,
     effects.Abort: BrokerCore._abort,
     effects.SamplesWritten: BrokerCore._samples_written,
+    effects.PlansKept: BrokerCore._plans_kept,
 }
 _PERFORM: Final[dict[type, Callable[[BrokerCore, Any], None]]] = {
     actions.Tell: BrokerCore._tell,

@@ -11,8 +11,9 @@ The shell's duties:
     2. A connection that has Knocked or was Opened is Closed once, whoever ended it, and nothing is said of it after
        that.
     3. While `deadline` is not None, the core gets a Tick at that time, or as soon after it as can be.
-    4. A Commit is answered by Committed once it would survive a loss of power, a Fetch by Read, a Find by Found, a
-       Verify by Verified, a Dial by Opened or DialFailed, a WriteSamples by SamplesWritten; each exactly once.
+    4. A Commit is answered by Committed once it would survive a loss of power, a KeepPlans likewise by PlansKept, a
+       Fetch by Read, a Find by Found, a Verify by Verified, a Dial by Opened or DialFailed, a WriteSamples by
+       SamplesWritten; each exactly once.
     5. `recovered` (where there is a log) and `start` come before the first connection is let in: by them the core
        knows what it has kept, and for which neighbours it has to keep what is published.
 """
@@ -24,12 +25,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from covey.broker.admission import Shown
 from covey.broker.config import BrokerConfig, LinkConfig
 from covey.broker.durable.log import Answer, Batch, Fetch, Find
-from covey.broker.logins import Shown
-from covey.broker.permissions import Permissions
 from covey.broker.plans import GRACE_S, PATIENCE_S
-from covey.broker.security import Security
+from covey.broker.security import Permissions, Security
 from covey.errors import AccessError, BusyError
 from covey.protocol.control import PlanState
 
@@ -177,6 +177,12 @@ class RollBack(msgspec.Struct, frozen=True, gc=False):
     """Take back the plan that was installed here last. PlanError is raised if it cannot be."""
 
 
+class EndClient(msgspec.Struct, frozen=True, gc=False):
+    """End the connection of the client at a link. LinkError is raised if there is none."""
+
+    link: str
+
+
 class Drain(msgspec.Struct, frozen=True, gc=False):
     """End without losing what waits, within a time; `spread_s` is over how long clients are sent away."""
 
@@ -190,6 +196,12 @@ class Abort(msgspec.Struct, frozen=True, gc=False):
 
 class SamplesWritten(msgspec.Struct, frozen=True, gc=False):
     """Samples are on disk, or why they are not."""
+
+    error: str = ""
+
+
+class PlansKept(msgspec.Struct, frozen=True, gc=False):
+    """Which plans are installed is on disk, or why it is not."""
 
     error: str = ""
 
@@ -214,9 +226,11 @@ Input: TypeAlias = (
     | Configured
     | Install
     | RollBack
+    | EndClient
     | Drain
     | Abort
     | SamplesWritten
+    | PlansKept
 )
 
 
@@ -286,7 +300,7 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeepPlans(msgspec.Struct, frozen=True, gc=False):
-    """Keep on disk which plans are installed, before the next step."""
+    """Keep on disk which plans are installed; there is one at a time."""
 
     state: PlanState
 

@@ -11,8 +11,9 @@ of each link), sends what it has laid out, and answers where it stops:
     a frame that is not for it                control frames go to the `Desk`; an event goes its own lane: it is decoded
                                               and given to the router alone (`_event`)
 
-Its own lane has an event that is no packed event of attributes in its one form, has notes, is confirmed (KEPT), is
-sampled, may not be published by its client, or that a strategy wants to see which does more than follow tables.
+Its own lane has an event that is no packed event of attributes in its one form, has notes other than the names of
+brokers that it is for, is confirmed (KEPT), is sampled, may not be published by its client, or that a strategy wants to
+see which does more than follow tables or address events.
 
 A subscription that is not simply a connected client's (a durable one, whose deliveries are stored) has no slot: its
 deliveries are handed to the desk one by one.
@@ -27,10 +28,11 @@ from struct import Struct
 from typing import Any, Final, Protocol
 
 import numpy as np
+from msgspec.msgpack import Encoder
 
 from covey.broker.effects import Effect, Write
-from covey.broker.epochs import Epochs
 from covey.broker.neighbours import Neighbour
+from covey.broker.plans import Epochs
 from covey.broker.sampling import Sampler
 from covey.broker.sessions import Session
 from covey.core.content import check_content, too_wide
@@ -38,6 +40,7 @@ from covey.core.event import MAX_ATTRIBUTES
 from covey.core.filter import Filter
 from covey.core.work import ACCOUNT
 from covey.errors import CoveyError, EventError, ProtocolError
+from covey.matching import addressing
 from covey.matching import relay as kernel
 from covey.matching.attributes.checking import count_values
 from covey.matching.attributes.packed import Bytes
@@ -80,6 +83,7 @@ MOST_PASSED: Final = 1 << 16  # bytes of events that are passed through at once:
 
 _FIRST_ENTRIES: Final = 1 << 12
 _FIRST_READS: Final = 64
+_FIRST_NOTES: Final = 1 << 16
 _FEW: Final = (
     8  # reads that the kernel is given after a frame that may change what it knows, as more may come
 )
@@ -298,6 +302,7 @@ class Tables:
         self.address = int(self.row.ctypes.data)
         self.counts = self.row.data
         self._telling = {part.tree for part in router.telling}
+        self._region = _Region(router) if router.addresses else None
         self._trees: list[tuple[Any, ...]] = []
         self._kept: list[Longs] = []
         self.most_links = 0
@@ -315,6 +320,9 @@ class Tables:
             row[kernel.ROUTER_LABELS] = self.labels.rows.ctypes.data
         seen = self.router.seen
         row[kernel.ROUTER_SEEN] = 0 if seen is None else seen.names.address
+        if self._region is not None:
+            self._region.refresh(slots, used)
+            row[kernel.ROUTER_REGION] = self._region.address
         trees = [
             self._tree(
                 number, part, {link: slots.of(link) for link in part.neighbours() if link in used}, views
@@ -336,7 +344,14 @@ class Tables:
             return number, number in self._telling, kernel.NOTHING, (), slots
         numbered: Sequence[Any] = index.numbered_links()
         view = address_of_view(index, views)
+        if self._region is not None:
+            return number, number in self._telling, view, self._region.hosts(numbered), slots
         return number, number in self._telling, view, tuple(links.get(link, 0) for link in numbered), slots
+
+    @property
+    def most_notes(self) -> int:
+        """How many bytes the notes of one event may take."""
+        return 0 if self._region is None else self._region.most_notes
 
     def _set_trees(self) -> None:
         self._kept = []
@@ -364,7 +379,71 @@ class Tables:
 _COUNTED: Final = (
     (kernel.ROUTER_UNADVERTISED, "unadvertised_events"),
     (kernel.ROUTER_DUPLICATES, "duplicates_suppressed"),
+    (kernel.ROUTER_DROPPED, "dropped_destinations"),
 )
+
+
+class _Region:
+    """Where a plan takes the only copy of an event, as the kernel sees it from one broker (`matching.addressing`)."""
+
+    def __init__(self, router: Router) -> None:
+        self._parts = list(router.trees.values())
+        carrying = router.plan.carrying
+        assert carrying is not None, "a strategy that addresses events has trees for one copy"
+        self._carrying, self._here = carrying, router.broker
+        self._number, count, here = carrying.number, len(carrying.names), carrying.number[router.broker]
+        names = [_encode_name(name) for name in carrying.names]
+        self._names: Bytes = np.frombuffer(b"".join(names), np.uint8)
+        self._starts: Longs = np.cumsum([0, *map(len, names)], dtype=np.int64)
+        self._far, self._parents = carrying.far_to_choose(), carrying.parents.astype(np.int64)
+        self._next: list[
+            tuple[list[Link], Longs]
+        ] = []  # of each tree: the neighbours, and which is next, by broker
+        for part in self._parts:
+            hops = [
+                "" if name == router.broker else carrying.next_hop(part.tree, router.broker, name)
+                for name in carrying.names
+            ]
+            links = sorted(set(hops))
+            places: Longs = np.array([links.index(link) for link in hops], np.int64)
+            self._next.append((links, places))
+        self._ways: Longs = np.zeros((len(self._parts), count), np.int64)
+        self._room: Longs = np.zeros((addressing.ROOM_COLUMNS, count), np.int64)
+        self._links: tuple[object, ...] | None = None  # of which the ways are
+        self.most_notes = addressing.most_notes(len(self._names), count)
+        rule = addressing.NEAREST if carrying.rule == "nearest" else addressing.CHEAPEST
+        row = [rule, here, count, len(self._parts)]
+        row += [array.ctypes.data for array in (self._far, self._parents, self._ways)]
+        row += [array.ctypes.data for array in (self._names, self._starts, self._room)]
+        self._row: Longs = np.array([*row, self.most_notes], np.int64)
+        self.address = int(self._row.ctypes.data)
+
+    def refresh(self, slots: Slots, used: Mapping[Link, Neighbour]) -> None:
+        """Follow the links: which are open on each tree, their slots, and over which events may be sent."""
+        links = tuple(
+            tuple((link, slots.of(link), link in used) for link in part.neighbours()) for part in self._parts
+        )
+        if links == self._links:
+            return
+        self._links = links
+        for tree, some in enumerate(links):
+            # A link without a connection has no slot, and is not used.
+            way = {link: (slot or _NO_SLOT) << 1 | is_used for link, slot, is_used in some}
+            known, places = self._next[tree]
+            self._ways[tree] = np.array([way.get(link, 0) for link in known], np.int64)[places]
+        open_links = {link for some in links for link, _, _ in some}
+        away = [link for link in self._carrying.around(self._here) if link not in open_links]
+        if away:
+            good = (self._ways != 0) & ~self._carrying.behind(self._here, away)
+            self._ways[~good & good.any(axis=0)] = 0  # in place: the kernel has its address
+
+    def hosts(self, links: Sequence[Any]) -> tuple[int, ...]:
+        """Return one more than the number of the broker that each link of the directory is."""
+        return tuple(0 if link is None else self._number[link] + 1 for link in links)
+
+
+_NO_SLOT: Final = 1 << 40
+_encode_name: Final = Encoder().encode
 
 
 def address_of_view(index: Index, views: dict[int, IndexView]) -> int:
@@ -434,6 +513,7 @@ class _Rooms:
         self._make_entries(_FIRST_ENTRIES)
         self.out: Bytes = np.empty(kernel.MOST_WRITTEN, np.uint8)
         self.out_bytes = self.out.data
+        self.notes: Bytes = np.empty(_FIRST_NOTES, np.uint8)
 
     def _make_entries(self, count: int) -> None:
         self.entry_room = count
@@ -443,8 +523,11 @@ class _Rooms:
         self.chunks: Longs = np.empty((count, kernel.CHUNK_COLUMNS), np.int64)
         self.chunk_bytes = self.chunks.reshape(-1).data.cast("B")
 
-    def fit(self, slots: int, links: int) -> None:
-        """Make room for so many slots, and for links of neighbours."""
+    def fit(self, slots: int, links: int, notes: int = 0) -> None:
+        """Make room for so many slots, for links of neighbours, and bytes of notes of one event."""
+        if notes > len(self.notes):
+            self.notes = np.empty(2 * notes, np.uint8)
+            self.version += 1
         if slots > len(self.slots):
             self.slots = np.zeros((2 * slots, kernel.SLOT_COLUMNS), np.int64)
             self.version += 1
@@ -471,8 +554,10 @@ class _Rooms:
             (kernel.TURN_FLOATS, self.floats),
             (kernel.TURN_SEEN, self.seen),
             (kernel.TURN_MISSED, self.missed),
+            (kernel.TURN_NOTES, self.notes),
         ):
             turn[place] = array.ctypes.data
+        turn[kernel.TURN_NOTES_ROOM] = len(self.notes)
         turn[kernel.TURN_ENTRY_ROOM] = self.entry_room
 
 
@@ -762,7 +847,12 @@ class FastPath:
     def count_tables(self) -> None:
         """Add what the kernel has counted to the counters of routers."""
         for tables in self._tables.values():
-            if tables.counts[kernel.ROUTER_UNADVERTISED] or tables.counts[kernel.ROUTER_DUPLICATES]:
+            counts = tables.counts
+            if (
+                counts[kernel.ROUTER_UNADVERTISED]
+                or counts[kernel.ROUTER_DUPLICATES]
+                or counts[kernel.ROUTER_DROPPED]
+            ):
                 tables.count()
 
     # -- what the kernel knows -------------------------------------------------------------------------------
@@ -790,7 +880,7 @@ class FastPath:
             epoch: tables for epoch, tables in self._tables.items() if routers.get(epoch) is tables.router
         }
         self._views = {}
-        links = 0
+        links = notes = 0
         for epoch, router in routers.items():
             tables = self._tables.get(epoch)
             if tables is None:
@@ -803,8 +893,8 @@ class FastPath:
                     if desk.is_used(neighbour, epoch)
                 }
                 tables.refresh(self._slots, used, self._views)
-                links = max(links, tables.most_links)
-        self._rooms.fit(len(self._slots.peers), links)
+                links, notes = max(links, tables.most_links), max(notes, tables.most_notes)
+        self._rooms.fit(len(self._slots.peers), links, notes)
 
     def _place(self, turn: _Turn, first: int, last: int, desk: Desk) -> None:
         """Set the sources of the next reads; what has to wait, or is of nobody, is put aside."""

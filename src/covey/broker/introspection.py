@@ -23,11 +23,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from covey import __version__
-from covey.broker.core import CLIENT_COUNTS, NEIGHBOUR_COUNTS, BrokerCore, Peer
+from covey.broker.core import CLIENT_COUNTS, NEIGHBOUR_COUNTS, BrokerCore, Peer, counts_of
 from covey.broker.durable.queues import DurableSubscription
+from covey.broker.latency import BOUNDS_S, Latencies
 from covey.broker.neighbours import Neighbour
 from covey.broker.sessions import Session
-from covey.broker.tally import counts_of
 from covey.core.explain import why_not
 from covey.core.families import parse
 from covey.core.filter import Filter
@@ -47,8 +47,9 @@ Row = dict[str, Any]
 class Introspection:
     """What can be seen of one broker; `address` is where it listens."""
 
-    def __init__(self, core: BrokerCore, address: Callable[[], str]) -> None:
+    def __init__(self, core: BrokerCore, address: Callable[[], str], latencies: Latencies) -> None:
         self.core = core
+        self.latencies = latencies
         self._address = address
         self._started_s = time.monotonic()
 
@@ -322,6 +323,7 @@ def linkz(view: Introspection, page: Page) -> Row:
             "link": one.link,
             "kind": "client",
             "up": True,
+            "name": one.name,
             "permissions": one.permissions.as_dict(),
             "subscriptions": len(one.keys),
             "advertisements": len(one.advertised),
@@ -340,6 +342,79 @@ def linkz(view: Introspection, page: Page) -> Row:
         for one in reversed(view.core.tally.ended)
     ]
     return {"broker": view.name, **page.of(rows), "ended": ended[:20]}
+
+
+def watchz(view: Introspection, gap_s: float) -> Row:
+    """Return what changes all the time, as far as it can be read quickly: no tables, and of clients only sums.
+
+    `gap_s` is told to whoever watches: how long the next line may take to come at the earliest.
+    """
+    totals, counted, epochs = view.neighbour_totals(), view.counters(), view.core.epochs
+    installation = view.core.plans.installation
+    return {
+        **view.varz(),
+        "gap_s": round(gap_s, 3),
+        "control_in": sum(count for name, count in counted.items() if name.startswith("control_in_")),
+        "control_out": sum(count for name, count in counted.items() if name.startswith("control_out_")),
+        "links": [
+            {
+                "link": name,
+                "up": peer is not None,
+                "open": view.is_open(name),
+                **totals[name],
+                "queue_events": 0 if peer is None else peer.connection.outbox.count,
+                "queue_bytes": 0 if peer is None else peer.connection.outbox.size,
+            }
+            for name, _, peer in view.neighbours()
+        ],
+        "client_queue_events": sum(peer.connection.outbox.count for _, peer in view.clients()),
+        "store": dict(view.store()),
+        "plan": {
+            "version": epochs.state.version,
+            "epoch": epochs.current,
+            "planned": epochs.is_planned(epochs.current),
+            "step": "" if installation is None else installation.step.name.lower(),
+            "reason": "" if installation is None else installation.reason[:MAX_TEXT],
+        },
+        "latency_bounds_s": BOUNDS_S,
+        "latencies": view.latencies.report(),
+    }
+
+
+class Pulse:
+    """What `/watchz` says, made once for all who watch, and so seldom that it takes at most SHARE of the time.
+
+    `make` gives a line that says how far apart lines are, in seconds; `clock` gives the time, `spent` the processor
+    time of this thread.
+    """
+
+    SHARE: Final = 0.01
+    LEAST_S: Final = 0.25  # between two lines
+
+    def __init__(
+        self,
+        make: Callable[[float], bytes],
+        clock: Callable[[], float] = time.monotonic,
+        spent: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._make, self._clock, self._spent = make, clock, spent
+        self._line = b""
+        self._next_s = 0.0
+        self._gap_s = self.LEAST_S
+
+    def line(self) -> bytes:
+        """Return a line, the last one if it is too early for another."""
+        now_s = self._clock()
+        if not self._line or now_s >= self._next_s:
+            before_s = self._spent()
+            self._line = self._make(self._gap_s)
+            self._gap_s = max(self.LEAST_S, (self._spent() - before_s) / self.SHARE)
+            self._next_s = now_s + self._gap_s
+        return self._line
+
+    def wait_s(self, every_s: float) -> float:
+        """Return how long to wait for the next line, for somebody who wants one so often."""
+        return max(every_s, self._next_s - self._clock())
 
 
 def subz(view: Introspection, page: Page, key: str = "") -> Row:
@@ -361,6 +436,7 @@ def subz(view: Introspection, page: Page, key: str = "") -> Row:
             "key": one,
             "sid": client.sid_of(one),
             "name": client.permissions.name,
+            "client": client.name,
             **_filter(view.core.epochs.complete.local_filter(client.link, one)),
         }
 

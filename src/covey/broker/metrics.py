@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from covey.broker.introspection import Introspection
+from covey.broker.latency import BOUNDS_S, Histogram
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MAX_SLOW: Final = 50
@@ -106,7 +107,32 @@ def _cpu_s(seen: Snapshot) -> list[Sample]:
     return _one(seen.varz["cpu_s"])
 
 
-COUNTER, GAUGE = "counter", "gauge"
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+
+
+def _latency(name: str, meaning: str) -> Metric:
+    return Metric(
+        f"covey_{name}_seconds",
+        HISTOGRAM,
+        ("le",),
+        meaning,
+        lambda s: _buckets(getattr(s.view.latencies, name)),
+    )
+
+
+def _buckets(histogram: Histogram) -> Iterator[Sample]:
+    """Yield the buckets as Prometheus has them: each with all below it."""
+    total = 0
+    for bound, count in zip((*BOUNDS_S, float("inf")), histogram.counts, strict=True):
+        total += count
+        yield {"le": "+Inf" if bound == float("inf") else f"{bound:g}"}, total
+    yield _SUM, histogram.total_s
+    yield _COUNT, total
+
+
+# What a histogram has beside its buckets.
+_SUM: Final[Labels] = {"": "_sum"}
+_COUNT: Final[Labels] = {"": "_count"}
 
 # What the durable store reports of itself (`Durable.report`), where there is one.
 STORE: Final = {
@@ -329,6 +355,9 @@ METRICS: Final = (
         f"Events queued for each of the {MAX_SLOW} slowest peers.",
         _slow,
     ),
+    _latency("hop", "A turn of the broker, from its first read to its last write."),
+    _latency("queue", "Waits of queues for peers whose sockets were full."),
+    _latency("commit", "Confirmed events on their way to the disk; one at a time is measured."),
     *(_of_store(name, meaning) for name, meaning in STORE.items()),
 )
 
@@ -339,7 +368,10 @@ def exposition(view: Introspection) -> str:
     for metric in METRICS:
         lines.append(f"# HELP {metric.name} {metric.meaning}")
         lines.append(f"# TYPE {metric.name} {metric.kind}")
-        lines += [f"{metric.name}{_labels(labels)} {value:.17g}" for labels, value in metric.read(seen)]
+        bucket = "_bucket" if metric.kind == HISTOGRAM else ""
+        for labels, value in metric.read(seen):
+            name = f"{metric.name}{labels['']}" if "" in labels else f"{metric.name}{bucket}{_labels(labels)}"
+            lines.append(f"{name} {value:.17g}")
     return "\n".join(lines) + "\n"
 
 

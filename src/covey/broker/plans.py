@@ -27,23 +27,51 @@ that makes a router under a number which it has used before ends its links: they
 the epoch of before.
 
 A newer state is passed on before anything is said in its epochs, and links are FIFO: no broker hears of an epoch that
-it does not know. When the current epoch changes, what clients say is held until a probe in the old epoch has come back.
-By then everything that set out there has arrived, and a publisher's events stay in order.
+it does not know. Before it is passed on it is on disk (`KeepPlans`, answered by `kept`), so that no broker that comes
+back makes another state under a version that others have heard of. Until then neighbours are told the state before; a
+router for a new epoch has no neighbours yet, and clients wait if their epoch is another one. If a newer state comes
+meanwhile, only that one is kept next, and passed on. When the current epoch changes, what clients say is held until a
+probe in the old epoch has come back. By then everything that set out there has arrived, and a publisher's events stay
+in order.
 
 The state is kept over a restart in one small file: a checksum and the state, as brokers tell it to each other. The file
 is replaced as a whole. One that cannot be read is an error and not a fresh start: a broker that forgot its plan would
 learn it from its neighbours, but the operator should know that a disk forgets.
+
+`Epochs` has the routers of one broker, one for each plan that is installed, and which of them events set out in. A plan
+is installed beside what runs. Every broker makes a router of its own for it, with the same clients and neighbours, and
+both are kept up to date; an event travels in the epoch in which it set out, which its frame says, so it is delivered
+once however many epochs there are. When the new tables are complete everywhere the network switches: brokers let events
+set out in the new epoch. Nothing is taken away before that, and until the old epoch is retired the network can switch
+back.
+
+What is installed is one small value, `PlanState`, the same at all brokers: the newest version is told to everyone, and
+to whoever comes back.
+
+A new router is told what clients have asked for in slices (`fill`), as there may be hundreds of thousands of
+subscriptions. Until it knows all of them the epoch is being *adopted*:
+
+- the router has no neighbours; what they say in that epoch waits, in its order, and is handled once their links are up
+  (events here, the rest with `neighbours`);
+- what clients say meanwhile goes to it too, except that a subscription or an advertisement that it has not been told
+  of yet is simply not told when it ends.
+
+So the router ends with what it would know if it had been told everything at once.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterator
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from covey.broker.actions import Actions, Adopted, Close, KeepPlans, Release, Replay, Send, Tell, Work
-from covey.broker.epochs import Epochs, idle_epochs, overlay_epoch
+from covey.broker.config import BrokerConfig
 from covey.broker.private_files import replace_file, with_sum, without_sum
+from covey.core.filter import Filter
 from covey.errors import ConfigError, PlanError, ProtocolError
 from covey.planning.plan import Plan
 from covey.protocol.control import (
@@ -57,7 +85,238 @@ from covey.protocol.control import (
     encode_plan,
 )
 from covey.protocol.frames import Kind
-from covey.routing.messages import Link, LinkUp, Probe
+from covey.routing import jobs
+from covey.routing.messages import (
+    Advertise,
+    Congestion,
+    Key,
+    Link,
+    LinkDown,
+    LinkUp,
+    Message,
+    Probe,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from covey.routing.outputs import Output
+from covey.routing.router import Router
+
+MakeRouter = Callable[[bytes], Router]  # of a plan's file; b"" is no plan
+Outputs = list[tuple[int, list[Output]]]
+Waiting = deque[tuple[Link, bytes]]  # events of neighbours, in the order in which they have come
+
+SLICE: Final = 8  # subscriptions that a new router is told at a time: about half a millisecond
+
+
+class Adoption:
+    """A router on its way to what the others know of clients; see the module's text."""
+
+    def __init__(self, router: Router, model: Router, now_s: float) -> None:
+        self.router = router
+        self._now_s = now_s
+        self.waiting: Waiting = deque()
+        self._advertised: dict[Link, dict[Key, Filter]] = {}  # that it has not been told yet
+        self._subscribed = model.local_subscriptions()
+        for link in self._subscribed:
+            self._advertised[link] = model.advertised_by(link)
+            router.handle(LinkUp(client=True), link, now_s)
+        self._messages = self._untold()
+        self.is_full = False  # the router knows all
+
+    def _untold(self) -> Iterator[tuple[Link, Message]]:
+        """Yield what the router has not been told, each as it is when its turn has come."""
+        for link, advertised in self._advertised.items():
+            for key in list(advertised):
+                if key in advertised:
+                    yield link, Advertise(key, advertised.pop(key))
+        for link, subscribed in self._subscribed.items():
+            for key in list(subscribed):
+                if key in subscribed:
+                    yield link, Subscribe(key, subscribed.pop(key))
+
+    def fill(self, most: int | None) -> None:
+        """Tell the router at most so many things."""
+        count = 0
+        for link, message in islice(self._messages, most):
+            outputs = self.router.handle(message, link, self._now_s)
+            assert not outputs, "a router without neighbours has nobody to tell"
+            count += 1
+        self.is_full = most is None or count < most
+
+    def lets(self, message: Message, source: Link) -> bool:
+        """Return whether the router is to hear this now; if not, what it says is seen to."""
+        if isinstance(message, LinkUp):
+            return message.client
+        if not self.router.has_client(source):
+            if isinstance(message, LinkDown):
+                self.drop_waiting(source)
+            return isinstance(message, Congestion)
+        if isinstance(message, Unsubscribe):
+            return self._subscribed.get(source, {}).pop(message.key, None) is None
+        if isinstance(message, Unadvertise):
+            return self._advertised.get(source, {}).pop(message.key, None) is None
+        if isinstance(message, LinkDown):
+            self._subscribed.get(source, {}).clear()
+            self._advertised.get(source, {}).clear()
+        return True
+
+    def drop_waiting(self, link: Link) -> None:
+        """A neighbour is gone, and its events."""
+        self.waiting = deque(one for one in self.waiting if one[0] != link)
+
+
+class Epochs:
+    """The routers by epoch; see the module's text."""
+
+    def __init__(self, make_router: MakeRouter, state: PlanState = BARE) -> None:
+        self._make_router = make_router
+        self.state = state
+        self.routers = {epoch: make_router(plan) for epoch, plan in sorted(state.plans.items())}
+        self.adopting: dict[int, Adoption] = {}  # epochs whose routers do not know all clients yet
+
+    @property
+    def current(self) -> int:
+        """The epoch in which events of clients here set out."""
+        return self.state.current
+
+    @property
+    def router(self) -> Router:
+        """The router of that epoch."""
+        return self.routers[self.state.current]
+
+    def handle(self, message: Message, source: Link, now_s: float) -> Outputs:
+        """Tell all routers what concerns them alike: links, and what clients ask for."""
+        return [(epoch, self.tell(epoch, message, source, now_s)) for epoch in self.routers]
+
+    def tell(self, epoch: int, message: Message, source: Link, now_s: float) -> list[Output]:
+        """Tell the router of one epoch something, in whatever state it is, and return what it answers."""
+        adoption = self.adopting.get(epoch)
+        if adoption is not None and not adoption.lets(message, source):
+            return []
+        return self.routers[epoch].handle(message, source, now_s)
+
+    def of_plans(self) -> list[tuple[int, Router]]:
+        """Return the routers that follow a plan, over all links that it uses."""
+        return [(epoch, router) for epoch, router in self.routers.items() if self.state.plans[epoch]]
+
+    def of_overlay(self) -> list[tuple[int, Router]]:
+        """Return the routers that use the overlay's own tree."""
+        return [(epoch, router) for epoch, router in self.routers.items() if not self.state.plans[epoch]]
+
+    def is_planned(self, epoch: int) -> bool:
+        """Return whether the router of that epoch follows a plan."""
+        return bool(self.state.plans[epoch])
+
+    def remember_events(self) -> None:
+        """Let routers of the overlay's tree remember events, as links may form a cycle for a moment."""
+        for _, router in self.of_overlay():
+            router.remember_events()
+
+    def is_newer(self, state: PlanState) -> bool:
+        """Return whether a state is to be adopted."""
+        return state.order > self.state.order
+
+    # -- states ----------------------------------------------------------------------------------------------
+
+    def adopt(self, state: PlanState, now_s: float) -> set[int]:
+        """Begin to adopt what is new, drop what is retired; return the epochs that are new.
+
+        PlanError, and nothing is changed, if a plan cannot be used here.
+        """
+        made = {
+            epoch: self._make_router(plan)
+            for epoch, plan in sorted(state.plans.items())
+            if epoch not in self.routers or self.state.plans[epoch] != plan
+        }
+        begun = {epoch: Adoption(router, self.complete, now_s) for epoch, router in made.items()}
+        self.adopting = {e: one for e, one in self.adopting.items() if e in state.plans} | begun
+        kept = {epoch: router for epoch, router in self.routers.items() if epoch in state.plans}
+        self.routers = dict(sorted({**kept, **made}.items()))
+        self.state = state
+        return set(made)
+
+    @property
+    def complete(self) -> Router:
+        """A router that knows all that clients have asked for."""
+        for epoch, router in self.routers.items():
+            if epoch not in self.adopting:
+                return router
+        # One plan has followed another before its router was complete, and nothing else was left.
+        adoption = next(iter(self.adopting.values()))
+        adoption.fill(None)
+        return adoption.router
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether a new router is still to be told some of what clients want."""
+        return not all(adoption.is_full for adoption in self.adopting.values())
+
+    def fill(self) -> None:
+        """Tell a new router some of what clients want."""
+        next(adoption for adoption in self.adopting.values() if not adoption.is_full).fill(SLICE)
+
+    def take_up(self) -> tuple[int, Waiting]:
+        """Return an epoch whose new router knows all, and what waited for it.
+
+        From then on it is a router like the others, which hears next that links are up.
+        """
+        epoch, adoption = next(iter(self.adopting.items()))
+        del self.adopting[epoch]
+        return epoch, adoption.waiting
+
+    def drop_waiting(self, link: Link) -> None:
+        """A neighbour is gone, and its events of epochs that are being adopted."""
+        for adoption in self.adopting.values():
+            adoption.drop_waiting(link)
+
+    def is_busy(self, epoch: int, link: Link) -> bool:
+        """Return whether the router of an epoch is not ready for what a neighbour says, except events."""
+        return epoch in self.adopting or self.routers[epoch].is_busy(link)
+
+    def is_ready(self, epoch: int) -> bool:
+        """Return whether the tables of an epoch are complete, as far as this broker sees."""
+        return epoch not in self.adopting and self.routers[epoch].is_synchronised()
+
+
+def overlay_epoch(state: PlanState) -> int | None:
+    """Return the epoch of the overlay itself, which no plan replaces."""
+    return min((epoch for epoch, plan in state.plans.items() if not plan), default=None)
+
+
+def idle_epochs(state: PlanState) -> set[int]:
+    """Return the epochs that are on their way in or out: neither the current one nor the overlay's own."""
+    return state.plans.keys() - {state.current, overlay_epoch(state)}
+
+
+def router_maker(config: BrokerConfig) -> MakeRouter:
+    """Return what makes the routers of a broker: by its settings, or as a plan says."""
+
+    def make(plan: bytes) -> Router:
+        if not plan:
+            return Router(
+                config.name,
+                config.strategy,
+                advertisements=config.advertisements,
+                reduce_advertisements=config.reduce_advertisements,
+                options=config.options,
+                slice_units=jobs.SLICE,
+            )
+        decoded = Plan.decode(plan)
+        if config.name not in decoded.brokers:
+            raise PlanError(f"the plan does not know the broker {config.name}")
+        trees = decoded.to_tree_plan()
+        return Router(
+            config.name,
+            trees.strategy,
+            advertisements=config.advertisements,
+            reduce_advertisements=config.reduce_advertisements,
+            plan=trees,
+            slice_units=jobs.SLICE,
+        )
+
+    return make
+
 
 OWN: Final = "~plans"  # the link of the broker itself, as a client of its routers
 PATIENCE_S: Final = 30.0
@@ -339,18 +598,28 @@ class Plans:
         self._since_s: float | None = (
             None  # when the state was adopted; None until the first input tells the time
         )
+        self._kept = epochs.state  # that is on disk, and that neighbours know
+        self._keeping: PlanState | None = None  # that is being kept
+        self._from: Link = ""  # the neighbour that has told the newest one
+        self._begins_anew = False  # an epoch has come under the number of another one
         self.installation: Installation | None = None
         epochs.handle(LinkUp(client=True), OWN, 0.0)
 
     @property
     def is_holding(self) -> bool:
         """Whether what clients say has to wait."""
-        return bool(self._holds) or self._epochs.current in self._epochs.adopting
+        current = self._epochs.current
+        return bool(self._holds) or current in self._epochs.adopting or current != self._kept.current
+
+    @property
+    def is_keeping(self) -> bool:
+        """Whether a state is on its way to the disk."""
+        return self._keeping is not None
 
     @property
     def has_work(self) -> bool:
         """Whether `work` has something to do."""
-        return bool(self._epochs.adopting)
+        return bool(self._epochs.adopting) and (self._epochs.is_filling or not self.is_keeping)
 
     # -- links -----------------------------------------------------------------------------------------------
 
@@ -358,7 +627,7 @@ class Plans:
         """There is a connection to a neighbour: tell it what is installed, before its link is up in any epoch."""
         self._epochs.drop_waiting(link)
         self._connected[link] = pieces
-        state = self._epochs.state
+        state = self._kept
         if state.version:
             yield _said(link, state)
         if idle_epochs(
@@ -372,6 +641,8 @@ class Plans:
         """The connection to a neighbour is gone, and what it said in epochs that were not ready for it."""
         self._connected.pop(link, None)
         self._epochs.drop_waiting(link)
+        if link == self._from:
+            self._from = ""  # when it is back it may have to be told
 
     def attached(self, link: Link, is_attached: bool) -> None:
         """A neighbour's link is on the overlay's own tree from now on, or no longer."""
@@ -399,17 +670,15 @@ class Plans:
     def _adopt(self, state: PlanState, now_s: float, not_to: Link = "") -> Actions:
         before, was_holding, installation = self._epochs.current, self.is_holding, self.installation
         made = self._epochs.adopt(state, now_s)
-        again, self._used = made & self._used, made | self._used
-        self._since_s = now_s
+        self._begins_anew |= bool(made & self._used)
+        self._used |= made
+        self._since_s, self._from = now_s, not_to
         if installation is not None and installation.state is not state:
             installation.overtaken(state.author)
         self._ready = {ready for ready in self._ready if ready[0] >= state.version}
         self._is_told = False
         self._holds = {probe: epoch for probe, epoch in self._holds.items() if epoch in self._epochs.routers}
-        yield from self._flood(state, not_to)
-        yield KeepPlans(state)
-        for link in list(self._connected) if again else ():
-            yield Close(link, "a plan has the number of another one: the link begins anew")
+        yield from self._keep()
         if before != state.current and before in self._epochs.routers:
             yield from self._hold(before, now_s)
         if self._epochs.adopting:
@@ -417,6 +686,26 @@ class Plans:
         if was_holding and not self.is_holding:
             yield Release()  # the epoch for which clients were held is gone
         yield Adopted()
+        yield from self.settle()
+
+    def _keep(self) -> Actions:
+        if self._keeping is None:
+            self._keeping = self._epochs.state
+            yield KeepPlans(self._keeping)
+
+    def kept(self) -> Actions:
+        """A state is on disk, or cannot be brought there: pass it on, unless a newer one is to be kept before."""
+        was_holding, kept, self._keeping = self.is_holding, self._keeping, None
+        if kept is not self._epochs.state:
+            yield from self._keep()
+            return
+        self._kept = self._epochs.state
+        yield from self._flood(self._kept, self._from)
+        anew, self._begins_anew = self._begins_anew, False
+        for link in list(self._connected) if anew else ():
+            yield Close(link, "a plan has the number of another one: the link begins anew")
+        if was_holding and not self.is_holding:
+            yield Release()
         yield from self.settle()
 
     def _hold(self, epoch: int, now_s: float) -> Actions:
@@ -445,7 +734,7 @@ class Plans:
         epoch = max(state.plans)  # that of a plan which others install
         if installation is not None and installation.step is Step.WAITING:
             epoch = installation.epoch
-        if not self._is_told and self._epochs.is_ready(epoch):
+        if not self._is_told and not self.is_keeping and self._epochs.is_ready(epoch):
             self._is_told = True
             yield from self._note_ready(Ready(state.version, state.author, self._broker))
 
@@ -463,10 +752,12 @@ class Plans:
 
     def work(self) -> Actions:
         """Do one slice of what new epochs take; to be called until `has_work` is False, with other input in between."""
-        was_holding, done = self.is_holding, self._epochs.fill()
-        if done is None:
+        if self._epochs.is_filling:
+            self._epochs.fill()
+        if not self._epochs.adopting or self._epochs.is_filling or self.is_keeping:
             return
-        epoch, waiting = done
+        was_holding = self.is_holding
+        epoch, waiting = self._epochs.take_up()
         links = self._connected if self._epochs.is_planned(epoch) else self._attached
         for link in list(links):
             yield Tell(LinkUp(pieces=self._connected.get(link, False)), link, epoch)

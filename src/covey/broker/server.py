@@ -28,21 +28,19 @@ from typing import Any, Final, cast
 
 from covey import __version__
 from covey.broker import effects
+from covey.broker.admission import CHECKS, Shown
 from covey.broker.config import BrokerConfig, LinkConfig, changed
 from covey.broker.core import BrokerCore
-from covey.broker.credentials import check_password
-from covey.broker.durable.log import Answer, Asked, Fetch, Find
+from covey.broker.durable.log import Answer, Asked, Committed, Fetch, Find
 from covey.broker.durable.sqlite import SqliteLog
 from covey.broker.effects import Effect, Ending, Input, Instant
 from covey.broker.introspection import Introspection
-from covey.broker.joining import SMALL, Joining
+from covey.broker.latency import Latencies
 from covey.broker.listening import Listener, Pace, bound_sockets
-from covey.broker.logins import CHECKS, Shown
 from covey.broker.logs import say
-from covey.broker.permissions import Permissions
 from covey.broker.plans import Installation, keep_state, load_state
-from covey.broker.security import Security
-from covey.broker.tls import HANDSHAKE_S, names_of
+from covey.broker.scheduling import SMALL, Joining
+from covey.broker.security import HANDSHAKE_S, Permissions, Security, check_password, names_of
 from covey.broker.warming import warm_up
 from covey.errors import CoveyError, LinkError
 from covey.protocol.control import BARE
@@ -93,6 +91,7 @@ class _Stream(asyncio.Protocol):
         self.dialled = dialled
         self.transport: asyncio.Transport
         self._is_held = self._is_resting = False
+        self._full_s = 0.0  # when the socket was full last
         self._turn = -1  # of the shell, in which it was read last,
         self._taken = 0  # and how many bytes of it by large reads
 
@@ -150,9 +149,11 @@ class _Stream(asyncio.Protocol):
         return self.transport.can_write_eof() and not self.transport.is_closing()
 
     def pause_writing(self) -> None:
+        self._full_s = time.monotonic()
         self.shell.step(effects.Paused(self.number))
 
     def resume_writing(self) -> None:
+        self.shell.latencies.queue.observe(time.monotonic() - self._full_s)
         self.shell.step(effects.Writable(self.number))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -275,6 +276,7 @@ class Broker:
         self._joining = Joining()
         self._reads = 0  # small ones of sockets since the last turn, that do not wait for the next one
         self.turns = 0  # so far
+        self.after_work: Callable[[], object] = _no_work  # called after turns in which there was work
         self.taken = 0  # bytes by large reads of sockets, since the last time that all could be read
         self._resting: list[_Stream] = []  # that are not read until all others had their turn
         self._tasks: set[asyncio.Task[None]] = set()
@@ -287,7 +289,9 @@ class Broker:
         self._loop: asyncio.AbstractEventLoop
         self.listener: Listener | None = None
         self._arrivals, self._handshakes = Pace(ARRIVALS), Pace(HANDSHAKES)
-        self.introspection = Introspection(self.core, lambda: f"{config.host}:{self.port}")
+        self.latencies = Latencies()
+        self._asked_s = 0.0  # when the turn that is on its way was asked for, by the first read
+        self.introspection = Introspection(self.core, lambda: f"{config.host}:{self.port}", self.latencies)
         self.admin: Any = None
 
     async def __aenter__(self) -> Broker:
@@ -366,6 +370,7 @@ class Broker:
     def tick_soon(self) -> None:
         """Have a turn after all sockets that have something were read: what they say is handled together."""
         self.is_ticking = True
+        self._asked_s = time.monotonic()
         self._loop.call_soon(self._tick)
 
     def _wake(self) -> None:
@@ -385,7 +390,11 @@ class Broker:
             self._inputs.append(effects.Arrived(arrived))
         else:
             self._inputs.append(effects.Tick())
+        asked_s = self._asked_s
         self._go_on()
+        if not self.core.calm_until_s:  # there is more to do than to pass events through
+            self.after_work()
+        self.latencies.hop.observe(time.monotonic() - asked_s)
         if not self.is_ticking and began_s >= joining.look_s:
             pause_s = joining.pause_s(began_s, time.monotonic())
             if pause_s > 0:
@@ -395,6 +404,7 @@ class Broker:
 
     def _pause(self, pause_s: float) -> None:
         time.sleep(pause_s)
+        self._asked_s = time.monotonic()
         self._loop.call_soon(self._tick)
 
     # -- effects ---------------------------------------------------------------------------------------------
@@ -530,6 +540,8 @@ class Broker:
         return task
 
     def _commit(self, effect: effects.Commit) -> None:
+        if not self.latencies.waits_for_commit and effect.batch.keeps:
+            self.latencies.commit_begins(effect.batch.ticket, time.monotonic())
         self._ask_log(effect.batch)
 
     def _ask_log(self, asked: Asked) -> None:
@@ -546,14 +558,29 @@ class Broker:
     def _report(self, answers: Sequence[Answer]) -> None:
         """Hear from the log, in its own thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
-            self._loop.call_soon_threadsafe(self.step, effects.Answered(tuple(answers)))
+            self._loop.call_soon_threadsafe(self._answered, tuple(answers))
+
+    def _answered(self, answers: tuple[Answer, ...]) -> None:
+        for one in answers:
+            if isinstance(one, Committed):
+                self.latencies.committed(one.tickets, time.monotonic())
+        self.step(effects.Answered(answers))
 
     def _keep_plans(self, effect: effects.KeepPlans) -> None:
-        if self._directory is not None:
+        directory = self._directory
+        if directory is None:
+            self.step(effects.PlansKept())
+            return
+
+        async def keep() -> None:
+            error = ""
             try:
-                keep_state(self._directory, effect.state)
-            except OSError as error:
-                self.say(logging.ERROR, "plans not kept", reason=error.strerror or error)
+                await self._loop.run_in_executor(None, keep_state, directory, effect.state)
+            except OSError as problem:
+                error = problem.strerror or str(problem)
+            self.step(effects.PlansKept(error))
+
+        self._run(keep())
 
     def _write_samples(self, effect: effects.WriteSamples) -> None:
         async def write() -> None:
@@ -701,6 +728,10 @@ def _descriptors() -> int | None:
 def _host_of(address: Any) -> str:
     """Return where a peer is, without its port."""
     return str(address[0]) if isinstance(address, tuple) else str(address or "")
+
+
+def _no_work() -> None:
+    pass
 
 
 def _give_way() -> None:

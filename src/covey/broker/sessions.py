@@ -45,8 +45,8 @@ from covey.broker.actions import (
     Tell,
     Work,
 )
-from covey.broker.epochs import Epochs
-from covey.broker.permissions import EVERYTHING, Allowed, Permissions, allows
+from covey.broker.plans import Epochs
+from covey.broker.security import EVERYTHING, Allowed, Permissions, allows
 from covey.core.costs import SHORT, cost_of
 from covey.core.families import decode as decode_filter
 from covey.core.filter import Filter
@@ -251,11 +251,13 @@ class Sessions:
 
     def _cost(self, session: Session, encoded: bytes) -> int:
         """Return how many bytes a filter takes; CoveyError if its work is more than one filter may cost."""
-        cost, most = cost_of(encoded), self.limits.filter_cost
+        most = self.limits.filter_cost
+        cost = cost_of(encoded, most)
         ACCOUNT.spend(COST_BYTE * len(encoded))
         if cost.units > most:
             session.refused += 1
-            raise CoveyError(f"the filter costs {cost.units:,.0f} units: max_filter_cost is {most:,} here")
+            units = f"{cost.units:,.0f} units or more"
+            raise CoveyError(f"the filter costs {units}: max_filter_cost is {most:,} here")
         if len(encoded) > SHORT:  # what a short one takes is in the estimate for its frame
             ACCOUNT.spend(cost.work)
         return cost.bytes

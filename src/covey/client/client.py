@@ -20,7 +20,7 @@ from math import inf
 from types import TracebackType
 from typing import Any, Final
 
-from covey.client.options import DEFAULT_URL, DROP_NEW, Address, Hook, Limits, Options, addresses_of
+from covey.client.link import DEFAULT_URL, DROP_NEW, Address, Hook, Limits, Options, addresses_of
 from covey.client.publishing import Batch
 from covey.client.session import Session
 from covey.client.subscription import Callback, Interests, Subscription, filter_of

@@ -21,8 +21,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
-from covey.client.link import GoneError, Link, Receiver, dial
-from covey.client.options import Address, Hook, Options
+from covey.client.link import Address, GoneError, Hook, Link, Options, Receiver, dial
 from covey.client.publishing import Outgoing, raise_again
 from covey.errors import BusyError, CoveyError, LinkError, RefusedError, TimedOutError
 from covey.protocol.control import Request

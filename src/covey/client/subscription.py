@@ -27,8 +27,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Any, Final, TypeAlias
 
-from covey.client.link import Link
-from covey.client.options import DROP_NEW, ERROR, Limits
+from covey.client.link import DROP_NEW, ERROR, Limits, Link
 from covey.client.session import Session
 from covey.core.families import parse
 from covey.core.filter import Filter

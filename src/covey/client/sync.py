@@ -21,7 +21,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, Final, TypeVar
 
 from covey.client.client import Client, connect
-from covey.client.options import DEFAULT_URL
+from covey.client.link import DEFAULT_URL
 from covey.client.subscription import Delivered, Received, Subscription
 from covey.core.content import published_payload
 from covey.core.event import Event

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from covey.commands.options import NAME, STRATEGY, Json, Settings
+from covey.commands.dashboard import beside as dashboard_beside
+from covey.commands.options import HOST, NAME, PORT, STRATEGY, AdminToken, Json, Settings
 from covey.commands.output import print_json
 from covey.errors import ConfigError
 from covey.extras import require
+
+if TYPE_CHECKING:
+    from covey.broker.config import BrokerConfig
 
 READY_S = 30.0
 
@@ -24,16 +29,8 @@ def broker(
         Path | None, typer.Option("--config", metavar="FILE", help="Its settings, a TOML file.")
     ] = None,
     name: Annotated[str | None, NAME] = None,
-    host: Annotated[
-        str | None,
-        typer.Option("--host", metavar="HOST", help="The address to listen on; 127.0.0.1 unless set."),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", metavar="PORT", min=0, max=65_535, help="The port, 0 for a free one; 7400 unless set."
-        ),
-    ] = None,
+    host: Annotated[str | None, HOST] = None,
+    port: Annotated[int | None, PORT] = None,
     strategy: Annotated[str | None, STRATEGY] = None,
     link: Annotated[
         list[str] | None,
@@ -93,8 +90,7 @@ def check_config(
     With --json, every setting is printed.
     """
     require("broker", "covey check-config")
-    from covey.broker.config import as_values, config_of, read_toml
-    from covey.broker.topology import is_topology, topology_of
+    from covey.broker.config import as_values, config_of, is_topology, read_toml, topology_of
 
     values = read_toml(file)
     if is_topology(values):
@@ -120,27 +116,40 @@ def up(
     seconds: Annotated[
         float | None, typer.Option("--seconds", metavar="SECONDS", min=0, help="End by itself after so long.")
     ] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Show the overlay on a web page, as covey dashboard does.")
+    ] = False,
+    token: AdminToken = "",
 ) -> None:
     """Start a whole overlay on this machine, for trying things; Ctrl-C ends it.
 
-    One process a broker. Prints their addresses, and "ready" once all links are open.
+    One process a broker. Prints their addresses, and "ready" once all links are open. The dashboard needs the token of
+    the admin pages, if the file has its hash; brokers without admin pages get some, with a new token.
     """
     require("broker", "covey up")
     import time
+    from contextlib import ExitStack
 
+    from covey.broker.config import read_topology
     from covey.broker.logs import configure as configure_logs
     from covey.broker.process import Family, listen
-    from covey.broker.topology import read_topology
 
     topology = read_topology(file)
     settings = topology.settings
+    if dashboard and not token:
+        planned = topology.configs(dict.fromkeys(topology.brokers, 0)).values()
+        if any(config.admin is not None and config.admin.token for config in planned):
+            raise ConfigError("the admin pages of this file want a token (hint: --token, COVEY_ADMIN_TOKEN)")
     configure_logs(str(settings.get("log_level", "warning")), str(settings.get("log_format", "logfmt")))
     sockets = {
         name: listen("127.0.0.1", topology.first_port + number if topology.first_port else 0)
         for number, name in enumerate(topology.brokers)
     }
     configs = topology.configs({name: one.getsockname()[1] for name, one in sockets.items()})
-    family = Family()
+    is_new = False
+    if dashboard:
+        configs, token, is_new = _with_pages(configs, token)
+    family, beside = Family(), ExitStack()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         family.start(configs, sockets)
@@ -150,6 +159,10 @@ def up(
             typer.echo(f"{name} covey://{config.host}:{config.port}{pages}")
         family.wait("linked", READY_S)
         typer.echo("ready")
+        if dashboard:
+            shown = [config.admin for config in configs.values() if config.admin is not None]
+            urls = [f"http://{admin.host}:{admin.port}" for admin in shown]
+            beside.enter_context(dashboard_beside(urls, token, is_new=is_new))
         until_s = None if seconds is None else time.monotonic() + seconds
         while any(child.is_alive for child in family.children):
             if until_s is not None and time.monotonic() > until_s:
@@ -161,7 +174,29 @@ def up(
         typer.echo("ending")
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        beside.close()
         family.stop(max(config.drain_s for config in configs.values()) + 5.0)
+
+
+def _with_pages(configs: Mapping[str, BrokerConfig], token: str) -> tuple[dict[str, BrokerConfig], str, bool]:
+    """Return configurations in which every broker has admin pages, their token, and whether that is new."""
+    from dataclasses import replace
+    from secrets import token_urlsafe
+
+    from covey.broker.config import AdminConfig
+    from covey.broker.process import listen
+    from covey.broker.security import hash_token
+
+    if any(config.admin is not None for config in configs.values()):
+        return dict(configs), token, False
+    token = token_urlsafe(24)
+    # Pages open their own sockets: their ports are given back at the last moment.
+    held = {name: listen("127.0.0.1", 0) for name in configs}
+    ports = {name: int(one.getsockname()[1]) for name, one in held.items()}
+    for one in held.values():
+        one.close()
+    admins = {name: AdminConfig(port=port, token=hash_token(token)) for name, port in ports.items()}
+    return {name: replace(config, admin=admins[name]) for name, config in configs.items()}, token, True
 
 
 def _interrupt(number: int, frame: object) -> None:

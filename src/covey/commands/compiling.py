@@ -1,4 +1,5 @@
-"""`covey compile`: all kernels, now, instead of each at its first use: for installations and images of machines.
+"""`covey compile`: all kernels, now, instead of each at its first use, and the archive with which Spark's Java starts
+sooner: for installations and images of machines.
 
 The work is cut into tasks, which run in as many processes as there are cores. Tasks that would compile the same
 kernels are not run at the same time: those of `FIRST` have no kernel in common, and those of `THEN`, which need kernels
@@ -36,12 +37,14 @@ FIRST: Final = (
 THEN: Final = (
     Task("brokers", "covey.broker.warming"),
     Task("pipeline", "covey.pipeline.warming"),
+    Task("java", "covey.pipeline.java_exercise"),
 )
-PARTS: Final = ("brokers", "planning", "pipeline")
+PARTS: Final = ("brokers", "planning", "pipeline", "java")
 EXTRAS: Final = {
     "brokers": "broker",
     "planning": "spark",
     "pipeline": "spark",
+    "java": "spark",
 }  # without which a part is left out
 
 GARBAGE_THRESHOLD: Final = (

@@ -16,7 +16,7 @@ def connected(
     url: str, token: str, user: str, password: str, tls: tuple[str, str, str], **options: Any
 ) -> SyncClient:
     """Return a client that is connected, as the options of a command say."""
-    from covey.client.options import tls_context
+    from covey.client.link import tls_context
     from covey.client.sync import connect_sync
 
     if tls[2] and not tls[1]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from covey.commands.dashboard import beside
 from covey.commands.options import Json, OutFile, Plot, Quick, Seed
 from covey.commands.output import print_json
 from covey.errors import ConfigError
@@ -30,6 +32,12 @@ def demo(
             help="A new directory for what is usually removed: samples, the plan, logs.",
         ),
     ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="Show the network on a web page while it works, as covey dashboard does."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """See a network of real brokers at work, in less than three minutes.
@@ -46,7 +54,8 @@ def demo(
     from covey.demo.run import play
     from covey.demo.settings import QUICK, settings_of
 
-    found = play(settings_of(seed, QUICK) if quick else settings_of(seed), keep)
+    settings = settings_of(seed, QUICK) if quick else settings_of(seed)
+    found = play(settings, keep, partial(beside, is_new=True) if watch else None)
     write(found, out, plot)
     if json:
         print_json({**found.as_dict(), "report": str(out)})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import typer
 
 from covey.client.admin import Pages
+from covey.client.tracing import Answer, Following, Place, Trace, follow
+from covey.client.tracing import path as path_to
 from covey.commands.inputs import read_argument, read_event
 from covey.commands.options import AdminToken, Json, Language, TlsCa
 from covey.commands.output import print_json
@@ -17,12 +19,8 @@ from covey.core.families import DEFAULT_LANGUAGE, parse
 from covey.errors import ConfigError, CoveyError
 
 MAX_BROKERS: Final = 1_000
-T = TypeVar("T")
 
-Place = tuple[
-    str, int | None
-]  # a broker, and the tree on which the event comes there; none where it is published
-Answers = dict[Place, dict[str, Any]]
+Answers = Mapping[Place, Answer]
 
 
 def explain(
@@ -120,32 +118,29 @@ def walk(pages: Sequence[Pages], event: Any, language: str, key: str, publisher:
     target = overlay.brokers[home].post("/explainz", question)["target"]
     if not target["filter"].endswith("…"):
         question["wanted"] = target["filter"]
-    answers: Answers = {}
-    came_from: dict[Place, Place | None] = {(start, None): None}
-    waiting: deque[tuple[Place, dict[str, Any]]] = deque([((start, None), {"source": publisher})])
-    while waiting:
-        place, envelope = waiting.popleft()
-        answer = answers[place] = overlay.brokers[place[0]].post("/explainz", question | envelope)
-        if answer["allowed"] is False:
-            break
-        for hop in answer["hops"]:
-            following = (hop["link"], hop["tree"])
-            if hop["goes"] and hop["link"] in overlay.brokers and following not in came_from:
-                came_from[following] = place
-                carried = {name: hop.get(name) for name in ("flooded", "destinations", "tree")}
-                waiting.append((following, {"source": place[0], **carried}))
-    arrival = next((place for place in answers if place[0] == home), None)
-    visited = {name for name, _ in answers}
-    path = [name for name, _ in _path(came_from, arrival)] if arrival else overlay.path(start, home)
+    trace = _asked(follow(start, overlay.brokers, question, publisher), overlay.brokers)
+    arrival, visited = trace.at(home), trace.visited()
+    path = trace.way(arrival) if arrival else overlay.path(start, home)
     return {
-        "arrives": bool(arrival) and target["matches"] and answers[start, None]["allowed"] is not False,
-        "reason": _reason(answers, target, path, start, home),
+        "arrives": bool(arrival) and target["matches"] and trace.is_allowed,
+        "reason": _reason(trace.answers, target, path, trace.start, home),
         "from": start,
         "to": {"broker": home, **target},
-        "hops": [_hop(answers, name, following) for name, following in _pairs(path) if name in visited],
+        "hops": [_hop(trace.answers, name, following) for name, following in _pairs(path) if name in visited],
         "visited": sorted(visited),
         "unreachable": overlay.unreachable,
     }
+
+
+def _asked(following: Following, brokers: Mapping[str, Pages]) -> Trace:
+    """Ask all questions, and return what comes of it."""
+    try:
+        asked = next(following)
+        while True:
+            asked = following.send(brokers[asked.broker].post("/explainz", asked.question))
+    except StopIteration as done:
+        trace: Trace = done.value
+        return trace
 
 
 class Overlay:
@@ -189,16 +184,7 @@ class Overlay:
                 if other not in came_from:
                     came_from[other] = name
                     waiting.append(other)
-        return _path(came_from, home) if home in came_from else []
-
-
-def _path(came_from: Mapping[T, T | None], last: T) -> list[T]:
-    path: list[T] = []
-    at: T | None = last
-    while at is not None:
-        path.append(at)
-        at = came_from[at]
-    return path[::-1]
+        return path_to(came_from, home) if home in came_from else []
 
 
 def _pairs(path: Sequence[str]) -> list[tuple[str, str | None]]:
@@ -224,8 +210,8 @@ def _hop(answers: Answers, name: str, following: str | None) -> dict[str, Any]:
     return row | {"next": following, "goes": best["goes"], "reason": best["reason"]}
 
 
-def _reason(answers: Answers, target: Mapping[str, Any], path: Sequence[str], start: str, home: str) -> str:
-    at_start = answers[start, None]
+def _reason(answers: Answers, target: Mapping[str, Any], path: Sequence[str], start: Place, home: str) -> str:
+    at_start = answers[start]
     if at_start["allowed"] is False:
         publisher = at_start["publisher"]
         return f"its publisher, {publisher['name']}, may not publish it: {publisher['publish']}"
@@ -236,7 +222,7 @@ def _reason(answers: Answers, target: Mapping[str, Any], path: Sequence[str], st
     if home in visited:
         return "it arrives"
     if not path:
-        return f"no links lead from {start} to {home} among the brokers that were asked"
+        return f"no links lead from {start.broker} to {home} among the brokers that were asked"
     for name, following in _pairs(path):
         if name in visited and following is not None and following not in visited:
             return f"it stops at {name}: towards {following}, {_hop(answers, name, following)['reason']}"

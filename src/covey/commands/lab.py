@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from covey.commands.help import Application
 from covey.commands.lab_results import (
@@ -18,6 +16,8 @@ from covey.commands.lab_results import (
     failure_row,
     figures_wanted,
     open_store,
+    scoreboard_table,
+    standing_row,
     use_data,
 )
 from covey.commands.options import OUT_DIR, Json, MasterOrHere, OutFile, beginning
@@ -53,6 +53,17 @@ def complete_scale(incomplete: str) -> list[str]:
     return beginning(("small", "paper"), incomplete)
 
 
+Scale = Annotated[
+    str,
+    typer.Option(
+        "--scale",
+        metavar="small|paper",
+        help="The sizes: small ones, or the papers' own.",
+        autocompletion=complete_scale,
+    ),
+]
+
+
 @app.command("list")
 def list_(json: Json = False) -> None:
     """List papers, figures, experiments with their numbers of cells, and claims."""
@@ -81,15 +92,7 @@ def run(
         str | None,
         typer.Option("--figure", metavar="NUMBER", help="Only this figure or table: 7, 7a, 'Table II'."),
     ] = None,
-    scale: Annotated[
-        str,
-        typer.Option(
-            "--scale",
-            metavar="small|paper",
-            help="The sizes: small ones, or the papers' own.",
-            autocompletion=complete_scale,
-        ),
-    ] = "small",
+    scale: Scale = "small",
     master: MasterOrHere = None,
     results: Directory = RESULTS,
     out: Annotated[Path | None, OUT_DIR] = None,
@@ -140,7 +143,7 @@ def run(
 def scoreboard(
     json: Json = False, master: MasterOrHere = None, results: Directory = RESULTS, data: Data = None
 ) -> None:
-    """Print every claim: what the paper says, what was measured, whether it holds, and why.
+    """Print every claim: what the paper says, what was measured, and whether it holds as printed or under a reading.
 
     From results at the papers' scale where they are all kept; else from small ones, computing those that are missing.
     Exit code 1 if a cell failed.
@@ -154,16 +157,9 @@ def scoreboard(
     failed = complete(store, master)
     rows = judge(papers(), store)
     if json:
-        print_json([row._asdict() for row in rows])
+        print_json([standing_row(row) for row in rows])
     else:
-        table = Table(title=f"{sum(row.holds for row in rows)} of {len(rows)} claims hold", show_lines=True)
-        for name in ("claim", "the paper says", "measured", "holds", "why", "scale"):
-            table.add_column(name)
-        for row in rows:
-            holds = "[green]yes[/]" if row.holds else "[red]no[/]"
-            texts = map(escape, (row.claim, row.says, row.measured))
-            table.add_row(*texts, holds, escape(row.reason), row.scale)
-        wide_console().print(table)
+        wide_console().print(scoreboard_table(rows))
     raise typer.Exit(1 if failed else 0)
 
 
@@ -214,3 +210,41 @@ def document(
         typer.echo(f"covey: {problem}", err=True)
     typer.echo(str(out))
     raise typer.Exit(1 if failed or problems else 0)
+
+
+@app.command()
+def export(
+    experiment: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT", help="An experiment's name, as `list` prints it: r-tables.")
+    ],
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Where to write; standard output without it.")
+    ] = None,
+    scale: Scale = "small",
+    results: Directory = RESULTS,
+) -> None:
+    """Write the kept rows of an experiment as CSV: a column for each parameter of its cells and each value.
+
+    Nothing is computed. Exit code 1 if some cells are missing: their number is said on standard error.
+    """
+    require("lab", "covey lab")
+    from covey.lab.drawing import write
+    from covey.lab.experiment import SCALES
+    from covey.lab.export import as_csv
+    from covey.lab.papers import experiment_named
+
+    the_scale = next((one for one in SCALES if one == scale), None)
+    if the_scale is None:
+        raise ConfigError("expected --scale small or --scale paper")
+    found = experiment_named(experiment)
+    store = open_store(results)
+    text = as_csv(store.outcomes([found], the_scale))
+    if csv is None:
+        typer.echo(text, nl=False)
+    else:
+        write(csv, text.encode())
+        typer.echo(str(csv))
+    missing = len(store.missing(found, the_scale))
+    if missing:
+        typer.echo(f"covey: {missing} cells of {experiment} are missing at {the_scale} scale", err=True)
+    raise typer.Exit(1 if missing else 0)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 from covey.commands.output import progress_lines
 from covey.errors import ConfigError
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from covey.lab.figure import Figure, Paper
     from covey.lab.outcome import Outcome
     from covey.lab.runner import Step, Task
+    from covey.lab.scoreboard import Standing
     from covey.lab.store import Store
 
 
@@ -99,12 +102,17 @@ def draw_all(
     rows = []
     for figure in figures:
         outcomes = kept.outcomes(figure.experiments, scale)
-        path, problem = write_figure(figure, kept.results(figure.experiments, scale), directory, form)
+        problem = kept.lacking(figure.experiments, scale)
+        path = (
+            None
+            if problem
+            else write_figure(figure, kept.results(figure.experiments, scale), directory, form)
+        )
         rows.append(
             {
                 "figure": f"{paper.key} {name_of(figure)}",
                 "file": None if path is None else str(path),
-                "problem": problem,
+                "problem": problem and f"{paper.key} {name_of(figure)}: {problem}",
                 "cells": len(outcomes),
                 "wall_s": sum(outcome.wall_s for outcome in outcomes),
             }
@@ -122,3 +130,25 @@ def step_text(step: Step) -> str:
     line = f"lab: {step.done} of {step.total} cells"
     outcome = step.outcome
     return line if outcome is None else f"{line}, last {outcome.experiment} in {outcome.wall_s:.1f} s"
+
+
+def standing_row(row: Standing) -> dict[str, Any]:
+    """Return a claim for JSON, its readings among it."""
+    found = row._asdict()
+    found["readings"] = [
+        {**one._asdict(), "spread": {name: spread._asdict() for name, spread in one.spread.items()}}
+        for one in row.readings
+    ]
+    return found
+
+
+def scoreboard_table(rows: Sequence[Standing]) -> Table:
+    """Return all claims as a table for a terminal."""
+    found = Table(title=f"{sum(row.holds for row in rows)} of {len(rows)} claims hold", show_lines=True)
+    for name in ("claim", "the paper says", "measured", "verdict", "reading", "why", "scale"):
+        found.add_column(name)
+    for row in rows:
+        verdict = f"[green]{row.status}[/]" if row.holds else f"[red]{row.status}[/]"
+        texts = map(escape, (row.claim, row.says, row.measured))
+        found.add_row(*texts, verdict, escape(row.reading), escape(row.proof or row.reason), row.scale)
+    return found

@@ -25,11 +25,12 @@ from covey.extras import require
 # The registries of these are behind the compiler, which takes a second to load. A test compares.
 STRATEGIES: Final = (
     "flooding", "simple", "identity", "covering", "covering-lazy", "covering-packing", "merging",
-    "merging-imperfect", "match-first", "xroute", "xroute-sets", "incremental", "trees", "regions",
+    "merging-imperfect", "merging-rebeca", "match-first", "xroute", "xroute-sets", "incremental", "trees", "regions",
+    "aggregation",
 )  # fmt: skip
 METHODS: Final = (
     "best", "single", "spt", "unicast", "mult", "overlap", "mult2", "hybrid", "held-out", "regions",
-    "regions-cheapest",
+    "regions-cheapest", "mixed",
 )  # fmt: skip
 
 
@@ -85,6 +86,16 @@ PLOT = typer.Option(
 
 OutFile = Annotated[Path, OUT_FILE]
 Plot = Annotated[Path | None, PLOT]
+Prices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--price",
+        metavar="NAME=VALUE",
+        help="A price by which plans are compared: entry, memory, tree, copy, trial, migration, traffic, in events over"
+        " a link; period, in events. May be repeated.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, an object a line.")]
 List = Annotated[bool, typer.Option("--list", help="List what there is to choose from, and end.")]
@@ -108,6 +119,14 @@ ADVERTISEMENTS = typer.Option(
 COUNT = typer.Option("--count", "-n", metavar="N", min=1, help="How many, and then end.")
 TIMEOUT = typer.Option(
     "--timeout", metavar="SECONDS", min=0.001, help="How long to wait before giving up, in seconds."
+)
+HOST = typer.Option("--host", metavar="HOST", help="The address to listen on; 127.0.0.1 unless set.")
+PORT = typer.Option(
+    "--port",
+    metavar="PORT",
+    min=0,
+    max=65_535,
+    help="The port, 0 for a free one; 7400 unless set, for a dashboard 7480.",
 )
 NAME = typer.Option("--name", metavar="NAME", help="The name of this broker or client.")
 

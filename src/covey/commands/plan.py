@@ -18,6 +18,7 @@ from covey.commands.options import (
     Json,
     Master,
     Method,
+    Prices,
     Seed,
 )
 from covey.commands.output import print_json
@@ -28,8 +29,10 @@ from covey.extras import require
 # What plans and replays is loaded by the functions that use it: it brings the compiler, Arrow and Spark.
 if TYPE_CHECKING:
     from covey.advisor.advice import Advice
+    from covey.advisor.forecast import Comparison
     from covey.advisor.summary import Summary
     from covey.pipeline.jobs import Outcome, Request
+    from covey.planning.objective import Objective
     from covey.planning.plan import Plan
 
 
@@ -74,11 +77,69 @@ def plan(
             help="Plan too which filters are merged where; by default for up to 20,000 of them on 256 trees.",
         ),
     ] = None,
+    aggregation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD",
+            help="Let brokers merge filters where this says: mefa, mefa+, dpa, spa, aa, best, quick or improved.",
+            show_default=False,
+        ),
+    ] = None,
+    max_excess: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="The share of sampled events that a merger of --aggregation may let in for nobody; 0: exact.",
+        ),
+    ] = 0.0,
+    price: Prices = None,
+    max_entries: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="The most entries that all routing tables together may have.",
+            show_default=False,
+        ),
+    ] = None,
+    min_saving: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", help="The share of one tree's price that a plan must save to be chosen."
+        ),
+    ] = 0.0,
+    budget: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long each method may compute, by counted work: the plan does not depend on the machine's speed.",
+        ),
+    ] = 20.0,
+    backups: Annotated[
+        bool,
+        typer.Option("--backups", help="Add trees so that some tree is left whichever link or broker fails."),
+    ] = False,
     epochs: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN=UNIT",
             help="A column of times has numbers, of s, ms or us since 1970: events.at=ms. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=NAME",
+            help="A column has another name, or is a field of a struct: events.at=meta.time. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE=NAME",
+            help="A table is in a catalog of Spark and not in DIR: events=catalog.db.events. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -114,16 +175,36 @@ def plan(
         driver_memory=driver_memory,
         conf=parse_conf(conf or ()),
         epochs=epochs_given(epochs or []),
+        columns=pairs_given("--columns", "events.at=meta.time", columns or []),
+        tables=pairs_given("--table", "events=catalog.db.events", table or []),
+        objective=objective_given(price or [], max_entries, min_saving),
+        budget_s=budget,
+        backups=backups,
+        aggregation=aggregation,
+        max_excess=max_excess,
     )
     with told() as say:
         outcome = compute(request, lambda step: say(*step_line(step)))
-        advice = advised(outcome, request, now, advertisements, say) if replay else None
+        advice, merged = advised(outcome, request, now, advertisements, say) if replay else (None, None)
         say("report", True)
-        file, summary = written(outcome, advice, request, now)
+        file, summary = written(outcome, advice, merged, request, now)
     if json:
         print_json(as_dict(outcome, summary, advice, file))
     else:
         print_outcome(outcome, summary, advice, file, explain)
+
+
+def pairs_given(option: str, example: str, words: Sequence[str]) -> dict[str, str]:
+    """Return what is given as name=value, also several with commas; ConfigError for another form, or a name twice."""
+    found: dict[str, str] = {}
+    for word in (one.strip() for given in words for one in given.split(",")):
+        name, equals, value = word.partition("=")
+        if not (name and equals and value) or name in found:
+            raise ConfigError(
+                f"{option} {word!r:.80} is not one name and what it stands for (hint: {example})"
+            )
+        found[name] = value
+    return found
 
 
 def epochs_given(words: Sequence[str]) -> dict[str, str]:
@@ -135,6 +216,20 @@ def epochs_given(words: Sequence[str]) -> dict[str, str]:
             raise ConfigError(f"--epochs {word!r:.80} is not one column and its unit (hint: events.at=ms)")
         found[column] = unit
     return found
+
+
+def objective_given(words: Sequence[str], max_entries: int | None, min_saving: float) -> Objective:
+    """Return the objective with prices that are given as entry=2; ConfigError if a word is not of this form."""
+    from covey.planning.objective import Objective
+
+    found: dict[str, float] = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        try:
+            found[name] = float(text)
+        except ValueError:
+            raise ConfigError(f"--price {word!r:.80} is not a name and a number (hint: entry=2)") from None
+    return Objective(max_entries=max_entries, min_saving=min_saving).with_prices(found)
 
 
 def check_directories(input_dir: Path, out: Path) -> None:
@@ -153,9 +248,12 @@ def check_directories(input_dir: Path, out: Path) -> None:
         raise ConfigError(f"cannot write into {str(out)!r:.200}: {error.strerror or error}") from None
 
 
-def advised(outcome: Outcome, request: Request, now: str, advertisements: bool, say: Say) -> Advice:
-    """Replay a sample of the traffic under every strategy and plan."""
+def advised(
+    outcome: Outcome, request: Request, now: str, advertisements: bool, say: Say
+) -> tuple[Advice, Comparison | None]:
+    """Replay a sample of the traffic under every strategy and plan; return also what merging comes to, if planned."""
     from covey.advisor.advice import advise
+    from covey.advisor.forecast import compared
     from covey.advisor.reading import read_plans, read_traffic
     from covey.advisor.replay import Candidate
 
@@ -169,7 +267,7 @@ def advised(outcome: Outcome, request: Request, now: str, advertisements: bool, 
 
     replayed = {(one.broker, one.filter.encode()) for one in traffic.subscriptions}
     plans = read_plans(stages, outcome.plan, replayed)
-    return advise(
+    advice = advise(
         traffic,
         plans,
         now=now,
@@ -177,6 +275,10 @@ def advised(outcome: Outcome, request: Request, now: str, advertisements: bool, 
         on_candidate=on_candidate,
         entries=sized(outcome, request, plans, say),
     )
+    if outcome.plan.merging is None:
+        return advice, None
+    say("replay: merging, forecast and measured", True)
+    return advice, compared(outcome.plan, traffic)
 
 
 def sized(
@@ -200,7 +302,9 @@ def sized(
     return {key: size.entries for key, size in found.items()}
 
 
-def written(outcome: Outcome, advice: Advice | None, request: Request, now: str) -> tuple[Path, Summary]:
+def written(
+    outcome: Outcome, advice: Advice | None, merged: Comparison | None, request: Request, now: str
+) -> tuple[Path, Summary]:
     """Write the report; return its file, and the summary that is in it."""
     from covey.advisor.reading import hosted
     from covey.advisor.report import Contents, report
@@ -215,6 +319,7 @@ def written(outcome: Outcome, advice: Advice | None, request: Request, now: str)
         stages=outcome.stages,
         explain=outcome.explain,
         advice=advice,
+        merged=merged,
         parameters={
             "input": request.input_dir,
             "method": request.method,

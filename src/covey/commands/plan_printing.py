@@ -76,6 +76,8 @@ def print_outcome(
         typer.echo(f"aside   {outcome.quarantine}")
     if explain:
         print_explanation(outcome, summary)
+    if outcome.reused:
+        typer.echo(outcome.reused)
     typer.echo(f"master  {outcome.master}")
     typer.echo(f"plan    {outcome.plan_file}")
     typer.echo(f"report  {report}")
@@ -95,13 +97,14 @@ def alternatives_table(summary: Summary) -> Table:
     table.add_column("alternative")
     for _, title in summary.parts:
         table.add_column(title, justify="right")
-    for title in ("saving", "trees", "table entries", "false positives", "copies"):
+    for title in ("saving", "price", "trees", "table entries", "false positives", "copies"):
         table.add_column(title, justify="right")
     for row in summary.rows:
         texts = [
             f"{escape(row.name)}{' (chosen)' if row.chosen else ''}",
             *(number_text(row.costs.get(key)) for key, _ in summary.parts),
             saving_text(row.saving),
+            number_text(row.numbers.get("price")),
             *(
                 count_text(row.numbers.get(key))
                 for key in ("trees", "table_entries", "false_positives", "copies")

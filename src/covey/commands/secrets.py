@@ -13,7 +13,7 @@ from covey.errors import ConfigError
 
 def password(json: Json = False) -> None:
     """Hash a password for `[[users]]` of a broker's configuration: from a prompt, or a line of standard input."""
-    from covey.broker.credentials import hash_password
+    from covey.broker.security import hash_password
 
     hashed = str(hash_password(_read()))
     if json:
@@ -24,7 +24,7 @@ def password(json: Json = False) -> None:
 
 def token(json: Json = False) -> None:
     """Make a token for a client, and its hash for `[[tokens]]` of a broker's configuration."""
-    from covey.broker.credentials import hash_token, new_token
+    from covey.broker.security import hash_token, new_token
 
     made = new_token()
     report = {"token": made, "hash": hash_token(made)}

@@ -134,8 +134,7 @@ class Coordinator:
             told.reason = reason
             return
         self._adopt(look)
-        events = streams.window("events")
-        told.events = 0 if events is None else events.count()
+        told.events = streams.count("events")
         if self._is_too_early(told):
             return
         if told.events < self.settings.least_events:

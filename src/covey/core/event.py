@@ -23,6 +23,8 @@ from covey.errors import EventError
 MAX_EVENT_DEPTH = 32
 MAX_ATTRIBUTES = 4_096  # of an event that is published: a few milliseconds of work
 
+_SCALARS = frozenset((str, int, float, bool))  # asked first: to ask whether something is a Mapping takes long
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -66,7 +68,10 @@ def flatten(attributes: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     nested: list[tuple[str, Mapping[str, Any]]] = []
     for name, value in attributes.items():
-        if isinstance(value, Mapping):
+        kind = type(value)
+        if kind in _SCALARS:
+            flat[name] = value
+        elif kind is dict or isinstance(value, Mapping):
             nested.append((name, value))
         elif value is not None:
             flat[name] = value
@@ -78,15 +83,18 @@ def flatten(attributes: Mapping[str, Any]) -> dict[str, Any]:
 def _flatten_nested(flat: dict[str, Any], nested: list[tuple[str, Mapping[str, Any]]], depth: int) -> None:
     if depth > MAX_EVENT_DEPTH:
         raise EventError(f"an event's mappings nest deeper than {MAX_EVENT_DEPTH} levels")
-    # Shorter heads first: `lookup` splits a dotted name at its first dot first.
-    for name, mapping in sorted(nested, key=lambda item: str(item[0]).count(".")):
+    if len(nested) > 1:
+        # Shorter heads first: `lookup` splits a dotted name at its first dot first.
+        nested.sort(key=lambda item: str(item[0]).count("."))
+    for name, mapping in nested:
         if not isinstance(name, str):
             continue
         inner: list[tuple[str, Mapping[str, Any]]] = []
         for key, value in mapping.items():
             if not isinstance(key, str) or value is None:
                 continue
-            if isinstance(value, Mapping):
+            kind = type(value)
+            if kind not in _SCALARS and (kind is dict or isinstance(value, Mapping)):
                 inner.append((key, value))
             else:
                 flat.setdefault(f"{name}.{key}", value)

@@ -59,20 +59,20 @@ def pack(event: Mapping[str, Any]) -> bytes:
     return _pack(event)
 
 
-def pack_plain(event: Mapping[str, Any]) -> bytes | None:
+def pack_plain(event: Mapping[str, Any]) -> tuple[bytes | None, Mapping[str, Any]]:
     """Return the packed form of an event if all its values are plain or None, which takes no look at each of them in
-    Python; None if the event has to be looked at.
+    Python, None if the event has to be looked at; and the event, which is flat then if it had to be flattened.
 
     A name that is no text, and NaN, are left for the reader of the bytes to find.
     """
     if type(event) is not dict or not _SIMPLE.issuperset(map(type, chain(event, event.values()))):
         event = flatten(event)  # most that are not flat and plain only nest
         if not _SIMPLE.issuperset(map(type, chain(event, event.values()))):
-            return None
+            return None, event
     try:
-        return _encode(event)
+        return _encode(event), event
     except (OverflowError, UnicodeEncodeError):
-        return None
+        return None, event
 
 
 def pack_many(events: Sequence[Mapping[str, Any]]) -> list[bytes]:

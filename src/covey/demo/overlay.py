@@ -13,9 +13,9 @@ from socket import socket
 from typing import Final
 
 from covey.broker.config import AdminConfig, BrokerConfig, LinkConfig
-from covey.broker.credentials import hash_token
 from covey.broker.logs import configure as configure_logs
 from covey.broker.process import Family, listen
+from covey.broker.security import hash_token
 
 HOST: Final = "127.0.0.1"
 READY_S: Final = 60.0

@@ -6,6 +6,7 @@ from html import escape
 
 from covey import __version__
 from covey.advisor.page import figure, number, page, table
+from covey.advisor.summary import entries_text
 from covey.demo import drawing
 from covey.demo.findings import Findings
 from covey.demo.pictures import PICTURE, after_plan, before_plan, bursts, over_time, phases, svg
@@ -54,7 +55,18 @@ def verdict(found: Findings) -> str:
         " nothing else, also while the plan went in.</p>"
     )
     notes = "".join(f'<p class="fine">{escape(line)}.</p>' for line in found.warnings())
-    return f'<div class="cards">{boxes}</div><section class="lead">{said}{notes}</section>'
+    plan = f"<p>{escape(result(found))}</p>"
+    lead = f"{said}{plan}" if failures else f"{plan}{said}"
+    return f'<section class="lead">{lead}{notes}</section><div class="cards">{boxes}</div>'
+
+
+def result(found: Findings) -> str:
+    """Return what the plan brought, in a sentence."""
+    before, after = phases(found)
+    word = "less" if found.saving >= 0 else "more"
+    return (
+        f"The plan needs {abs(found.saving):.0%} {word} traffic{entries_text(after.entries, before.entries)}."
+    )
 
 
 def network_section(found: Findings) -> str:
@@ -94,7 +106,7 @@ def network_section(found: Findings) -> str:
     )
     return (
         f"<section><h2>The network, before and with the plan</h2>{figure(pictures, caption)}"
-        f"{table(['', 'overlay’s tree', 'planned trees'], rows)}"
+        f"{table(['', 'overlay’s tree', 'planned trees'], rows, copy=True)}"
         f"{figure(svg(over_time(found)), 'What brokers have sent to each other for each event, over time.')}"
         f"<details><summary>The {len(found.plan.trees)} trees</summary>{''.join(trees)}</details></section>"
     )

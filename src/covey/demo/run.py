@@ -10,8 +10,8 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from covey.broker.process import loop_factory
@@ -27,8 +27,11 @@ from covey.demo.telling import Teller
 from covey.errors import ConfigError
 from covey.pipeline.session import java_home
 
+# What runs beside the brokers while they do: given the addresses of their pages, and the token for them.
+Beside = Callable[[Sequence[str], str], AbstractContextManager[None]]
 
-def play(settings: Settings, keep: Path | None = None) -> Findings:
+
+def play(settings: Settings, keep: Path | None = None, beside: Beside | None = None) -> Findings:
     """Play all acts; return what was found. CoveyError if something cannot be started.
 
     Whatever is written goes to `keep`, or to a directory that is removed again. No process is left behind.
@@ -52,7 +55,9 @@ def play(settings: Settings, keep: Path | None = None) -> Findings:
             with teller.act("start", f"{count} brokers start, a process each", still=True):
                 brokers.start([Overlay(list(CITIES), LINKS, "covering", sampled=True), *rows])
             acts = Acts(scene, settings, brokers, planner, teller, found)
-            _run(acts, directory)
+            pages = [brokers.pages[city] for city in CITIES]
+            with nullcontext() if beside is None else beside(pages, brokers.token):
+                _run(acts, directory)
         finally:
             brokers.stop()
             planner.stop()

@@ -1,18 +1,17 @@
-"""The document: the scoreboard and all figures as one Markdown file, with the pictures beside it.
+"""The document: scoreboard, readings of every claim and all figures as one Markdown file, with pictures beside it.
 
-It is what the repository keeps of a run at the papers' scale. Every figure comes with the command that makes it, the
-scale it was made at and the time its cells took.
+Every figure comes with the command that makes it, the scale it was made at and the time its cells took. Every verdict
+has the scale of the cells that it was computed from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from covey.lab.drawing import drawn, file_name, markdown, name_of, write
+from covey.lab.drawing import cell_text, drawn, file_name, markdown, name_of, write
 from covey.lab.figure import Figure, Grid, Paper
-from covey.lab.outcome import LACKING, describe
-from covey.lab.scoreboard import Kept, Standing, standings
+from covey.lab.scoreboard import Judged, Kept, Standing, Status, standings
 from covey.lab.store import Store
 
 INTRODUCTION = """\
@@ -20,12 +19,19 @@ INTRODUCTION = """\
 
 What the papers report, beside what Covey's own code measures. Everything on this page is computed from kept results:
 
-    covey lab run all --scale paper
+    covey lab run all
     covey lab document --out docs/papers.md
 
-[The lab](lab.md) says how it works, and how to read one figure at a small scale in a minute. Times are the sum over a
-figure's cells on one core each; figures that share experiments share their cells.
+[The lab](lab.md) says how it works. Times are the sum over a figure's cells on one core each; figures that share
+experiments share their cells. Rows and figures say at which scale they were computed: `paper` has the papers' sizes,
+`small` has sizes that a laptop computes in minutes.
+
+A claim is judged under every reading of the text that we know. It holds *as printed*, or *under a reading* that a
+sentence of the text supports, or it is *contradicted*. A *probe* has no support in the text and decides nothing: it
+shows how far a verdict depends on a parameter. Numbers with a range are the value over all seeds and the least and
+greatest of a single seed.
 """
+STATUSES: tuple[Status, ...] = ("as printed", "under a reading", "contradicted", "not judged")
 
 
 def write_document(papers: Iterable[Paper], store: Store, output: Path) -> list[str]:
@@ -38,6 +44,7 @@ def write_document(papers: Iterable[Paper], store: Store, output: Path) -> list[
     for one, rows in zip(kept, judged, strict=True):
         parts.append(f"## {one.paper.key}: {one.paper.title}\n")
         parts.append(markdown(scoreboard_grid(rows)))
+        parts += [readings_part(row) for row in rows]
         for figure in one.paper.figures:
             part, problem = figure_part(figure, one, pictures)
             parts.append(part)
@@ -47,21 +54,76 @@ def write_document(papers: Iterable[Paper], store: Store, output: Path) -> list[
 
 
 def summary(judged: Iterable[Iterable[Standing]]) -> str:
-    """Return how many claims hold, and which do not."""
+    """Return how many claims hold in which way, and which."""
     rows = [row for rows in judged for row in rows]
-    failing = ", ".join(row.claim for row in rows if not row.holds)
-    return f"{sum(row.holds for row in rows)} of {len(rows)} claims hold; {failing or 'none'} do not.\n"
+    lines = []
+    for status in STATUSES:
+        found = [row.claim for row in rows if row.status == status]
+        lines.append((status, len(found), ", ".join(found)))
+    return markdown(Grid(("verdict", f"of {len(rows)} claims", "which"), lines))
 
 
 def scoreboard_grid(rows: Iterable[Standing]) -> Grid:
     """Return the scoreboard of one paper as a table."""
     return Grid(
-        ("claim", "the paper says", "measured", "holds", "why", "scale"),
+        ("claim", "the paper says", "verdict", "measured", "scale"),
         [
-            (row.claim, row.says, row.measured, "yes" if row.holds else "**no**", row.reason, row.scale)
+            (
+                row.claim,
+                row.says,
+                f"**{row.status}**" if not row.holds else row.status,
+                row.measured,
+                row.scale,
+            )
             for row in rows
         ],
     )
+
+
+def readings_part(row: Standing) -> str:
+    """Return the criterion of a claim, all of its readings with their numbers, and the proof if there is one."""
+    when = " It was set after results had been seen." if row.after_looking else ""
+    best = row.best_supported
+    lines = [
+        f"**{row.claim}** ({row.page}): {row.status}. Criterion: {row.criterion}{when}",
+        f"Best supported: *{best.reading}*. {best.rests_on}".rstrip(),
+    ]
+    lines += [f"Why: {row.reason}"] if row.reason else []
+    lines += [f"Proof that it cannot hold: {row.proof}"] if row.proof else []
+    return "\n\n".join([*lines, markdown(readings_grid(row.readings))])
+
+
+def readings_grid(readings: Sequence[Judged]) -> Grid:
+    """Return the readings of a claim: what each rests on, its values with their spread, and whether it holds there."""
+    return Grid(
+        ("reading", "kind", "rests on", "values", "holds", "seeds", "scale"),
+        [
+            (
+                one.reading,
+                one.kind,
+                one.rests_on,
+                values_text(one) or one.measured,
+                holds_text(one),
+                f"{one.holding_seeds} of {one.seeds}" if one.seeds else "",
+                one.scale,
+            )
+            for one in readings
+        ],
+    )
+
+
+def holds_text(one: Judged) -> str:
+    """Return a verdict on one reading in a word."""
+    return "not judged" if one.holds is None else "yes" if one.holds else "no"
+
+
+def values_text(one: Judged) -> str:
+    """Return the numbers that decide, with the least and greatest over seeds."""
+    texts = []
+    for name, (value, least, most) in one.spread.items():
+        spread = f" ({cell_text(least)} to {cell_text(most)})" if one.seeds else ""
+        texts.append(f"{name} {cell_text(value)}{spread}")
+    return "; ".join(texts)
 
 
 def figure_part(figure: Figure, kept: Kept, pictures: Path) -> tuple[str, str]:
@@ -70,13 +132,12 @@ def figure_part(figure: Figure, kept: Kept, pictures: Path) -> tuple[str, str]:
     outcomes = kept.outcomes(figure.experiments, scale)
     results = kept.results(figure.experiments, scale)
     lines = [f"### {figure.paper} {name_of(figure)}: {figure.title}", ""]
-    problem = ""
-    try:
-        content, suffix = drawn(figure, results, "svg")
-    except LACKING as error:
-        problem = f"{figure.paper} {name_of(figure)}: {describe(error)}"
+    lacking = kept.lacking(figure.experiments, scale)
+    problem = f"{figure.paper} {name_of(figure)}: {lacking}" if lacking else ""
+    if problem:
         lines += [f"Not drawn: {problem}", ""]
     else:
+        content, suffix = drawn(figure, results, "svg")
         if figure.table is not None:
             lines.append(content.decode())
         else:

@@ -10,10 +10,11 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
+from covey.advisor import pictures
+from covey.advisor.theme import IDLE, INK, SERIES, SOFT, themed
 from covey.errors import ConfigError
 from covey.lab.experiment import Results
 from covey.lab.figure import Figure, Grid
-from covey.lab.outcome import LACKING, describe
 
 Format = Literal["png", "svg"]
 FORMATS: tuple[Format, ...] = ("png", "svg")
@@ -47,15 +48,34 @@ def file_name(figure: Figure, suffix: str) -> str:
     return f"{name}.{suffix}"
 
 
+# matplotlib's usual colours, which figures name, and the theme's colours that pages have instead.
+PAGE_COLOURS = {
+    "#1f77b4": SERIES[0], "#ff7f0e": SERIES[3], "#2ca02c": SERIES[2], "#d62728": SERIES[1], "#9467bd": SERIES[4],
+    "#8c564b": SOFT, "#e377c2": SERIES[6], "#7f7f7f": IDLE, "#bcbd22": SERIES[7], "#17becf": SERIES[5], "#000000": INK,
+}  # fmt: skip
+
+
 def picture(figure: Figure, results: Results, kind: Format) -> bytes:
-    """Return a drawn figure as a PNG or SVG file's content."""
+    """Return a drawn figure as a PNG or SVG file's content, for paper."""
+    return _picture(figure, results, kind, STYLE)
+
+
+def page_picture(figure: Figure, results: Results) -> bytes:
+    """Return a drawn figure as an SVG file's content that follows light and dark, as pictures of all pages do."""
+    text = _picture(figure, results, "svg", {**pictures.STYLE, **STYLE, "grid.alpha": 1.0}).decode()
+    for usual, ours in PAGE_COLOURS.items():
+        text = text.replace(usual, ours)
+    return themed(text).encode()
+
+
+def _picture(figure: Figure, results: Results, kind: Format, style: Any) -> bytes:
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Sheet
 
     assert figure.draw is not None
     content = io.BytesIO()
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(style):
         sheet = Sheet(figsize=SIZE_INCHES, layout="constrained")
         FigureCanvasAgg(sheet)
         axes = sheet.subplots()
@@ -91,15 +111,12 @@ def plain_numbers(axes: Any) -> None:
             axis.set_minor_formatter("{x:,g}" if high < 10 * low else "")
 
 
-def write_figure(figure: Figure, results: Results, directory: Path, kind: Format) -> tuple[Path | None, str]:
-    """Write a figure to a file, a table as Markdown; return the file, or None and why it cannot be drawn."""
-    try:
-        content, suffix = drawn(figure, results, kind)
-    except LACKING as error:
-        return None, f"{figure.paper} {name_of(figure)}: {describe(error)}"
+def write_figure(figure: Figure, results: Results, directory: Path, kind: Format) -> Path:
+    """Write a figure to a file, a table as Markdown; return the file. All its cells must be there."""
+    content, suffix = drawn(figure, results, kind)
     path = directory / file_name(figure, suffix)
     write(path, content)
-    return path, ""
+    return path
 
 
 def write(path: Path, content: bytes) -> None:
@@ -112,9 +129,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def drawn(figure: Figure, results: Results, kind: Format) -> tuple[bytes, str]:
-    """Return the content of a figure's file and its suffix; one of LACKING if rows are missing for it."""
-    if not results.has(figure.experiments):
-        raise ValueError("there are no results for it")
+    """Return the content of a figure's file and its suffix."""
     if figure.table is not None:
         return markdown(figure.table(results)).encode(), "md"
     return picture(figure, results, kind), kind

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 Value: TypeAlias = str | int | float | bool | None
 Cell: TypeAlias = Mapping[str, Value]  # the parameters of one cell
 Row: TypeAlias = dict[str, Value]  # one result; keys of the cell are added to it when it is read
+Choice: TypeAlias = Value | tuple[Value, ...]  # of a dimension: a value, or any of several
 
 Scale = Literal["small", "paper"]
 SCALES: tuple[Scale, ...] = ("small", "paper")
@@ -38,11 +39,35 @@ class Experiment:
     inputs: tuple[str, ...] = ()
 
 
-class Results:
-    """The rows of experiments, each with the parameters of its cell."""
+def agrees(row: Mapping[str, Value], where: Mapping[str, Choice]) -> bool:
+    """Return whether a row or cell has none of these dimensions with another value; None is no value of it."""
+    return all(
+        row.get(key) is None or (row[key] in value if isinstance(value, tuple) else row[key] == value)
+        for key, value in where.items()
+    )
 
-    def __init__(self, rows: Mapping[str, Sequence[Row]]) -> None:
+
+class Results:
+    """The rows of experiments, each with the parameters of its cell; `reading` has the dimensions that chose them."""
+
+    def __init__(
+        self, rows: Mapping[str, Sequence[Row]], reading: Mapping[str, Choice] | None = None
+    ) -> None:
         self._rows = rows
+        self.reading: Mapping[str, Choice] = reading or {}
+
+    def under(self, where: Mapping[str, Choice]) -> Results:
+        """Return the rows that agree with these dimensions. A row without one of them agrees with any value of it."""
+        rows = {
+            name: [row for row in mine if agrees(row, where)] if where else mine
+            for name, mine in self._rows.items()
+        }
+        return Results(rows, {**self.reading, **where})
+
+    def seeds(self, experiments: Iterable[str]) -> list[int]:
+        """Return the seeds of the experiments' rows."""
+        found = {row.get("seed") for name in experiments for row in self._rows.get(name, ())}
+        return sorted(seed for seed in found if isinstance(seed, int))
 
     def rows(self, experiment: str, **where: Value) -> list[Row]:
         """Return the rows of an experiment in which the given keys have the given values."""

@@ -23,9 +23,6 @@ from covey.lab.experiment import Cell, Experiment, Row, Value
 COLLECT_AFTER = 5_000_000  # objects made and not yet freed
 MAX_ERROR_LENGTH = 500
 
-# What a figure or a claim raises when some of the rows that it needs are not there.
-LACKING = (LookupError, ValueError, TypeError, ArithmeticError, AssertionError)
-
 
 @dataclass(frozen=True)
 class Outcome:

@@ -22,17 +22,22 @@ MODULES: dict[str, str] = {
 
 def papers() -> list[Paper]:
     """Return all papers that are there."""
-    return [import_module(module).PAPER for module in MODULES.values() if _is_there(module)]
+    return [_load(module) for module in MODULES.values() if _is_there(module)]
 
 
 def chosen(key: str) -> list[Paper]:
-    """Return the paper with this key, or all of them for `all`; ConfigError if there is no such paper."""
-    there = papers()
-    wanted = [paper for paper in there if key.lower() in (paper.key.lower(), "all")]
+    """Return the paper with this key, which alone is loaded, or all for `all`; ConfigError if there is none."""
+    there = {letter: module for letter, module in MODULES.items() if _is_there(module)}
+    wanted = [module for letter, module in there.items() if key.lower() in (letter.lower(), "all")]
     if not wanted:
-        keys = ", ".join([*(paper.key for paper in there), "all"])
-        raise ConfigError(f"there is no paper {key!r:.40} in the lab (hint: {keys})")
-    return wanted
+        names = ", ".join([*there, "all"])
+        raise ConfigError(f"there is no paper {key!r:.40} in the lab (hint: {names})")
+    return [_load(module) for module in wanted]
+
+
+def _load(module: str) -> Paper:
+    paper: Paper = import_module(module).PAPER
+    return paper
 
 
 def figures_of(paper: Paper, number: str | None) -> list[Figure]:
@@ -46,6 +51,17 @@ def figures_of(paper: Paper, number: str | None) -> list[Figure]:
         for figure in paper.figures
         if name.isdigit() and _bare(figure.number).rstrip("abcdefghijklmnopqrstuvwxyz") == name
     ]
+
+
+def experiment_named(name: str) -> Experiment:
+    """Return the experiment of any paper with this name; ConfigError, with the names there are, if there is none."""
+    letter = name.partition("-")[0].upper()
+    there = chosen(letter) if letter in MODULES else papers()
+    for experiment in (one for paper in there for one in paper.experiments):
+        if experiment.name == name:
+            return experiment
+    names = ", ".join(experiment.name for paper in there for experiment in paper.experiments)
+    raise ConfigError(f"there is no experiment {name!r:.40} in the lab (hint: {names})")
 
 
 def experiments_of(paper: Paper, names: Sequence[str]) -> list[Experiment]:

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from covey import __version__
-from covey.lab.drawing import cell_text, name_of, picture
+from covey.advisor.page import figure, page, table
+from covey.lab.document import holds_text, values_text
+from covey.lab.drawing import cell_text, name_of, page_picture
 from covey.lab.experiment import Experiment, Value
 from covey.lab.figure import Figure, Paper
-from covey.lab.outcome import LACKING, Outcome, describe
+from covey.lab.outcome import Outcome
 from covey.lab.scoreboard import Kept, Standing, standings
 from covey.lab.store import Store
 
@@ -25,92 +27,112 @@ INTRODUCTION = (
 )
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-h1, h2, h3 { line-height: 1.2 } h2 { margin-top: 3rem; border-bottom: 1px solid #bbb }
-table { border-collapse: collapse; margin: .5rem 0 } td, th { padding: .25rem .6rem; text-align: left;
-vertical-align: top; border-bottom: 1px solid #ddd } td.number { text-align: right }
-.holds { color: #060; font-weight: bold } .not { color: #a00; font-weight: bold }
-figure { display: inline-block; width: 34rem; max-width: 100%; margin: 1rem 1rem 1rem 0; vertical-align: top }
-figure img { width: 100% } figcaption { font-size: .87rem } .fine { color: #666; font-size: .85rem }
+td .picture, figure { margin: .6rem 0 }
+td details { min-width: 14rem; font-weight: 400 }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem }
+.figures img { width: 100%; max-width: 38rem }
+.verdict { font-weight: 600 }
 """
 
 
 def report(papers: Iterable[Paper], store: Store) -> str:
     """Return the page."""
     kept = [Kept(paper, store) for paper in papers]
-    links = " · ".join(f'<a href="#{escape(one.paper.key)}">{escape(one.paper.key)}</a>' for one in kept)
-    return "\n".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width">',
-            f"<title>Covey: the papers, reproduced</title><style>{STYLE}</style></head><body>",
-            "<h1>The papers, reproduced</h1>",
-            f"<p>{INTRODUCTION} Covey {escape(__version__)}. Papers: {links}</p>",
-            *(paper_section(one) for one in kept),
-            "</body></html>\n",
-        ]
+    boards = [standings(one) for one in kept]
+    links = " · ".join(f'<a href="#{escape(one.paper.key)}">{escape(one.paper.title)}</a>' for one in kept)
+    lead = (
+        f'<section class="lead"><p>{escape(counts_text([row for board in boards for row in board]))}</p>'
+        f"<p>{INTRODUCTION} Covey {escape(__version__)}.</p><p>{links}</p></section>"
     )
+    sections = [paper_section(one, board) for one, board in zip(kept, boards, strict=True)]
+    return page("The papers, reproduced", [lead, *sections], STYLE)
 
 
-def paper_section(kept: Kept) -> str:
+def paper_section(kept: Kept, board: Sequence[Standing]) -> str:
     """Return all of one paper."""
     paper = kept.paper
     names = [experiment.name for experiment in paper.experiments]
     return "\n".join(
         [
-            f'<h2 id="{escape(paper.key)}">{escape(paper.key)}: {escape(paper.title)}</h2>',
+            f'<section><h2 id="{escape(paper.key)}">{escape(paper.key)}: {escape(paper.title)}</h2>',
             "<h3>Scoreboard</h3>",
-            scoreboard_table(standings(kept)),
-            "<h3>Figures and tables</h3>",
-            *(figure_section(figure, kept) for figure in paper.figures),
-            "<h3>Experiments</h3>",
+            scoreboard_table(board),
+            '<h3>Figures and tables</h3><div class="figures">',
+            *(figure_section(one, kept) for one in paper.figures),
+            "</div><h3>Experiments</h3>",
             *(experiment_section(experiment, kept) for experiment in paper.experiments),
             failures_section([*kept.failures(names, "small"), *kept.failures(names, "paper")]),
+            "</section>",
         ]
     )
 
 
+def counts_text(rows: Sequence[Standing]) -> str:
+    """Return how many claims have which verdict, in one sentence."""
+    counts = ", ".join(
+        f"{sum(row.status == status for row in rows)} {status}"
+        for status in dict.fromkeys(row.status for row in rows)
+    )
+    return f"Of {len(rows)} claims: {counts}."
+
+
 def scoreboard_table(rows: Sequence[Standing]) -> str:
-    """Return the scoreboard of one paper."""
-    holding = sum(row.holds for row in rows)
+    """Return the scoreboard of one paper, each claim with its readings folded below it."""
     lines = [
         [
             escape(row.claim),
             escape(row.says),
-            escape(row.measured),
-            '<span class="holds">holds</span>' if row.holds else '<span class="not">does not hold</span>',
+            escape(row.measured) + readings_table(row),
+            f'<span class="verdict {"good" if row.holds else "bad"}">{escape(row.status)}</span>',
             escape(row.reason),
             escape(row.scale),
         ]
         for row in rows
     ]
     heads = ["claim", "the paper says", "measured", "verdict", "why", "scale"]
-    return f"<p>{holding} of {len(rows)} claims hold.</p>" + table(heads, lines)
+    return f"<p>{escape(counts_text(rows))}</p>" + table(heads, lines, copy=True)
 
 
-def figure_section(figure: Figure, kept: Kept) -> str:
-    """Return one figure or table with its caption, its scale and what its experiments took."""
-    scale = kept.scale(figure.experiments)
-    results = kept.results(figure.experiments, scale)
-    outcomes = kept.outcomes(figure.experiments, scale)
-    try:
-        if not results.has(figure.experiments):
-            raise ValueError("there are no results for it")
-        if figure.table is not None:
-            grid = figure.table(results)
-            content = table(
-                [escape(head) for head in grid.columns], [list(map(cell, row)) for row in grid.rows]
-            )
-        else:
-            data = b64encode(picture(figure, results, "svg")).decode()
-            content = f'<img alt="{escape(figure.title)}" src="data:image/svg+xml;base64,{data}">'
-    except LACKING as error:
-        content = f'<p class="not">Not drawn: {escape(describe(error))}</p>'
+def readings_table(row: Standing) -> str:
+    """Return the criterion and all readings of a claim, folded."""
+    when = " It was set after results had been seen." if row.after_looking else ""
+    proof = f"<p>Proof that it cannot hold: {escape(row.proof)}</p>" if row.proof else ""
+    lines = [
+        [
+            escape(one.reading),
+            escape(one.kind),
+            escape(one.rests_on),
+            escape(values_text(one) or one.measured),
+            escape(holds_text(one)),
+            f"{one.holding_seeds} of {one.seeds}" if one.seeds else "",
+        ]
+        for one in row.readings
+    ]
+    heads = ["reading", "kind", "rests on", "values", "holds", "seeds"]
     return (
-        f"<figure>{content}<figcaption><b>{escape(name_of(figure))}. {escape(figure.title)}.</b> "
-        f'{escape(figure.caption)} <span class="fine">Scale: {scale}; from {escape(", ".join(figure.experiments))}, '
-        f"{len(outcomes)} cells, {total_s(outcomes):,.1f} s.</span></figcaption></figure>"
+        f"<details><summary>{len(row.readings)} readings</summary><p>{escape(row.page)}: "
+        f"{escape(row.criterion + when)}</p>{proof}{table(heads, lines)}</details>"
     )
+
+
+def figure_section(one: Figure, kept: Kept) -> str:
+    """Return one figure or table with its caption, its scale and what its experiments took."""
+    scale = kept.scale(one.experiments)
+    outcomes = kept.outcomes(one.experiments, scale)
+    lacking = kept.lacking(one.experiments, scale)
+    if lacking:
+        content = f'<p class="bad">Not drawn: {escape(lacking)}</p>'
+    elif one.table is not None:
+        grid = one.table(kept.results(one.experiments, scale))
+        content = table([escape(head) for head in grid.columns], [list(map(cell, row)) for row in grid.rows])
+    else:
+        drawn = b64encode(page_picture(one, kept.results(one.experiments, scale))).decode()
+        content = f'<img alt="{escape(one.title)}" src="data:image/svg+xml;base64,{drawn}">'
+    caption = (
+        f"<b>{escape(name_of(one))}. {escape(one.title)}.</b> {escape(one.caption)} Scale: {scale}; "
+        f"from {escape(', '.join(one.experiments))}, {len(outcomes)} cells, {total_s(outcomes):,.1f} s."
+    )
+    return figure(content, caption)
 
 
 def experiment_section(experiment: Experiment, kept: Kept) -> str:
@@ -144,18 +166,6 @@ def failures_section(outcomes: Sequence[Outcome]) -> str:
 
 
 # -- small parts -------------------------------------------------------------------------------------------------
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of cells that are HTML already."""
-    head = "".join(f"<th>{text}</th>" for text in heads)
-    body = "".join("<tr>" + "".join(map(in_cell, row)) + "</tr>\n" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
-
-
-def in_cell(html: str) -> str:
-    """Return HTML as a cell of a table, unless it is one."""
-    return html if html.startswith("<td") else f"<td>{html}</td>"
 
 
 def cell(value: object) -> str:

@@ -5,7 +5,7 @@
     match_packed, links_packed     the same for many events in their packed form, answered by arrays
     covering(filter)      keys of the filters that cover a filter; `covers` says whether there is one
     covered(filter)       keys of the filters that a filter covers
-    overlapping(filter)   keys of the filters that overlap a filter
+    overlapping(filter)   keys of the filters that overlap a filter; `overlaps` says whether there is one
 
 Filters of all families may be in one index: an event, or a filter, concerns those of its own family. Answers are those
 of scan.py, which asks each filter in turn. An index may be changed between any two questions; it is not for
@@ -56,7 +56,7 @@ ATTRIBUTES, XPATH, KEYWORDS = AttributeFilter.family, XPathFilter.family, Keywor
 FEW: Final = 16
 VERY_FEW: Final = 4  # to ask so many never takes longer than a kernel
 PATIENCE: Final = 512  # filters; to ask more than these takes longer than to make the arrays
-MOST_WAITING: Final = 64
+MOST_WAITING: Final = 32
 MOST_WAITING_BYTES: Final = 4_096
 BATCH: Final = 512  # events that are matched at a time: the arrays of more would leave the caches
 PREPARED: Final = 256  # rows that are made ready at a time for `covered`
@@ -365,10 +365,21 @@ class Index:
     def covers(self, filter: Filter) -> bool:
         """Return whether some filter here covers the given one; quicker than `covering`."""
         if isinstance(filter, AttributeFilter):
-            if self._are_few():
-                return any(other.covers(filter) for other, _ in self._coming.values())
-            return self.attributes().covers_any(filter)
+            rows = self._attributes
+            if rows is None or self._coming or self._leaving:
+                if self._are_few():
+                    return any(other.covers(filter) for other, _ in self._coming.values())
+                rows = self.attributes()
+            return rows.covers_any(filter)
         return bool(self.covering(filter))
+
+    def overlaps(self, filter: Filter) -> bool:
+        """Return whether some filter here overlaps the given one; quicker than `overlapping`."""
+        if isinstance(filter, AttributeFilter):
+            if self._are_few():
+                return any(filter.overlaps(other) for other, _ in self._coming.values())
+            return self.attributes().overlaps_any(filter)
+        return bool(self.overlapping(filter))
 
     def covering(self, filter: Filter) -> Keys:
         """Return the keys of filters that cover the given one."""
@@ -399,7 +410,9 @@ class Index:
             # What is leaving is left out of the answer here: whoever leaves with many filters asks after each of them.
             rows = self.attributes() if self._coming or self._attributes is None else self._attributes
             found: Ints = getattr(rows, question)(filter)
-            if self._leaving and len(found):
+            if not len(found):
+                return _NO_KEYS
+            if self._leaving:
                 stays = [handle for handle in found.tolist() if handle not in self._leaving]
                 found = np.array(stays, np.int32)
             return Keys(self._keys.take(found))
@@ -508,3 +521,5 @@ def _ask(index: Index, filters: Sequence[Filter], events: Sequence[Any]) -> None
         index.covering(filter)
         index.covered(filter)
         index.overlapping(filter)
+        index.covers(filter)
+        index.overlaps(filter)

@@ -5,6 +5,9 @@ Kernels are free functions on flat arrays, made of parts (`compiler` says how). 
 compiled: every array it reads must be an argument (integers at module level are constants and may be used). And its
 code depends on the files of its parts: so each state of a package's sources has a directory of its own, wherever these
 sources are, and a kernel takes its parts from its own package or from this file.
+
+With COVEY_CHECKED_KERNELS=1 in the environment nothing is compiled: kernels run in Python on checked memory, which
+`checked` says more of.
 """
 
 from __future__ import annotations
@@ -25,11 +28,14 @@ from llvmlite import ir
 from numba.core.cgutils import alloca_once, raw_memcpy
 from numpy.typing import NDArray
 
-from covey.matching import compile_cache, compiler
+from covey.matching import checked, compile_cache, compiler
 from covey.matching.compile_cache import CompileCache, why_unsafe
 from covey.matching.compiler import CallTypes, KernelCompiler, PartCompiler
 
 KEPT_STATES = 8
+BLOCK = 8  # numbers that `copy_block` copies
+BITS_ROOM = 4_128  # numbers that `room_for_bits` has
+CHECKED: Final = bool(os.environ.get("COVEY_CHECKED_KERNELS"))  # nothing is compiled, and memory is checked
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -88,6 +94,8 @@ def _forget_old(directory: Path) -> None:
 
 def kernel(function: Function) -> Function:
     """Compile `function`; the compiled one has the same signature."""
+    if CHECKED:
+        return checked.kernel(function)
     compiled = _compiled(function, pipeline_class=KernelCompiler, no_cfunc_wrapper=True)
     directory = _cache_directory(_package_of(function))
     if directory is not None:
@@ -114,6 +122,8 @@ def called(function: Function) -> Function:
 
 
 def _compiled(function: Function, **options: Any) -> Any:
+    if CHECKED:
+        return function
     compiled: Any = numba.njit(error_model="numpy", nogil=True, **options)(function)
     compiled._compiler.__class__ = CallTypes
     return compiled
@@ -148,6 +158,23 @@ def copy_values(target: Any, start: int, source: Any, count: int) -> None:
         target[start + at] = source[at]
 
 
+def address_of(array: NDArray[Any]) -> int:
+    """Return where the values of an array are, for kernels that find it there."""
+    if CHECKED:
+        checked.register(array)
+    return array.ctypes.data
+
+
+_BEFORE_BYTES: Final = bytes.__basicsize__ - 1  # from a bytes object to its bytes, behind which is one more
+
+
+def address_of_bytes(data: bytes) -> int:
+    """Return where bytes are, for a kernel that is called while they are alive."""
+    if CHECKED:
+        checked.register_bytes(data)
+    return id(data) + _BEFORE_BYTES
+
+
 def _pointer_at(element: numba.types.Type) -> Any:
     """Return an intrinsic that makes a pointer of an address."""
 
@@ -180,9 +207,6 @@ def prefetch(typing_context, pointer, index):  # type: ignore[no-untyped-def]
         return context.get_dummy_value()
 
     return numba.types.void(pointer, numba.types.intp), generate
-
-
-BLOCK = 8  # numbers that `copy_block` copies
 
 
 @numba.extending.intrinsic
@@ -291,9 +315,6 @@ def room_for_bits(typing_context):  # type: ignore[no-untyped-def]
     return numba.types.CPointer(numba.types.int64)(), generate
 
 
-BITS_ROOM = 4_128
-
-
 @numba.extending.intrinsic
 def bits_float(typing_context, bits):  # type: ignore[no-untyped-def]
     """Return the float64 that has these bits."""
@@ -312,3 +333,7 @@ def float_bits(typing_context, value):  # type: ignore[no-untyped-def]
         return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
 
     return numba.types.int64(numba.types.float64), generate
+
+
+if CHECKED:
+    globals().update(checked.twins(BLOCK, BITS_ROOM))

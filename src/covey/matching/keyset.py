@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.matching.jit import Ints, Longs, ints_at, kernel, longs_at
+from covey.matching.jit import Ints, Longs, address_of, ints_at, kernel, longs_at
 
 _INTEGERS: Final = frozenset((int,))
 HANDLES: Final = -1  # instead of the address of keys
@@ -82,7 +82,7 @@ class KeyTable:
 
     def _note_address(self) -> None:
         self.address = (
-            HANDLES if self._are_handles else 0 if self._keys.dtype == object else self._keys.ctypes.data
+            HANDLES if self._are_handles else 0 if self._keys.dtype == object else address_of(self._keys)
         )
 
     def add(self, key: Hashable) -> int:

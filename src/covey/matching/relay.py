@@ -13,6 +13,7 @@ an event. Whoever calls keeps all of them alive, and up to date:
     source   a link in an epoch: who may say what, and the router                                   SOURCE_*
     router   local subscriptions with their labels, the events that were seen, and the trees        ROUTER_*
     trees    a row for each tree: next hops, and the slots of links                                 TREE_*
+    region   of a plan with one copy of each event: its trees, as seen from here              `addressing`
 
 A *slot* is the number of a receiver, a client or a neighbour; slot 0 is nobody's, and what goes there is left to
 Python. A *label* is the slot and the number of a subscription, by its handle in the local index.
@@ -28,7 +29,18 @@ from typing import Final
 
 import numpy as np
 
-from covey.matching.attributes.checking import ATTRIBUTE_COLUMNS, MOST_NAMES, read_attributes
+from covey.matching.addressing import BROKERS as REGION_BROKERS
+from covey.matching.addressing import MOST_NOTES as REGION_MOST_NOTES
+from covey.matching.addressing import (
+    NOTES_HEAD,
+    choose_tree,
+    divide,
+    group_places,
+    group_slots,
+    note_wanting,
+    read_brokers,
+)
+from covey.matching.attributes.checking import MOST_NAMES, POINT_LONGS, read_attributes
 from covey.matching.attributes.lists import SHARED_BIT
 from covey.matching.attributes.packed import Bytes
 from covey.matching.attributes.view import (
@@ -89,7 +101,8 @@ TURN_OUT, TURN_OUT_SIZE, TURN_WRITTEN = (
 TURN_SCRATCH, TURN_FLOATS, TURN_SEEN = 16, 17, 18  # room for one event
 TURN_MISSED, TURN_MISSED_COUNT = 19, 20  # what is missing, or unlabelled
 TURN_NEED_ENTRIES = 21
-TURN_LENGTH: Final = 22
+TURN_NOTES, TURN_NOTES_SIZE, TURN_NOTES_ROOM = 22, 23, 24  # notes of events that go on, how much and at most
+TURN_LENGTH: Final = 25
 
 READ_ADDRESS, READ_AT, READ_END, READ_LIMIT, READ_SOURCE, READ_COUNT, READ_COLUMNS = 0, 1, 2, 3, 4, 5, 6
 
@@ -109,7 +122,11 @@ SOURCE_LENGTH: Final = 11
 
 ROUTER_EPOCH, ROUTER_LOCAL, ROUTER_STAMPS, ROUTER_LABELS, ROUTER_SEEN = 0, 1, 2, 3, 4
 ROUTER_TREES, ROUTER_TREE_COUNT, ROUTER_UNADVERTISED, ROUTER_DUPLICATES = 5, 6, 7, 8
-ROUTER_LENGTH: Final = 9
+ROUTER_REGION, ROUTER_DROPPED = (
+    9,
+    10,
+)  # 0 if events are not addressed; brokers that they could not be sent on to
+ROUTER_LENGTH: Final = 11
 
 TREE_NUMBER, TREE_TELLS, TREE_HOPS, TREE_LINK_SLOTS, TREE_SLOTS, TREE_SLOT_COUNT, TREE_COLUMNS = (
     0,
@@ -128,11 +145,12 @@ ENTRY_SLOT, ENTRY_EVENT, ENTRY_SID, ENTRY_COLUMNS = (
     1,
     2,
     3,
-)  # a sid below 0: onward, on a tree, flooded or not
+)  # a sid below 0: onward, on a tree, flooded or not; from ADDRESSED down: onward, with notes
 SORTED_EVENT, SORTED_SID, SORTED_COLUMNS = 0, 1, 2
 CHUNK_SLOT, CHUNK_FIRST, CHUNK_LAST, CHUNK_COUNT, CHUNK_SIZE, CHUNK_AT, CHUNK_COLUMNS = 0, 1, 2, 3, 4, 5, 6
 _SLOT_COUNT, _SLOT_PLACE, SLOT_COLUMNS = 0, 1, 2
 
+ADDRESSED: Final = -(1 << 32)  # less the place of the tree and the notes in TURN_NOTES
 EVERYTHING: Final = (
     -1
 )  # instead of an index: of a guard's refusal, of advertisements and next hops that all match
@@ -148,7 +166,7 @@ MOST_SIDS: Final = 65_535  # in one DELIVERY: their count is a u16
 # Room for one event: its attributes, and the points that it has in each of four indexes.
 _POINT_SETS: Final = 4
 _GUARD, _ADVERTISED, _LOCAL, _HOPS = range(_POINT_SETS)
-SCRATCH_LONGS: Final = ATTRIBUTE_COLUMNS * MOST_NAMES + (_POINT_SETS + 1) * MOST_POINTS  # the last for cells
+SCRATCH_LONGS: Final = POINT_LONGS * MOST_NAMES + (_POINT_SETS + 1) * MOST_POINTS  # the last for cells
 SCRATCH_FLOATS: Final = MOST_NAMES + _POINT_SETS * MOST_POINTS
 
 # -- frames ------------------------------------------------------------------------------------------------------
@@ -204,9 +222,14 @@ def _envelope_status(source: Longs, data: Bytes, first: int, last: int) -> int:
         return _EPOCH
     if source[SOURCE_LANE] != 0 or np.int64(data[first + FLAGS_AT]) & (KEPT | FAMILY) != ATTRIBUTES:
         return _PYTHON
-    if _number(data, first + NOTES_LENGTH_AT, 2) != 0:
+    notes = _number(data, first + NOTES_LENGTH_AT, 2)
+    if notes != 0 and (
+        source[SOURCE_IS_CLIENT] != 0
+        or longs_at(source[SOURCE_ROUTER])[ROUTER_REGION] == 0
+        or np.int64(data[first + FLAGS_AT]) & FLOODED != 0
+    ):
         return _PYTHON
-    if first + HEAD + _number(data, first + CONTENT_LENGTH_AT, 4) > last:
+    if first + HEAD + _number(data, first + CONTENT_LENGTH_AT, 4) + notes > last:
         return _PYTHON
     publisher = _number(data, first + PUBLISHER_AT, 8)
     if source[SOURCE_IS_CLIENT] != 0 and publisher != source[SOURCE_PUBLISHER]:
@@ -264,7 +287,7 @@ def _points(turn: Longs, view: int, which: int, base: int, attributes: int, miss
     if view == NOTHING or view == EVERYTHING:
         return 0, missed
     rows, numbers = longs_at(turn[TURN_SCRATCH]), floats_at(turn[TURN_FLOATS])
-    channels = ints_at(turn[TURN_SCRATCH] + 8 * (ATTRIBUTE_COLUMNS * MOST_NAMES + which * MOST_POINTS))
+    channels = ints_at(turn[TURN_SCRATCH] + 8 * (POINT_LONGS * MOST_NAMES + which * MOST_POINTS))
     values = floats_at(turn[TURN_FLOATS] + 8 * (MOST_NAMES + which * MOST_POINTS))
     missing = longs_at(turn[TURN_MISSED])
     return points_of(view, base, rows, numbers, attributes, channels, values, missing, missed, MOST_MISSED)
@@ -273,14 +296,14 @@ def _points(turn: Longs, view: int, which: int, base: int, attributes: int, miss
 @called
 def _ask(turn: Longs, view: int, which: int, points: int, limit: int) -> int:
     """Ask an index about the points that were written for it; see `matching`."""
-    channels = ints_at(turn[TURN_SCRATCH] + 8 * (ATTRIBUTE_COLUMNS * MOST_NAMES + which * MOST_POINTS))
+    channels = ints_at(turn[TURN_SCRATCH] + 8 * (POINT_LONGS * MOST_NAMES + which * MOST_POINTS))
     values = floats_at(turn[TURN_FLOATS] + 8 * (MOST_NAMES + which * MOST_POINTS))
     return matching(view, channels, values, points, _cells(turn), limit)
 
 
 @part
 def _cells(turn: Longs) -> Ints:
-    return ints_at(turn[TURN_SCRATCH] + 8 * (ATTRIBUTE_COLUMNS * MOST_NAMES + _POINT_SETS * MOST_POINTS))
+    return ints_at(turn[TURN_SCRATCH] + 8 * (POINT_LONGS * MOST_NAMES + _POINT_SETS * MOST_POINTS))
 
 
 @called
@@ -305,7 +328,7 @@ def _hop_mask(turn: Longs, tree: Longs, points: int) -> int:
     if links > SHARED_BIT:
         for link in range(links + 1):
             seen[link] = 0
-    channels = ints_at(turn[TURN_SCRATCH] + 8 * (ATTRIBUTE_COLUMNS * MOST_NAMES + _HOPS * MOST_POINTS))
+    channels = ints_at(turn[TURN_SCRATCH] + 8 * (POINT_LONGS * MOST_NAMES + _HOPS * MOST_POINTS))
     values = floats_at(turn[TURN_FLOATS] + 8 * (MOST_NAMES + _HOPS * MOST_POINTS))
     return links_to(view, channels, values, points, _cells(turn), seen)
 
@@ -352,6 +375,36 @@ def _onward(
 
 
 @called
+def _address(
+    turn: Longs, source: Longs, points: int, carrying: int, named: int, detours: int, local: int, event: int
+) -> int:
+    """Add entries for the neighbours towards the brokers that an event is for; return how many entries there are.
+
+    Of a client's event these are found here, with the tree that suits them; of a neighbour's event they are noted.
+    """
+    router, count = longs_at(source[SOURCE_ROUTER]), turn[TURN_ENTRY_COUNT] + local
+    region = longs_at(router[ROUTER_REGION])
+    tree = carrying
+    if source[SOURCE_IS_CLIENT] != 0:
+        first, named, tree = longs_at(router[ROUTER_TREES]), 0, 0
+        if first[TREE_HOPS] != NOTHING:
+            mask, hosts = _hop_mask(turn, first, points), longs_at(first[TREE_LINK_SLOTS])
+            seen, links = ints_at(turn[TURN_SEEN]), link_count(first[TREE_HOPS])
+            named = note_wanting(region, hosts, mask, SHARED_BIT, seen, links)
+        if named > 0:
+            tree = choose_tree(region, named, local > 0)
+    groups, end, dropped = divide(
+        region, source[SOURCE_SLOT], tree, named, detours, bytes_at(turn[TURN_NOTES]), turn[TURN_NOTES_SIZE]
+    )
+    turn[TURN_NOTES_SIZE] = end
+    router[ROUTER_DROPPED] += dropped
+    slots, places = group_slots(region), group_places(region)
+    for k in range(groups):
+        count = _put_entry(turn, count, slots[k], event, ADDRESSED - places[k])
+    return count
+
+
+@called
 def _gather(
     turn: Longs, source: Longs, base: int, attributes: int, missed: int
 ) -> tuple[int, int, int, int, int, int]:
@@ -364,7 +417,10 @@ def _gather(
     advertised, missed = _points(turn, source[SOURCE_ADVERTISED], _ADVERTISED, base, attributes, missed)
     local, missed = _points(turn, router[ROUTER_LOCAL], _LOCAL, base, attributes, missed)
     worst = min(guard, advertised, local)
-    for number in range(router[ROUTER_TREE_COUNT]):
+    trees = router[ROUTER_TREE_COUNT]
+    if router[ROUTER_REGION] != 0:  # whoever publishes asks the first tree, and nobody else asks any
+        trees = min(trees, source[SOURCE_IS_CLIENT])
+    for number in range(trees):
         tree = longs_at(router[ROUTER_TREES] + 8 * TREE_COLUMNS * number)
         last, missed = _points(turn, tree[TREE_HOPS], _HOPS, base, attributes, missed)
         worst = min(worst, last)
@@ -387,6 +443,11 @@ def _event(turn: Longs, read: int, base: int, first: int, last: int) -> int:
             return _PYTHON
     begin = first + HEAD
     end = begin + _number(data, first + CONTENT_LENGTH_AT, 4)
+    named, detours, notes = 0, 0, _number(data, first + NOTES_LENGTH_AT, 2)
+    if notes > 0:
+        named, detours = read_brokers(longs_at(router[ROUTER_REGION]), data, end, end + notes)
+        if named < 0:
+            return _PYTHON
     attributes = read_attributes(data, begin, end, longs_at(turn[TURN_SCRATCH]), floats_at(turn[TURN_FLOATS]))
     if attributes < 0:
         return _PYTHON
@@ -424,28 +485,41 @@ def _event(turn: Longs, read: int, base: int, first: int, last: int) -> int:
     elif router[ROUTER_SEEN] != 0 and not is_known:
         see(router[ROUTER_SEEN], publisher, name)
     # On one tree nothing comes twice, unless it has gone round in a circle.
-    if not is_again or router[ROUTER_TREE_COUNT] > 1:
+    if is_again and router[ROUTER_TREE_COUNT] == 1:
+        pass
+    elif router[ROUTER_REGION] != 0 and not flooded:
+        tree = longs_at(router[ROUTER_TREES])[TREE_COLUMNS * max(carrying, 0) + TREE_NUMBER]
+        count = _address(turn, source, hops, tree, named, detours, found, number)
+    else:
         count = _onward(turn, source, base, attributes, hops, carrying, flooded, count, number)
     if flooded and source[SOURCE_IS_CLIENT] != 0:
         router[ROUTER_UNADVERTISED] += 1
-    turn[TURN_OUT_SIZE] += (count - turn[TURN_ENTRY_COUNT]) * (last - first + 12)
-    turn[TURN_ENTRY_COUNT] = count
-    events = longs_at(turn[TURN_EVENTS])
-    events[EVENT_COLUMNS * number + EVENT_ADDRESS] = base + first
-    events[EVENT_COLUMNS * number + EVENT_SIZE] = last - first
-    events[EVENT_COLUMNS * number + EVENT_READ] = read
-    turn[TURN_EVENT_COUNT] = number + 1
+    _put_event(turn, count, read, base + first, last - first)
     return _DONE
+
+
+@part
+def _put_event(turn: Longs, entries: int, read: int, address: int, size: int) -> None:
+    """Note an event that is laid out: with it there are so many entries."""
+    events = longs_at(turn[TURN_EVENTS] + 8 * EVENT_COLUMNS * turn[TURN_EVENT_COUNT])
+    events[EVENT_ADDRESS], events[EVENT_SIZE], events[EVENT_READ] = address, size, read
+    turn[TURN_OUT_SIZE] += (entries - turn[TURN_ENTRY_COUNT]) * (size + 12)
+    turn[TURN_ENTRY_COUNT] = entries
+    turn[TURN_EVENT_COUNT] += 1
 
 
 @part
 def _make_room(turn: Longs, router: Longs, found: int, size: int) -> int:
     """Return _DONE if there is room for an event with so many deliveries, and otherwise what makes some."""
-    entries = found
+    entries, notes = found, 0
     for number in range(router[ROUTER_TREE_COUNT]):
         entries += longs_at(router[ROUTER_TREES])[TREE_COLUMNS * number + TREE_SLOT_COUNT]
+    if router[ROUTER_REGION] != 0:
+        region = longs_at(router[ROUTER_REGION])
+        entries, notes = entries + region[REGION_BROKERS], region[REGION_MOST_NOTES]
     if (
         turn[TURN_EVENT_COUNT] < MOST_EVENTS
+        and turn[TURN_NOTES_SIZE] + notes <= turn[TURN_NOTES_ROOM]
         and turn[TURN_ENTRY_COUNT] + entries <= turn[TURN_ENTRY_ROOM]
         and (turn[TURN_EVENT_COUNT] == 0 or turn[TURN_OUT_SIZE] + entries * (size + 12) <= MOST_OUT)
     ):
@@ -508,15 +582,27 @@ def _sort_sids(rows: Longs, first: int, last: int) -> None:
 
 @part
 def _copy_onward(turn: Longs, out: Bytes, at: int, event: int, sid: int) -> int:
-    """Write an EVENT with another tree, flag and epoch; return where it ends."""
+    """Write an EVENT with another tree, flag, epoch and perhaps notes; return where it ends."""
     row = longs_at(turn[TURN_EVENTS] + 8 * EVENT_COLUMNS * event)
     source = longs_at(longs_at(turn[TURN_READS])[READ_COLUMNS * row[EVENT_READ] + READ_SOURCE])
     data, size = bytes_at(row[EVENT_ADDRESS]), row[EVENT_SIZE]
+    flags, tree = np.int64(data[FLAGS_AT]) & ~FLOODED, (-1 - sid) // 2
+    if sid <= ADDRESSED:
+        notes, place = bytes_at(turn[TURN_NOTES]), ADDRESSED - sid
+        tree, length = _number(notes, place, 2), _number(notes, place + 2, 2)
+        first = HEAD + _number(data, CONTENT_LENGTH_AT, 4)
+        last = first + _number(data, NOTES_LENGTH_AT, 2)
+        copy_bytes(out, at + 4, data, 0, first)
+        copy_bytes(out, at + 4 + first, notes, place + NOTES_HEAD, length)
+        copy_bytes(out, at + 4 + first + length, data, last, size - last)
+        _write(out, at + 4 + NOTES_LENGTH_AT, 2, length)
+        size += length - (last - first)
+    else:
+        copy_bytes(out, at + 4, data, 0, size)
+        flags |= FLOODED if sid % 2 == 0 else 0
     _write(out, at, 4, size)
-    copy_bytes(out, at + 4, data, 0, size)
-    flags = np.int64(data[FLAGS_AT]) & ~FLOODED
-    out[at + 4 + FLAGS_AT] = flags | (FLOODED if sid % 2 == 0 else 0)
-    _write(out, at + 4 + TREE_AT, 2, (-1 - sid) // 2)
+    out[at + 4 + FLAGS_AT] = flags
+    _write(out, at + 4 + TREE_AT, 2, tree)
     _write(out, at + 4 + EPOCH_AT, 2, longs_at(source[SOURCE_ROUTER])[ROUTER_EPOCH])
     return at + 4 + size
 
@@ -563,8 +649,13 @@ def _measure_slot(turn: Longs, slot: int, first: int, last: int) -> int:
     total, size, frames, begin, k, sorted_to = 0, 0, 0, first, first, first
     while k < last:
         size += events[EVENT_COLUMNS * rows[SORTED_COLUMNS * k + SORTED_EVENT] + EVENT_SIZE]
-        if rows[SORTED_COLUMNS * k + SORTED_SID] < 0:
+        sid = rows[SORTED_COLUMNS * k + SORTED_SID]
+        if sid < 0:
             size += 4
+            if sid <= ADDRESSED:
+                event = events[EVENT_COLUMNS * rows[SORTED_COLUMNS * k + SORTED_EVENT] + EVENT_ADDRESS]
+                size += _number(bytes_at(turn[TURN_NOTES]), ADDRESSED - sid + 2, 2)
+                size -= _number(bytes_at(event), NOTES_LENGTH_AT, 2)
             k += 1
         else:
             if k == sorted_to:
@@ -655,7 +746,7 @@ def relay(arguments: Longs) -> int:
     """Handle what has come, as far as it goes without Python; return a `Status`. See the module's text."""
     turn = longs_at(arguments.ctypes.data)
     turn[TURN_EVENT_COUNT] = turn[TURN_ENTRY_COUNT] = turn[TURN_CHUNK_COUNT] = 0
-    turn[TURN_OUT_SIZE] = turn[TURN_MISSED_COUNT] = 0
+    turn[TURN_OUT_SIZE] = turn[TURN_MISSED_COUNT] = turn[TURN_NOTES_SIZE] = 0
     status, back = _DONE, -1
     read = turn[TURN_READ]
     while read < turn[TURN_READ_COUNT]:

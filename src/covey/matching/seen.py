@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from covey.matching.jit import Longs, kernel, longs_at, part
+from covey.matching.jit import Longs, address_of, kernel, longs_at, part
 
 # What the array of addresses holds: where the two tables are, slots of each less one, the younger one, how many events
 # are in it, and how many may be.
@@ -76,9 +76,9 @@ class SeenNames:
         slots = 1 << (2 * size - 1).bit_length()
         self._tables = [np.full(3 * slots, _FREE, np.int64) for _ in range(2)]
         self._addresses: Longs = np.zeros(_LENGTH, np.int64)
-        self._addresses[_TABLES : _TABLES + 2] = [table.ctypes.data for table in self._tables]
+        self._addresses[_TABLES : _TABLES + 2] = [address_of(table) for table in self._tables]
         self._addresses[_MASK], self._addresses[_SIZE] = slots - 1, size
-        self.address = int(self._addresses.ctypes.data)
+        self.address = address_of(self._addresses)
 
     def add(self, publisher: int, number: int) -> bool:
         """Note an event, by two numbers of 64 bits; return whether it is new."""

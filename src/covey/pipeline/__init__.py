@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from covey.pipeline.ingest import quarantine as quarantine
     from covey.pipeline.interests import interests as interests
     from covey.pipeline.known import known as known
-    from covey.pipeline.locate import locate as locate
     from covey.pipeline.match import compile_filters as compile_filters
     from covey.pipeline.match import match as match
     from covey.pipeline.network.source import register as register
@@ -58,7 +57,6 @@ _HOMES = {
     "interests": "interests",
     "judge": "ingest",
     "known": "known",
-    "locate": "locate",
     "match": "match",
     "plan": "plan",
     "quarantine": "ingest",

@@ -61,10 +61,12 @@ def aggregation(
     *,
     alternative: str,
     share: float = 0.5,
+    method: str | None = None,
 ) -> DataFrame:
     """Return the table `aggregation` for the trees of one alternative.
 
-    `share` is the required part f of the largest gain among the bundles that are planned.
+    `share` is the required part f of the largest gain among the bundles that are planned, `method` how they are planned
+    (`planning.aggregation.registry`); by default, what suits their number.
     """
     if not 0 <= share <= 1:
         raise ConfigError(f"the share of the gain is {share} and not between 0 and 1")
@@ -89,7 +91,7 @@ def aggregation(
 
     # A function with types, which Spark reads from it; of a partial one it cannot.
     def merge(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-        return merge_tree(key, rows, alternative=alternative, share=share)
+        return merge_tree(key, rows, alternative=alternative, share=share, method=method)
 
     return rows.groupBy("tree").applyInArrow(merge, columns)
 
@@ -168,7 +170,9 @@ def carried_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         )
 
 
-def merge_tree(key: tuple[Any, ...], rows: pa.Table, *, alternative: str, share: float) -> pa.Table:
+def merge_tree(
+    key: tuple[Any, ...], rows: pa.Table, *, alternative: str, share: float, method: str | None = None
+) -> pa.Table:
     """Return what to merge on one tree."""
     tree = key[0].as_py()
     told = rows.filter(pc.is_null(rows.column("event"))).to_pylist()
@@ -190,6 +194,7 @@ def merge_tree(key: tuple[Any, ...], rows: pa.Table, *, alternative: str, share:
             _sample(training, members),
             share,
             held_out=_sample(held_out, members) if held_out.num_rows else None,
+            method=method,
         )
         names = [names[broker] for broker in brokers]
         entry = brokers.index(entry)

@@ -1,9 +1,13 @@
 """Checkpoints: tables that a job writes on its way, and finds again when it is started anew.
 
 Beside each table is its manifest: the key (a digest of all that the table depends on, Covey's version included), the
-number of rows, and every file with its size and a digest of its content. The manifest is written last and removed
-first. A table is used again if its key is right and its files are exactly those of the manifest. If a file is missing,
-changed, truncated or added, the table is computed again and the caller is told why.
+number of rows, the schema, so that Spark runs no job to find it, and every file with its size and a digest of its
+content. The manifest is written last and removed first. A table is used again if its key is right and its files are
+exactly those of the manifest. If a file is missing, changed, truncated or added, the table is computed again and the
+caller is told why.
+
+A table may be in parts (`parts`): each has a key and a manifest of its own, and is used again or computed again by
+itself.
 """
 
 from __future__ import annotations
@@ -21,8 +25,10 @@ from covey.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 DIGEST_BYTES: Final = 16
+_PART: Final = "kept="  # as Spark writes the values of a column
 Files = Mapping[str, Mapping[str, Any]]  # by path within the table: size and digest
 
 
@@ -54,27 +60,76 @@ class Checkpoints:
             key = _key(name, basis)
             self._verified = {one: sound for one, sound in self._verified.items() if one[0] != name}
             self._manifest_file(name).unlink(missing_ok=True)
-            make().write.mode("overwrite").parquet(str(path))
+            made = make()
+            made.write.mode("overwrite").parquet(str(path))
             files = _files_in(path)
-            manifest = {"key": key, "rows": _rows_in(path, files), "files": files}
+            schema = made.schema.jsonValue()
+            manifest = {"key": key, "rows": _rows_in(path, files), "schema": schema, "files": files}
             write_at_once(self._manifest_file(name), json.dumps(manifest, indent=1).encode())
             self._verified[name, key] = True
-        frame = self._spark.read.parquet(str(path))
+        frame = self._spark.read.schema(self._schema(name)).parquet(str(path))
         self.seconds[name] = time.perf_counter() - started_s
         return frame
 
+    def parts(self, name: str, makes: Mapping[str, Callable[[], DataFrame]], *basis: Any) -> DataFrame:
+        """Return a table whose parts are these, each as `table` returns one; other parts of it are removed."""
+        wanted = {_part(name, part) for part in makes}
+        path = self._directory / name
+        if path.exists() and not all(one.name.startswith(_PART) for one in path.iterdir()):
+            self.drop(name)  # it was not in parts
+        for part in self.parts_of(name):
+            if _part(name, part) not in wanted:
+                self.drop(_part(name, part))
+        frames = [self.table(_part(name, part), make, part, *basis) for part, make in makes.items()]
+        # One reader of all: a union would be as many tasks as there are files, however small.
+        paths = [str((self._directory / one).resolve()) for one in sorted(wanted)]
+        return self._spark.read.schema(frames[0].schema).parquet(*paths)
+
+    def part(self, name: str, part: str) -> DataFrame:
+        """Return a part as it was written."""
+        path = (self._directory / _part(name, part)).resolve()
+        return self._spark.read.schema(self._schema(_part(name, part))).parquet(str(path))
+
+    def parts_of(self, name: str) -> list[str]:
+        """Return the parts of a table that are there, whatever they were made from."""
+        return sorted(path.name.removeprefix(_PART) for path in (self._directory / name).glob(f"{_PART}*"))
+
+    def has_part(self, name: str, part: str, *basis: Any) -> bool:
+        """Return whether a part is there, made from this, with every file as it was written."""
+        return self.has(_part(name, part), part, *basis)
+
+    def remember(self, name: str, part: str, told: Any) -> None:
+        """Keep something that is known of a part with it, as JSON."""
+        manifest = self._manifest(_part(name, part)) | {"told": told}
+        write_at_once(self._manifest_file(_part(name, part)), json.dumps(manifest, indent=1).encode())
+
+    def remembered(self, name: str, part: str) -> Any:
+        """Return what is known of a part, None if nothing is."""
+        return self._manifest(_part(name, part)).get("told")
+
+    def rows(self, name: str, part: str | None = None) -> int:
+        """Return how many rows a table, or a part, has that was returned before."""
+        return int(self._manifest(name if part is None else _part(name, part))["rows"])
+
     def drop(self, name: str) -> None:
-        """Remove a table, if it is there: one that this input does not have, and that nobody should find."""
-        self._verified = {one: sound for one, sound in self._verified.items() if one[0] != name}
+        """Remove a table with all parts, if it is there: one that this input does not have, and nobody should find."""
+        self._verified = {
+            one: sound
+            for one, sound in self._verified.items()
+            if one[0].split("/")[0] != name and one[0] != name
+        }
+        for part in self.parts_of(name):
+            self._manifest_file(_part(name, part)).unlink(missing_ok=True)
         self._manifest_file(name).unlink(missing_ok=True)
         shutil.rmtree(self._directory / name, ignore_errors=True)
 
     def _verify(self, name: str, key: str) -> bool:
         path = self._directory / name
         try:
-            manifest = json.loads(self._manifest_file(name).read_bytes())
+            manifest = self._manifest(name)
             if manifest["key"] != key:
                 return False
+            self._schema(name)
             damage = _damage(path, manifest["files"])
         except FileNotFoundError:
             damage = "it has no manifest: the run that wrote it did not end" if path.exists() else None
@@ -83,11 +138,27 @@ class Checkpoints:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             damage = "its manifest cannot be read"
         if damage is not None:
-            self._on_damage(f"{self._directory.name}/{name} is damaged ({damage}): computed again")
+            table, _, part = name.partition(f"/{_PART}")
+            said = f"{'a part of ' * bool(part)}{self._directory.name}/{table}"
+            self._on_damage(f"{said} is damaged ({damage}): computed again")
         return damage is None
 
+    def _manifest(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._manifest_file(name).read_bytes())
+        return found
+
+    def _schema(self, name: str) -> StructType:
+        from pyspark.sql.types import StructType
+
+        return StructType.fromJson(self._manifest(name)["schema"])
+
     def _manifest_file(self, name: str) -> Path:
-        return self._directory / f"{name}.manifest.json"
+        # Beside the table, where no reader of it comes by.
+        return self._directory / f"{name.replace(f'/{_PART}', '.')}.manifest.json"
+
+
+def _part(name: str, part: str) -> str:
+    return f"{name}/{_PART}{part}"
 
 
 def write_at_once(file: Path, data: bytes) -> None:

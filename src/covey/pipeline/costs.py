@@ -25,16 +25,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from covey.matching.jit import Floats, Ints
+from covey.matching.jit import Floats, Ints, Longs
 from covey.pipeline.documents import hosts_of, matches_of
 from covey.pipeline.groups import FLOODING
-from covey.pipeline.packed import Overlay, attach, attached, overlay_of, pack
+from covey.pipeline.packed import Overlay, attach, attached, overlay_of, pack, unsqueezed
 from covey.pipeline.schemas import COSTS
 from covey.pipeline.trees import groups_by_alternative, trees_in
 from covey.planning.documents import Documents
+from covey.planning.groups.entries import directory_sizes, table_sizes
 from covey.planning.groups.model import members_of
 from covey.planning.groups.regions import carriers
-from covey.planning.steiner import steiner_costs
+from covey.planning.steiner import best_steiner_costs
 from covey.planning.subscriptions import Matches
 from covey.planning.tree import Tree
 from covey.routing.carrying import RULES
@@ -49,6 +50,7 @@ _SUMS = (
     "alternative string, part string, documents bigint, units decimal(38,0), unit double,"
     " wasted decimal(38,0), copies bigint, deliveries bigint, wanted bigint"
 )
+_SIZES = "alternative string, trees int, entries bigint, bytes bigint, tried int"
 
 
 def costs(
@@ -63,6 +65,13 @@ def costs(
     }
     known = documents.select("event", "broker", "part", "interests")
     sums = attach(known, pack(tables, build=alternatives_in)).mapInArrow(cost_batches, _SUMS)
+    asked = interests.select(
+        "interest",
+        "broker",
+        F.xxhash64("encoded").alias("filter"),
+        F.octet_length("encoded").alias("length"),
+    )
+    sizes = pack({**tables, "interests": asked}, build=asked_in).mapInArrow(size_batches, _SIZES)
     unit = F.max("unit")
     whole = sums.groupBy("alternative", "part").agg(
         F.sum("documents").alias("documents"),
@@ -70,7 +79,8 @@ def costs(
         (F.sum("wasted").cast("double") * unit).alias("wasted"),
         *[F.sum(name).alias(name) for name in ("copies", "deliveries", "wanted")],
     )
-    return whole.select(*[F.col(column.name).cast(column.type) for column in COSTS.columns])
+    sized = whole.join(F.broadcast(sizes), "alternative", "left")
+    return sized.select(*[F.col(column.name).cast(column.type) for column in COSTS.columns])
 
 
 # -- in the workers --------------------------------------------------------------------------------------------
@@ -130,6 +140,43 @@ def alternatives_of(packed: Any) -> Alternatives:
             for name, rule, group, links, roots in found
         ),
     )
+
+
+def asked_in(tables: dict[str, pa.Table]) -> Any:
+    """Build what `size_batches` reads: the alternatives, and the filter of each interest with its length."""
+    order = tables["interests"].sort_by("interest")
+    _, first, filters = np.unique(order.column("filter").to_numpy(), return_index=True, return_inverse=True)
+    lengths = order.column("length").to_numpy().astype(np.int64)[first]
+    return alternatives_in(tables), filters.astype(np.int32), lengths
+
+
+def size_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield for each alternative its trees, the entries and bytes of all tables, and the trees tried by an event."""
+    for batch in batches:
+        for row in range(batch.num_rows):
+            packed, filters, lengths = unsqueezed(batch.column("packed")[row].as_buffer())
+            alternatives = alternatives_of(packed)
+            rows = [sizes_of(one, alternatives, filters, lengths) for one in alternatives.all]
+            names = [field.split()[0] for field in _SIZES.split(", ")]
+            types = [pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int32()]
+            columns = zip(zip(*rows, strict=True), types, strict=True)
+            arrays = [pa.array(column, kind) for column, kind in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names)
+
+
+def sizes_of(
+    alternative: Alternative, alternatives: Alternatives, filters: Ints, lengths: Longs
+) -> tuple[str, int, int, int, int]:
+    """Return one row of `size_batches`."""
+    name, rule, trees = alternative.name, alternative.rule, alternative.trees
+    hosts = alternatives.hosts
+    if rule == FLOODING:
+        return name, len(trees), 0, 0, 0
+    if rule in RULES:
+        nodes = alternatives.overlay.graph.nodes
+        sizes = directory_sizes(nodes, hosts, filters, lengths)
+        return name, len(trees), *sizes, len(trees) if rule == "cheapest" else 0
+    return name, len(trees), *table_sizes(trees, alternative.group, hosts, filters, lengths), 0
 
 
 @dataclass
@@ -215,7 +262,7 @@ def add(sums: Sums, alternatives: Alternatives, alternative: Alternative, matche
 
 def add_opt(sums: Sums, alternatives: Alternatives, documents: Documents) -> None:
     """Add what the documents cost with a Steiner tree for each."""
-    sums.units += in_units(steiner_costs(alternatives.overlay.paths, documents), alternatives.unit)
+    sums.units += in_units(best_steiner_costs(alternatives.overlay.paths, documents), alternatives.unit)
     sums.copies += int((np.diff(documents.offsets) > 0).sum())
     sums.deliveries += len(documents.hosts)
 

@@ -10,8 +10,9 @@ or machine does it depend.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from covey.errors import ConfigError
 from covey.matching.jit import Ints
 from covey.pipeline.ingest import ingested
-from covey.pipeline.match import Matcher, compile_filters, matcher_of
-from covey.pipeline.packed import Overlay, attach
+from covey.pipeline.match import STEP, Matcher, compile_filters, matched, met
+from covey.pipeline.packed import Overlay
 from covey.pipeline.sample import hashed, threshold
 from covey.pipeline.schemas import DOCUMENTS
 from covey.planning.subscriptions import Matches
@@ -40,17 +41,16 @@ def documents(
     held_out: float = 1 / 6,
     fresh: float = 1 / 6,
     seed: int = 0,
+    filters: DataFrame | None = None,
+    chunks: int = 0,
 ) -> DataFrame:
-    """Return the table `documents`: each event once, also those that match nobody."""
+    """Return the table `documents`: each event once, also those that match nobody.
+
+    `filters` is what `compile_interests` has made of the interests, if that is known; it is broadcast, or spread over
+    tasks with so many `chunks` of events for each shard, as `match` does it.
+    """
     if not (0 <= held_out <= 1 and 0 <= fresh <= 1 and held_out + fresh <= 1):
         raise ConfigError(f"the shares {held_out} held out and {fresh} fresh are not parts of one whole")
-    known = interests.select(
-        F.col("interest").cast("string").alias("subscription"),
-        "broker",
-        F.lit("").alias("language"),
-        F.lit("").alias("filter"),
-        "encoded",
-    )
     place = hashed(f"{seed}:part")
     part = (
         F.when(place < threshold(fresh), FRESH)
@@ -60,47 +60,61 @@ def documents(
     checked = ingested(events, table="events").select(
         "event", "broker", part.alias("part"), "language", "encoded"
     )
-    # Matched as `match` does it, but an event's interests stay together: no row for each of them, and no shuffle.
-    compiled = compile_filters(known).select(
-        F.col("part").alias("_first"), "digest", F.col("filters").alias("packed")
+    # Matched as `match` does it, but an event's interests stay together: no row for each of them, and no shuffle
+    # unless filters are spread.
+    compiled = compile_interests(interests) if filters is None else filters
+    found = met(checked, compiled, chunks).mapInArrow(
+        partial(document_batches, spread=chunks > 0), DOCUMENTS.schema()
     )
-    return attach(checked, compiled).mapInArrow(document_batches, DOCUMENTS.schema())
+    if not chunks:
+        return found
+    whole = F.sort_array(F.flatten(F.collect_list("interests"))).alias("interests")
+    return found.groupBy("event", "broker", "part").agg(whole)
+
+
+def compile_interests(interests: DataFrame, *, shards: int = 1) -> DataFrame:
+    """Return the table `filters` of interests, by their numbers."""
+    known = interests.select(
+        F.col("interest").cast("string").alias("subscription"),
+        "broker",
+        F.lit("").alias("language"),
+        F.lit("").alias("filter"),
+        "encoded",
+    )
+    return compile_filters(known, shards=shards)
 
 
 # -- in the workers --------------------------------------------------------------------------------------------
 
 
-def document_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a partition with the interests that they match; the first row has the filters."""
-    matcher: Matcher | None = None
-    for batch in batches:
-        if matcher is None and batch.num_rows:
-            digest = batch.column("digest")[0].as_py()
-            assert digest is not None, "the first row of a partition has the filters"
-            matcher = matcher_of(digest, batch.column("packed")[0].as_buffer())
-        if matcher is not None:
-            columns = [batch.column(name) for name in ("event", "broker", "part")]
-            lists = _matched(matcher, batch)
+def document_batches(batches: Iterator[pa.RecordBatch], *, spread: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a partition with the interests that they match, of those shards that they are for."""
+    for matchers, batch in matched(batches, spread=spread):
+        for first in range(0, batch.num_rows, STEP):
+            some = batch.slice(first, STEP)
+            columns = [some.column(name) for name in ("event", "broker", "part")]
+            lists = matched_numbers(matchers, some)
             yield pa.RecordBatch.from_arrays([*columns, lists], [column.name for column in DOCUMENTS.columns])
 
 
-def _matched(matcher: Matcher, batch: pa.RecordBatch) -> pa.Array:
+def matched_numbers(matchers: Sequence[Matcher], batch: pa.RecordBatch) -> pa.Array:
     """Return for each event of a batch the interests that it matches, sorted."""
-    # The place of an event stands for its name: answers come with it.
+    # The place of an event stands for its name: answers come with it, and no pair is ever named.
     places = pa.array(np.arange(batch.num_rows, dtype=np.int32))
     asked = pa.RecordBatch.from_arrays(
         [places, batch.column("language"), batch.column("encoded")], ["event", "language", "encoded"]
     )
-    answers = [
-        (answer.column("event").to_numpy(), answer.column("subscription").cast(pa.int32()).to_numpy())
-        for answer in matcher.match(asked)
-    ]
-    empty = np.zeros(0, np.int32)
-    events = np.concatenate([empty, *(events for events, _ in answers)])
-    found = np.concatenate([empty, *(interests for _, interests in answers)])
+    pairs: list[Any] = [np.zeros(0, np.int64)]
     offsets = np.zeros(batch.num_rows + 1, np.int32)
-    np.cumsum(np.bincount(events, minlength=batch.num_rows), out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(found[np.lexsort((found, events))]))
+    for matcher in matchers:
+        for events, handles, ends in matcher.found(asked):
+            counts = np.diff(ends, prepend=0)
+            mine = events.to_numpy().astype(np.int64)
+            offsets[mine + 1] += counts.astype(np.int32)
+            pairs.append(np.repeat(mine << 32, counts) + matcher.numbers[handles])
+    # By event and then by interest.
+    found = np.sort(np.concatenate(pairs)).astype(np.uint32).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(np.cumsum(offsets, dtype=np.int32)), pa.array(found))
 
 
 def matches_of(documents: pa.Table | pa.RecordBatch, overlay: Overlay, hosts: Ints) -> Matches:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from covey.errors import ConfigError, CoveyError, PlanError
@@ -47,7 +48,11 @@ def first_line(error: BaseException) -> str:
 
 
 def _ended(error: Exception) -> bool:
-    return isinstance(error, Py4JNetworkError | ConnectionError) or _STOPPED in str(error)
+    if isinstance(error, Py4JNetworkError | ConnectionError) or _STOPPED in str(error):
+        return True
+    # Asked over a connection that broke, Py4J says no more than that it failed.
+    process = getattr(SparkContext._gateway, "proc", None)
+    return isinstance(error, Py4JError) and process is not None and process.poll() is not None
 
 
 def _tail(log: Path | None) -> str:

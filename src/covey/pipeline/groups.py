@@ -30,6 +30,7 @@ from covey.planning.groups.model import Grouping, Problem
 from covey.planning.groups.regions import Regions
 from covey.planning.groups.registry import METHODS, REGIONAL
 from covey.planning.link_bits import bits_of
+from covey.planning.objective import Objective
 from covey.planning.words import words_of
 
 if TYPE_CHECKING:
@@ -46,9 +47,20 @@ _LATER = ("single", "unicast")  # whose trees are for documents that their group
 
 
 def groups(
-    documents: DataFrame, interests: DataFrame, topology: DataFrame, *, methods: Sequence[str], seed: int = 0
+    documents: DataFrame,
+    interests: DataFrame,
+    topology: DataFrame,
+    *,
+    methods: Sequence[str],
+    seed: int = 0,
+    objective: Objective | None = None,
+    budget_s: float | None = None,
 ) -> DataFrame:
-    """Return the table `groups` for these methods of planning; PlanError for a name that is none."""
+    """Return the table `groups` for these methods of planning; PlanError for a name that is none.
+
+    With an objective, numbers of groups are chosen by their price, without one by traffic alone. `budget_s` is how long
+    each method may compute, in estimated seconds (`planning.budget`).
+    """
     for name in methods:
         check_method(name)
     fitted = [name for name in methods if name not in UNFITTED]
@@ -61,7 +73,9 @@ def groups(
     return (
         left.groupBy("task")
         .cogroup(right.groupBy("task"))
-        .applyInArrow(partial(group_documents, seed=seed), GROUPS.schema())
+        .applyInArrow(
+            partial(group_documents, seed=seed, objective=objective, budget_s=budget_s), GROUPS.schema()
+        )
     )
 
 
@@ -87,24 +101,34 @@ def check_method(name: str) -> None:
 class Hosted:
     """The overlay with the hosts and words of all interests."""
 
-    def __init__(self, parts: tuple[Overlay, Ints, Words]) -> None:
-        self.overlay, self.hosts, self.words = parts
+    def __init__(self, parts: tuple[Overlay, Ints, Words, Ints, float]) -> None:
+        self.overlay, self.hosts, self.words, self.filters, self.filter_bytes = parts
 
 
-def hosted_in(tables: dict[str, pa.Table]) -> tuple[Overlay, Ints, Words]:
+def hosted_in(tables: dict[str, pa.Table]) -> tuple[Overlay, Ints, Words, Ints, float]:
     """Build the overlay and what is known of interests."""
     overlay = overlay_of(tables["topology"])
     interests = tables["interests"].sort_by("interest")
-    known: dict[bytes, Any] = {}
-    words = []
+    known: dict[bytes, tuple[int, Any]] = {}
+    words, filters = [], []
     for encoded in interests.column("encoded").to_pylist():
         if encoded not in known:
-            known[encoded] = words_of(decode(encoded))
-        words.append(known[encoded])
-    return overlay, hosts_of(interests, overlay), words
+            known[encoded] = len(known), words_of(decode(encoded))
+        filters.append(known[encoded][0])
+        words.append(known[encoded][1])
+    length = sum(map(len, known)) / max(1, len(known))
+    return overlay, hosts_of(interests, overlay), words, np.array(filters, np.int32), length
 
 
-def group_documents(key: tuple[Any, ...], left: pa.Table, right: pa.Table, *, seed: int) -> pa.Table:
+def group_documents(
+    key: tuple[Any, ...],
+    left: pa.Table,
+    right: pa.Table,
+    *,
+    seed: int,
+    objective: Objective | None = None,
+    budget_s: float | None = None,
+) -> pa.Table:
     """Group by the methods that the key names."""
     hosted = unpacked(right.column("digest")[0].as_py(), right.column("packed")[0].as_buffer(), Hosted)
     pairs = pc.sum(pc.list_value_length(left.column("interests"))).as_py() or 0
@@ -119,7 +143,16 @@ def group_documents(key: tuple[Any, ...], left: pa.Table, right: pa.Table, *, se
         return matches_of(rows.filter(pc.equal(rows.column("part"), name)), overlay, hosted.hosts)
 
     problem = Problem(
-        overlay.graph, overlay.paths, part(TRAINING), part(HELD_OUT), words=hosted.words, seed=seed
+        overlay.graph,
+        overlay.paths,
+        part(TRAINING),
+        part(HELD_OUT),
+        words=hosted.words,
+        seed=seed,
+        filters=hosted.filters,
+        filter_bytes=hosted.filter_bytes,
+        objective=objective,
+        budget_s=budget_s,
     )
     regional: Regions | None = None
     parts = []
@@ -146,7 +179,17 @@ def _rows(method: str, found: Grouping, overlay: Overlay) -> pa.Table:
     given = () if method in _LATER else found.trees
     count, more = len(found.group), len(given)
     curve = [
-        {"groups": point.groups, "sample": point.sample, "held_out": point.held_out} for point in found.curve
+        {
+            "groups": point.groups,
+            "sample": point.sample,
+            "held_out": point.held_out,
+            "entries": point.entries,
+            "copies": point.copies / max(1, point.documents),
+            "trials": point.trials / max(1, point.documents),
+            "documents": point.documents,
+            "others": point.others,
+        }
+        for point in found.curve
     ]
     numbers = np.concatenate([found.group, np.arange(more)]).astype(np.int32)
     columns = [
@@ -158,8 +201,12 @@ def _rows(method: str, found: Grouping, overlay: Overlay) -> pa.Table:
             [*[None] * count, *(bits_of(tree.links, len(overlay.graph.ends)) for tree in given)], pa.binary()
         ),
         pa.array([rule] * (count + more), pa.string()),
-        pa.array(
-            [json.dumps(curve) if curve else None, *[None] * (count + more - 1)][: count + more], pa.string()
-        ),
+        _first(json.dumps(curve) if curve else None, count + more),
+        _first(found.stopped or None, count + more),
     ]
     return pa.Table.from_arrays(columns, [column.name for column in GROUPS.columns])
+
+
+def _first(value: str | None, rows: int) -> pa.Array:
+    """Return a column with a value in its first row."""
+    return pa.array([value, *[None] * (rows - 1)][:rows], pa.string())

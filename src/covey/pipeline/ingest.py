@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ REASON = "reason"
 # The most that is taken of one event, which is also what an XML document may have.
 MAX_CONTENT = 1 << 20
 MAX_WORDS = 1 << 16
+_UNKNOWN_BROKER = "the broker {} is not in the topology"
 
 Verdict = tuple[bytes | None, str | None]  # what ingestion adds to a row, or why the row cannot be used
 
@@ -49,8 +50,12 @@ def ingest(raw: DataFrame, *, table: str, distinct: bool = True) -> DataFrame:
     return accept(judge(raw, table=table, distinct=distinct), table=table)
 
 
-def judge(raw: DataFrame, *, table: str, distinct: bool = True) -> DataFrame:
+def judge(
+    raw: DataFrame, *, table: str, distinct: bool = True, brokers: Sequence[str] | None = None
+) -> DataFrame:
     """Return all rows of a raw table with the columns that ingestion adds and the reason why a row cannot be used.
+
+    With `brokers`, the names of all brokers of the topology, rows at other brokers are refused.
 
     With `distinct`, which takes a shuffle, all but the first of several rows with the same name are refused; first
     in the order of their other columns, so that it is the same one in every run. ConfigError if columns are missing.
@@ -73,7 +78,8 @@ def judge(raw: DataFrame, *, table: str, distinct: bool = True) -> DataFrame:
     reason, source = _sourced(raw, reasons, [column.name for column in spec.columns if column.name in kinds])
     given = raw.select(*columns, reason.alias(REASON), source.alias(SOURCE))
     judged = spec.schema().add(REASON, "string").add(SOURCE, source_type())
-    result = given.mapInArrow(partial(judge_batches, table=table), judged)
+    known = None if brokers is None else frozenset(brokers)
+    result = given.mapInArrow(partial(judge_batches, table=table, brokers=known), judged)
     return _refuse_repeated(result, spec) if distinct and spec.key else result
 
 
@@ -128,7 +134,9 @@ def _refuse_repeated(judged: DataFrame, table: Table) -> DataFrame:
 # -- in the workers --------------------------------------------------------------------------------------------
 
 
-def judge_batches(batches: Iterator[pyarrow.RecordBatch], *, table: str) -> Iterator[pyarrow.RecordBatch]:
+def judge_batches(
+    batches: Iterator[pyarrow.RecordBatch], *, table: str, brokers: Set[str] | None = None
+) -> Iterator[pyarrow.RecordBatch]:
     """Judge the rows of Arrow batches."""
     import pyarrow as pa
 
@@ -143,6 +151,12 @@ def judge_batches(batches: Iterator[pyarrow.RecordBatch], *, table: str) -> Iter
             (None, reason) if reason else judge_row(row, known)
             for reason, *row in zip(refused, *(one.to_pylist() for one in plain), strict=True)
         ]
+        if brokers is not None:
+            places = batch.column("broker").to_pylist()
+            verdicts = [
+                verdict if verdict[1] or place in brokers else (None, _UNKNOWN_BROKER.format(place[:80]))
+                for verdict, place in zip(verdicts, places, strict=True)
+            ]
         if spec.added:
             arrays.append(pa.array([None if reason else added for added, reason in verdicts], pa.binary()))
         arrays += [pa.array([reason for _, reason in verdicts], pa.string()), batch.column(SOURCE)]

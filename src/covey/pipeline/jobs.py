@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 from covey.errors import ConfigError, PlanError
 from covey.pipeline.checkpoints import Checkpoints, write_at_once
 from covey.pipeline.memory import bytes_in
-from covey.pipeline.request import BEST, Outcome, Progress, Request, explained, methods
+from covey.pipeline.request import BEST, Outcome, Progress, Request, explained, methods, reuse
 from covey.pipeline.session import (
+    described,
     join,
     master_of,
     runtime_settings,
@@ -36,11 +37,16 @@ from covey.planning.plan import Plan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from covey.pipeline.ingestion import Ingestion
+
 __all__ = ["BEST", "STAGES", "Outcome", "Progress", "Request", "explained", "methods", "plan"]
 
 CANDIDATES = ("single", "held-out", "regions")  # of which `best` takes the best
 MEASURES = ("spt", "flooding")  # what plans are compared with, beside one tree and the floor
-CHEAPEST = "regions-cheapest"  # a candidate too, where trying each document on each tree is affordable
+CHEAPEST = (
+    "mixed",
+    "regions-cheapest",
+)  # candidates too, where trying each document on each tree is affordable
 CHEAPEST_MATCHES = 4_000_000
 SMALL = ("hybrid",)  # candidates too, where there is little enough to group
 SMALL_PAIRS = 200_000
@@ -51,6 +57,7 @@ PART_BYTES = 32_000_000  # of input, for which a shuffle gets one more part
 FEW_BYTES = 2_000_000  # of input, up to which adapting and compiling a query takes longer than running it
 SMALL_BYTES = 100_000_000  # of input, up to which a Java that starts fast is better than a fast one
 STAGES = ("ingest", "interests", "documents", "groups", "trees", "costs", "aggregation", "critical", "plan")
+FULL = 0.9  # of a shard, so that chance makes few too large
 THRESHOLDS = (0.5, 0.8, 0.9, 0.95)  # of similarity, for which critical distances are told
 
 
@@ -81,9 +88,9 @@ def plan(
 def _session(request: Request, log: Path, size: int) -> SparkSession:
     from covey.pipeline.inputs import path_of
 
-    table = path_of(request.input_dir, "subscriptions")
-    assert table is not None, "it was checked"
-    subscriptions = bytes_in(table)
+    # How large a table of a catalog is, nobody says before Spark is there.
+    table = None if "subscriptions" in request.tables else path_of(request.input_dir, "subscriptions")
+    subscriptions = 0 if table is None else bytes_in(table)
     return session(
         request.master,
         log,
@@ -95,8 +102,8 @@ def _session(request: Request, log: Path, size: int) -> SparkSession:
 
 
 def _check(request: Request) -> None:
-    from covey.pipeline.ingestion import NEEDED
-    from covey.pipeline.inputs import check_epochs, path_of
+    from covey.pipeline.ingestion import NEEDED, OPTIONAL
+    from covey.pipeline.inputs import check_columns, check_epochs, check_tables, missing
 
     if request.method not in methods():
         raise ConfigError(f"there is no method {request.method!r:.40} (hint: one of {', '.join(methods())})")
@@ -109,8 +116,11 @@ def _check(request: Request) -> None:
     if not 0 <= request.held_out < 1:
         raise ConfigError(f"the share held out is from 0 to below 1, not {request.held_out}")
     check_epochs(request.epochs)
-    for name in NEEDED:
-        path_of(request.input_dir, name)
+    check_columns(request.columns)
+    check_tables(request.tables)
+    problems = list(missing(request.input_dir, NEEDED, OPTIONAL, request.columns, without=request.tables))
+    if problems:
+        raise ConfigError("; ".join(problems))
 
 
 def _settings(master: str, size: int) -> dict[str, str]:
@@ -136,10 +146,12 @@ class _Planning:
         self.kept: Checkpoints = Checkpoints(spark, request.out_dir / "stages", self._tell_damage)
         self.current = STAGES[0]
         self.damaged: list[str] = []
+        self.unchanged: list[str] = []  # stages that an earlier run had computed
         self.seconds: dict[str, float] = {}
         self.details: dict[str, str] = {}
         self.quarantined: dict[str, dict[str, int]] = {}
         self.basis: dict[str, Any] = {}
+        self.reused: dict[str, tuple[int, int]] = {}  # by table: rows of an earlier run, and all
 
     def run(self) -> Outcome:
         from covey import pipeline
@@ -151,35 +163,39 @@ class _Planning:
             tables = ingestion.run()
             self.quarantined = ingestion.quarantined
             self.basis.update(ingestion.basis)
+            self.reused |= {f"judged-{name}": rows for name, rows in ingestion.reused.items()}
             subscriptions, topology = tables["subscriptions"], tables["topology"]
             events = pipeline.sample(tables["events"], p=request.sample, seed=request.seed)
             self._count_events(events)
-        digest = self.basis["digest"]
-        with self._stage("interests", digest):
-            interests = self._table("interests", lambda: pipeline.interests(subscriptions), digest)
-            self.basis["interests"] = interests.count()
+        digest, network = self.basis["digest"], ingestion.network_digest
+        with self._stage("interests", network):
+            interests = self._table("interests", lambda: pipeline.interests(subscriptions), network)
+            self.basis["interests"] = self.kept.rows("interests")
             self.details["interests"] = (
                 f"{self.basis['interests']} of {self.basis['subscriptions']} subscriptions"
             )
         fresh = request.held_out / 2 if self.basis["sampled"] >= LEAST_FRESH else 0.0
         held_out = request.held_out - fresh
         sampled = (digest, request.sample, held_out, fresh, request.seed)
-        with self._stage("documents", *sampled):
-            documents = self._table(
-                "documents",
-                lambda: pipeline.documents(
-                    events, interests, held_out=held_out, fresh=fresh, seed=request.seed
-                ),
-                *sampled,
-            )
+        with self._stage("documents"):
+            documents = self._documents(ingestion, interests, held_out, fresh)
             self._count_documents(documents)
         names = self._methods()
-        planned = (*sampled, names, *sorted((name, _digest(plan)) for name, plan in request.known.items()))
+        known = sorted((name, _digest(plan)) for name, plan in request.known.items())
+        planned = (*sampled, names, *known, sorted(request.objective.as_dict().items()), request.budget_s)
         with self._stage("groups", *planned):
             groups = self._table(
                 "groups",
                 lambda: self._with_known(
-                    pipeline.groups(documents, interests, topology, methods=names, seed=request.seed),
+                    pipeline.groups(
+                        documents,
+                        interests,
+                        topology,
+                        methods=names,
+                        seed=request.seed,
+                        objective=request.objective,
+                        budget_s=request.budget_s,
+                    ),
                     interests,
                     topology,
                 ),
@@ -196,15 +212,22 @@ class _Planning:
         candidates = [name for name in names if name not in MEASURES]
         chosen = self._chosen(costs, candidates)
         merged = None
-        if self._is_quick(trees, chosen) if request.aggregate is None else request.aggregate:
-            with self._stage("aggregation", *planned, chosen):
+        wanted = request.aggregate if request.aggregation is None else True
+        if self._is_quick(trees, chosen) if wanted is None else wanted:
+            basis = (*planned, chosen, *([request.aggregation] if request.aggregation else []))
+            with self._stage("aggregation", *basis):
                 merged = self._table(
                     "aggregation",
                     lambda: pipeline.aggregation(
-                        documents, interests, groups, trees, topology, alternative=chosen
+                        documents,
+                        interests,
+                        groups,
+                        trees,
+                        topology,
+                        alternative=chosen,
+                        method=request.aggregation,
                     ),
-                    *planned,
-                    chosen,
+                    *basis,
                 )
         if "deliveries" not in tables:
             self.kept.drop("critical")
@@ -228,6 +251,10 @@ class _Planning:
                 basis=self.basis,
                 aggregation=merged,
                 witnesses=pipeline.witnesses(documents, events, seed=request.seed),
+                objective=request.objective,
+                running=self._running,
+                backups=request.backups,
+                merging=request.merging,
             ).collect()
             made = Plan.decode(bytes(found["plan"]))
             self.details["plan"] = f"{made.method}, {len(made.trees)} trees"
@@ -242,6 +269,7 @@ class _Planning:
             explained(made, sum(self.seconds.values())),
             tuple(self.damaged),
             master_of(self.spark),
+            reuse(self.reused, self.unchanged, sum(self.seconds.values())),
         )
 
     def _count_events(self, events: DataFrame) -> None:
@@ -260,6 +288,46 @@ class _Planning:
         )
 
     # -- stages ----------------------------------------------------------------------------------------------
+
+    def _documents(
+        self, ingestion: Ingestion, interests: DataFrame, held_out: float, fresh: float
+    ) -> DataFrame:
+        """Return the documents: those of a part of the events depend on no other part."""
+        from covey import pipeline
+
+        request, network = self.request, ingestion.network_digest
+        # By what rows say, not by their files: these may be read in another way than before.
+        parts = {f"p{digest}": part for part, digest in ingestion.contents["events"].items()}
+        basis = (network, request.sample, held_out, fresh, request.seed)
+        new = [name for name in parts if not self.kept.has_part("documents", name, *basis)]
+        compiled = self._compiled(interests, network) if new else {}
+
+        def make(part: str) -> Callable[[], DataFrame]:
+            return lambda: pipeline.documents(
+                pipeline.sample(ingestion.accepted("events", part), p=request.sample, seed=request.seed),
+                interests,
+                held_out=held_out,
+                fresh=fresh,
+                seed=request.seed,
+                **compiled,
+            )
+
+        found = self.kept.parts("documents", {name: make(part) for name, part in parts.items()}, *basis)
+        rows = {name: self.kept.rows("documents", name) for name in parts}
+        self.reused["documents"] = sum(rows[name] for name in parts if name not in new), sum(rows.values())
+        return found
+
+    def _compiled(self, interests: DataFrame, digest: str) -> dict[str, Any]:
+        """Return how documents are to be matched: where filters are many, they are compiled in shards, and spread."""
+        from covey.pipeline.documents import compile_interests
+        from covey.pipeline.match import SHARD
+
+        if self.basis["interests"] <= SHARD:
+            self.kept.drop("filters")
+            return {}
+        shards = -(-self.basis["interests"] // round(SHARD * FULL))
+        filters = self._table("filters", lambda: compile_interests(interests, shards=shards), digest, SHARD)
+        return {"filters": filters, "chunks": -(-2 * slots(master_of(self.spark)) // shards)}
 
     def _count_documents(self, documents: DataFrame) -> None:
         from pyspark.sql import functions as F  # noqa: N812 - its usual name
@@ -280,6 +348,9 @@ class _Planning:
                 " (hint: a smaller sample)"
             )
         self.details["documents"] = f"{self.basis['matches']} matches of {self.basis['sampled']} events"
+        old, all_of_them = self.reused["documents"]
+        if 0 < old < all_of_them:
+            self.details["documents"] += f", {old} of these as they were"
 
     def _with_known(self, groups: DataFrame, interests: DataFrame, topology: DataFrame) -> DataFrame:
         from covey import pipeline
@@ -293,7 +364,7 @@ class _Planning:
             asked = [self.request.method] if self.request.method not in ("single", *MEASURES) else []
             return ["single", *MEASURES, *asked]
         small = self.basis["matches"] <= SMALL_PAIRS and self.basis["interests"] <= SMALL_INTERESTS
-        cheapest = [CHEAPEST] if self.basis["matches"] <= CHEAPEST_MATCHES else []
+        cheapest = CHEAPEST if self.basis["matches"] <= CHEAPEST_MATCHES else ()
         return [*CANDIDATES, *cheapest, *(SMALL if small else ()), *MEASURES]
 
     def _chosen(self, costs: DataFrame, candidates: Sequence[str]) -> str:
@@ -304,8 +375,14 @@ class _Planning:
             return self.request.method
         known: dict[str, dict[str, dict[str, float]]] = {}
         for row in costs.collect():
-            known.setdefault(row["alternative"], {})[row["part"]] = {"cost": row["cost"]}
-        return choose(known, candidates)[0]
+            known.setdefault(row["alternative"], {})[row["part"]] = row.asDict()
+        brokers = self.basis["brokers"]
+        return choose(known, candidates, self.request.objective, brokers, self._running)[0]
+
+    @property
+    def _running(self) -> str:
+        """The alternative that is installed: the plan that is known, or one tree."""
+        return next(iter(self.request.known)) if len(self.request.known) == 1 else "single"
 
     def _is_quick(self, trees: DataFrame, alternative: str) -> bool:
         """Say whether there is so little to aggregate that it need not be asked for."""
@@ -329,10 +406,16 @@ class _Planning:
         self.on_progress(Progress(name, number, len(STAGES)))
         started_s = time.perf_counter()
         try:
-            yield
+            with described(self.spark, f"covey plan: {name}, {number} of {len(STAGES)}"):
+                yield
         except SPARK_ERRORS as error:
             raise failure(error, f"the stage {name}", self.log) from None
         self.seconds[name] = time.perf_counter() - started_s
+        if not basis and name in self.reused:  # a table in parts
+            old, all_of_them = self.reused[name]
+            kept = old == all_of_them
+        if kept:
+            self.unchanged.append(name)
         detail = self.details.get(name, "")
         self.on_progress(Progress(name, number, len(STAGES), self.seconds[name], kept, detail))
 

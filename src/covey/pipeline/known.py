@@ -81,6 +81,6 @@ def _rows(
         pa.array([*[None] * count, *(tree.root for tree in plan.trees)], pa.string()),
         pa.array([*[None] * count, *links], pa.binary()),
         pa.array([plan.one_copy or BY_GROUPS] * (count + more), pa.string()),
-        pa.array([None] * (count + more), pa.string()),
+        *[pa.array([None] * (count + more), pa.string())] * 2,
     ]
     return pa.RecordBatch.from_arrays(columns, [column.name for column in GROUPS.columns])

@@ -151,9 +151,8 @@ BLOCKS = Table(
 )
 FILTERS = Table(
     "filters",
-    "all subscriptions' filters as one index, in a single row",
+    "a shard: the index of up to 500,000 subscriptions' filters",
     (
-        Column("part", "int", "0"),
         Column("digest", "string", "what tells this index from every other"),
         Column(
             "filters", "binary", "the index and the subscriptions' names; for Covey of the same version only"
@@ -209,6 +208,7 @@ GROUPS = Table(
             "in one row of a method that tried several numbers of groups: what training documents (sample) and those"
             " held out cost with each, as JSON",
         ),
+        Column("stopped", "string", "in one row of a method whose budget was spent: where it stopped"),
     ),
 )
 TREES = Table(
@@ -238,6 +238,10 @@ COSTS = Table(
         Column("copies", "bigint", "how often an event sets out on a tree"),
         Column("deliveries", "bigint", "how often an event gets to a broker that wants it, on any tree"),
         Column("wanted", "bigint", "how many brokers want each event, added up"),
+        Column("trees", "int", "how many trees there are; null for a Steiner tree for each event"),
+        Column("entries", "bigint", "how many entries all routing tables have together"),
+        Column("bytes", "bigint", "about how much memory they take"),
+        Column("tried", "int", "on how many trees the publisher's broker tries each event"),
     ),
 )
 WITNESSES = Table(

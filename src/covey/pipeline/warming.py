@@ -11,7 +11,6 @@ from covey.core.packing import pack
 from covey.matching.index import ATTRIBUTES
 from covey.pipeline.blocks import block_batches
 from covey.pipeline.match import Matcher, compile_batches
-from covey.pipeline.memory import DEFAULT, Room
 from covey.pipeline.tables.answers import Network
 from covey.pipeline.tables.local import SCHEMA
 from covey.pipeline.tables.overlay import Overlay
@@ -34,7 +33,7 @@ def _match() -> None:
     given = pa.RecordBatch.from_pydict(
         {"subscription": pa.array(map(str, range(len(wires)))), "encoded": pa.array(wires, pa.binary())}
     )
-    (compiled,) = compile_batches(iter([given]), room=Room(DEFAULT, 0))
+    (compiled,) = compile_batches(iter([given]))
     matcher = Matcher(compiled.column("filters")[0].as_buffer())
     events = pa.RecordBatch.from_pydict(
         {

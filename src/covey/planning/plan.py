@@ -4,9 +4,10 @@ The pipeline writes plans and whoever runs a network installs them. A plan stand
 overlay it was made for, and filters in their wire form. One that exists can be used, whoever made it: every tree spans
 the overlay on links that it has, and whatever is named is there.
 
-The file is JSON: {"format": "covey-plan", "version": 1, "checksum": …, "plan": …}. Trees are in it as numbers of links.
-The checksum is over the plan's canonical bytes (keys sorted, no spaces, floats as Python writes them), so the same plan
-is always the same file, and a file that was indented by hand is still good.
+The file is JSON: {"format": "covey-plan", "version": …, "checksum": …, "plan": …}. The version is 2 if brokers are to
+merge filters or to send events over backup trees, which those before cannot, else 1. Trees are in it as numbers of
+links. The checksum is over the plan's canonical bytes (keys sorted, no spaces, floats as Python writes them), so the
+same plan is always the same file, and a file that was indented by hand is still good.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from typing import Any, NamedTuple
 
 from covey.core.filter import Filter
 from covey.errors import PlanError
+from covey.planning.aggregation.installed import PlannedMerging
 from covey.planning.joining import MOST_WITNESSES, Joining, Witness, check_witness
 from covey.routing.carrying import RULES
 from covey.routing.plan import OneCopy, TreePlan
 
 FORMAT = "covey-plan"
-VERSION = 1
+VERSION = 2
+FIRST = 1  # of plans that merge nothing and have no backup trees in use, which brokers of before can install
 MOST_BYTES = 1 << 30
 MOST_BROKERS = 1 << 20
 
@@ -60,6 +63,9 @@ class Plan:
     basis        what the plan was made from: counts, seed, a digest of the input
     witnesses    some sampled events, by which filters that the planner did not know find the group to join (`joining`);
                  may be empty: then they go home
+    merging      which of that brokers do, with the filters themselves (`PlannedMerging`); None if nothing
+    backups      trees beside `trees`, so that some tree joins all others whichever link or broker fails; may be empty.
+                 With one copy, brokers send on over them what a failure is in the way of
     """
 
     method: str
@@ -74,13 +80,15 @@ class Plan:
     predictions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     basis: Mapping[str, Any] = field(default_factory=dict)
     witnesses: tuple[Witness, ...] = ()
+    backups: tuple[PlannedTree, ...] = ()
+    merging: PlannedMerging | None = None
 
     def __post_init__(self) -> None:
         known = _check_overlay(self.brokers, self.links)
         if not self.trees:
             raise PlanError("a plan has at least one tree")
         overlay = {(a, b) for a, b, _ in self.links}
-        for number, tree in enumerate(self.trees):
+        for number, tree in enumerate((*self.trees, *self.backups)):
             _check_tree(number, tree, known, overlay)
         if self.one_copy not in (None, *RULES):
             raise PlanError(
@@ -100,6 +108,12 @@ class Plan:
             raise PlanError(f"the plan has {len(self.witnesses)} witnesses; {MOST_WITNESSES} are the most")
         for witness in self.witnesses:
             check_witness(witness, known, len(self.trees))
+        if self.merging is not None:
+            if self.one_copy is not None:
+                raise PlanError(
+                    "a plan for one copy merges nothing: its brokers must know who wants an event"
+                )
+            self.merging.check([set(tree.links) for tree in self.trees])
 
     def tree_of(self, broker: str, filter: Filter) -> int:
         """Return the tree of a filter at a broker, also of one that the planner did not know."""
@@ -118,10 +132,12 @@ class Plan:
         """Return the plan as routers take it; its `strategy` names the one to follow it with."""
         trees = [tree.links for tree in self.trees]
         if self.one_copy is None:
-            return TreePlan(trees, self.tree_of)
+            aggregation = None if self.merging is None else self.merging.aggregation
+            return TreePlan(trees, self.tree_of, aggregation=aggregation)
         costs = {(a, b): cost for a, b, cost in self.links}
-        rule = OneCopy(self.one_copy, [tree.root for tree in self.trees], costs)
-        return TreePlan(trees, one_copy=rule)
+        roots = [tree.root for tree in (*self.trees, *self.backups)]
+        rule = OneCopy(self.one_copy, roots, costs, spare=len(self.backups))
+        return TreePlan([*trees, *(tree.links for tree in self.backups)], one_copy=rule)
 
     def encode(self) -> bytes:
         """Return the plan's file; equal plans give equal bytes."""
@@ -151,7 +167,15 @@ class Plan:
             },
             "basis": dict(self.basis),
         }
-        file = {"format": FORMAT, "version": VERSION, "checksum": _checksum(plan), "plan": plan}
+        if self.backups:
+            plan["backups"] = [
+                {"root": tree.root, "links": [number[link] for link in tree.links]} for tree in self.backups
+            ]
+        if self.merging is not None:
+            plan["merging"] = self.merging.as_dict()
+        is_plain = self.merging is None and not (self.backups and self.one_copy)
+        version = FIRST if is_plain else VERSION
+        file = {"format": FORMAT, "version": version, "checksum": _checksum(plan), "plan": plan}
         return _canonical(file) + b"\n"
 
     @classmethod
@@ -178,6 +202,11 @@ class Plan:
                 },
                 home=_typed(plan["home"], dict, "home"),
                 aggregation=tuple(_typed(row, dict, "aggregation") for row in plan["aggregation"]),
+                backups=tuple(
+                    PlannedTree(tree["root"], _picked(links, tree["links"]))
+                    for tree in plan.get("backups", ())
+                ),
+                merging=PlannedMerging.read(plan["merging"]) if "merging" in plan else None,
                 # Plans of before have none.
                 witnesses=tuple(_witness(row) for row in plan.get("witnesses", ())),
                 predictions={

@@ -17,9 +17,11 @@ from covey.planning.groups.likeness import dendrogram
 from covey.planning.groups.model import Problem
 from covey.planning.groups.registry import METHODS
 from covey.planning.improve import improve_by_swaps
+from covey.planning.loads import tree_loads
 from covey.planning.low_stretch.akpw import akpw_links
 from covey.planning.low_stretch.plain import minimum_links
 from covey.planning.paths import AllPaths
+from covey.planning.steiner import best_steiner_costs
 from covey.planning.subscriptions import Matches
 
 _BROKERS = 8
@@ -57,6 +59,8 @@ def _groups(graph: Graph, draw: np.random.Generator) -> None:
     documents = problem.sample.documents_of(np.arange(_SUBSCRIPTIONS, dtype=np.int32))
     tree = compute_tree(graph, problem.paths, documents).tree
     improve_by_swaps(tree, documents, documents)
+    tree_loads(tree, documents)
+    best_steiner_costs(problem.paths, documents)
     akpw_links(graph)
     minimum_links(graph, graph.costs)
 

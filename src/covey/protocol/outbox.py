@@ -150,10 +150,13 @@ class Outbox:
         self._control_bytes = sum(len(chunk) for chunk, _ in self._control)
 
     def take(self, size: int) -> list[bytes]:
-        """Return chunks to be sent now, in their order: about `size` bytes, and at least one if there is one."""
+        """Return chunks to be sent now, in their order: about `size` bytes, and at least one if there is one.
+
+        They are no more than MOST_CHUNKS: many small ones take longer than their bytes say.
+        """
         chunks: list[bytes] = []
         total = 0
-        while total < size:
+        while total < size and len(chunks) < MOST_CHUNKS:
             if self._control:
                 chunk, waits_for = self._control[0]
                 if waits_for is None or waits_for <= self._taken:
@@ -170,4 +173,5 @@ class Outbox:
         return chunks
 
 
-READ_AHEAD: Final = 1 << 18  # bytes that are handed to the transport at a time
+READ_AHEAD: Final = 1 << 18  # bytes that are handed to the transport at a time,
+MOST_CHUNKS: Final = 256  # in so many pieces

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from covey.errors import PlanError
 from covey.matching.jit import Ints, Longs
@@ -32,15 +32,21 @@ RULES: Final = ("nearest", "cheapest")
 BITS: Final = 40  # of the greatest distance; 2^22 of them can be added up
 
 Pair = tuple[str, str]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class OneCopy:
-    """How the only copy of an event travels: the rule, the root of each tree, and what links cost, 1 unless told."""
+    """How the only copy of an event travels: the rule, the root of each tree, and what links cost, 1 unless told.
+
+    The last `spare` trees are for failures: no event sets out on them, and brokers beside a failure send events on over
+    them.
+    """
 
     rule: str
     roots: Sequence[str]
     costs: Mapping[Pair, float] = field(default_factory=dict)  # by the two ends, in either order
+    spare: int = 0
 
     def cost(self, a: str, b: str) -> float:
         """Return what a link costs."""
@@ -62,12 +68,18 @@ class Carrying:
             raise PlanError(f"no rule {rule.rule!r:.40} for the only copy (hint: one of {', '.join(RULES)})")
         if len(rule.roots) != len(trees):
             raise PlanError(f"a plan of {len(trees)} trees has as many roots, not {len(rule.roots)}")
+        self.chosen = (
+            len(trees) - rule.spare
+        )  # so many trees, the first ones, are those on which events set out
+        if not 0 < self.chosen <= len(trees):
+            raise PlanError(f"of {len(trees)} trees {rule.spare} cannot be spare")
         links = [list(tree) for tree in trees]
         self.names: tuple[str, ...] = tuple(
             sorted({*rule.roots, *(end for pair in links[0] for end in pair)})
         )
         self.number: dict[str, int] = {name: number for number, name in enumerate(self.names)}
         self._rule = rule
+        self.rule = rule.rule
         shape = (len(trees), len(self.names))
         self._parent: Ints = np.full(shape, -1, np.int32)
         self._depth = np.zeros(shape)
@@ -77,6 +89,7 @@ class Carrying:
         for tree, pairs in enumerate(links):
             self._walk(tree, pairs)
         self._far = whole(self._depth)
+        self._around: dict[str, tuple[str, ...]] = {}
 
     def _walk(self, tree: Tree, pairs: Sequence[Pair]) -> None:
         neighbours: list[list[tuple[int, float]]] = [[] for _ in self.names]
@@ -111,9 +124,9 @@ class Carrying:
         """Return the tree on which an event travels from a broker to these; the first if there are none."""
         places = [self.number[host] for host in hosts]
         if self._rule.rule == "nearest":
-            return int(self._far[:, places].sum(axis=1).argmin())
+            return int(self._far[: self.chosen, places].sum(axis=1).argmin())
         ends = np.array(sorted({self.number[publisher], *places}), np.int64)
-        return int(np.argmin([self._crossed(tree, ends) for tree in range(len(self._place))]))
+        return int(np.argmin([self._crossed(tree, ends) for tree in range(self.chosen)]))
 
     def _crossed(self, tree: Tree, ends: Longs) -> int:
         """Return what the smallest subtree costs that has these brokers: each link with some of them on either side."""
@@ -124,6 +137,67 @@ class Carrying:
             ends = parent[ends[parent[ends] >= 0]].astype(np.int64)
         crossed = (below > 0) & (below < below.max()) & (parent >= 0)
         return int((self._far[tree] - self._far[tree, parent])[crossed].sum())
+
+    @property
+    def parents(self) -> Ints:
+        """The parent of each broker by its number, -1 of the root; a row for each tree."""
+        return self._parent
+
+    @property
+    def far(self) -> Longs:
+        """The distance of each broker from the root, likewise, as whole numbers of a small unit."""
+        return self._far
+
+    def far_to_choose(self) -> Longs:
+        """Return the distances for a choice among all trees that never takes a spare one.
+
+        A spare tree is further, by more than any other tree has in all, at every broker and over every link.
+        """
+        far = self._far.copy()
+        if self.chosen < len(far):
+            crossed = np.where(self._parent < 0, 0, far - np.take_along_axis(far, self._parent, axis=1))
+            brokers = far.shape[1]
+            more = min(int(crossed.sum(axis=1).max()) + 1, (1 << 62) // (brokers + 1))
+            links = self._links_from_root()[self.chosen :] if self.rule == "cheapest" else 0
+            far[self.chosen :] += (1 << BITS + 1) + links * more
+        return far
+
+    def _links_from_root(self) -> Longs:
+        """Return how many links each broker is away from the root of each tree."""
+        found = np.zeros(self._parent.shape, np.int64)
+        above = self._parent
+        while (above >= 0).any():
+            found += above >= 0
+            above = np.where(above < 0, above, np.take_along_axis(self._parent, np.maximum(above, 0), axis=1))
+        return found
+
+    def around(self, broker: str) -> tuple[str, ...]:
+        """Return the neighbours of a broker on all trees together, sorted."""
+        found = self._around.get(broker)
+        if found is None:
+            here = self.number[broker]
+            above = self._parent[:, here]
+            below = np.flatnonzero((self._parent == here).any(axis=0))
+            numbers = sorted({*above[above >= 0].tolist(), *below.tolist()})
+            found = self._around[broker] = tuple(self.names[number] for number in numbers)
+        return found
+
+    def behind(self, broker: str, others: Iterable[str]) -> Bools:
+        """Return, for each tree, the brokers to which the way from a broker leads through one of the others."""
+        found: Bools = np.zeros(self._parent.shape, bool)
+        here = self.number[broker]
+        for tree, (places, ends) in enumerate(zip(self._place, self._end, strict=True)):
+            place = np.array(places)
+            for other in others:
+                there = self.number[other]
+                if places[there] < places[here] < ends[there]:
+                    child = self.number[self.next_hop(tree, other, broker)]
+                    beyond = (place < places[child]) | (place >= ends[child])
+                    beyond[there] = False
+                else:
+                    beyond = (place > places[there]) & (place < ends[there])
+                found[tree] |= beyond
+        return found
 
     def next_hop(self, tree: Tree, broker: str, host: str) -> str:
         """Return the neighbour of a broker on the tree that is nearer to another one."""

@@ -3,7 +3,8 @@
 There are two kinds of plans:
 
     groups     a subscription belongs to the tree of its group, by the broker where it is and its filter, and is told
-               there; an event travels on the tree of each group that wants it           (the strategy `trees`)
+               there; an event travels on the tree of each group that wants it           (the strategy `trees`; with
+               an aggregation, which says what is merged where on the trees, the strategy `aggregation`)
     one copy   every subscription is told on tree 0; an event travels on one tree, which its publisher's broker chooses
                from the brokers that want it (`carrying`)                                 (the strategy `regions`)
 
@@ -18,6 +19,7 @@ from hashlib import blake2b
 
 from covey.core.filter import Filter
 from covey.errors import PlanError
+from covey.routing.aggregation import NOTHING, Aggregation
 from covey.routing.carrying import Carrying, OneCopy
 from covey.routing.messages import Tree
 
@@ -30,7 +32,8 @@ class TreePlan:
     """Trees as lists of links between broker names.
 
     `group` names the tree of a subscription, from the name of its broker and its filter; by default a digest of the
-    filter does. With `one_copy` there are no groups. PlanError if there is no tree, if one has a cycle, or if trees for
+    filter does. With `one_copy` there are neither groups nor an aggregation: the publisher's broker must know every
+    filter, and where it is. PlanError if there is no tree, if one has a cycle, or if trees for
     one copy do not all span the same brokers.
     """
 
@@ -40,6 +43,7 @@ class TreePlan:
         group: Group | None = None,
         *,
         one_copy: OneCopy | None = None,
+        aggregation: Aggregation | None = None,
     ) -> None:
         if not trees:
             raise PlanError("a plan has at least one tree")
@@ -52,7 +56,12 @@ class TreePlan:
         self.trees: Sequence[Tree] = range(len(trees))
         self.carrying: Carrying | None = None
         self._group = group
+        self.aggregation: Aggregation = NOTHING if aggregation is None else aggregation
         if one_copy is not None:
+            if aggregation is not None:
+                raise PlanError(
+                    "a plan for one copy merges nothing: its brokers must know who wants an event"
+                )
             if group is not None:
                 raise PlanError("a plan for one copy has no groups: every subscription is told on tree 0")
             self.carrying = Carrying(links, one_copy)
@@ -60,7 +69,9 @@ class TreePlan:
     @property
     def strategy(self) -> str:
         """The name of the strategy that follows the plan."""
-        return "trees" if self.carrying is None else "regions"
+        if self.carrying is not None:
+            return "regions"
+        return "trees" if self.aggregation is NOTHING else "aggregation"
 
     @property
     def telling(self) -> Sequence[Tree]:
@@ -125,6 +136,7 @@ class _OneTree(TreePlan):
         self._links = None
         self.trees = range(1)
         self.carrying = None
+        self.aggregation = NOTHING
         self._group = None
 
 

@@ -31,6 +31,7 @@ import msgspec
 from covey.core.filter import Filter
 from covey.errors import ProtocolError
 from covey.matching.index import Index
+from covey.routing.advertisements import NONE
 from covey.routing.digest import Fact
 from covey.routing.jobs import Jobs
 from covey.routing.messages import (
@@ -65,7 +66,11 @@ SEEN_EVENTS: Final = 1 << 16
 
 
 class Router:
-    """One broker; see the module's text. `plan` says which neighbours are on which tree, where there are several."""
+    """One broker; see the module's text.
+
+    `plan` says which neighbours are on which tree, where there are several. `reduce_advertisements` says what
+    neighbours are told of advertisements (`advertisements.reductions`); each broker may be set as it likes.
+    """
 
     def __init__(
         self,
@@ -73,6 +78,7 @@ class Router:
         strategy: str = "covering",
         *,
         advertisements: bool = True,
+        reduce_advertisements: str = NONE,
         plan: TreePlan = ONE_TREE,
         options: Mapping[str, Any] | None = None,
         slice_units: int | None = None,
@@ -93,6 +99,7 @@ class Router:
                 self._registered,
                 dict(options or {}),
                 advertisements=advertisements,
+                reduce_advertisements=reduce_advertisements,
                 plan=plan,
                 local=self._local,
                 clients=self._clients if list(plan.telling) == [tree] else {},
@@ -178,6 +185,16 @@ class Router:
     def is_plain(self) -> bool:
         """Whether events only follow the tables, so that compiled code may handle them in place of this router."""
         return all(part.strategy.is_plain for part in self._trees.values())
+
+    @property
+    def addresses(self) -> bool:
+        """Whether events carry the names of the brokers that they are for, on the tree that suits these."""
+        return any(part.strategy.addresses for part in self._trees.values())
+
+    @property
+    def plan(self) -> TreePlan:
+        """The trees, and how interest and events use them."""
+        return self._plan
 
     @property
     def seen(self) -> Seen | None:

@@ -19,11 +19,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from covey.core.filter import Filter
 from covey.errors import ConfigError, ProtocolError
 from covey.matching.index import Index
+from covey.plugins import STRATEGIES, Catalogue
 from covey.routing.digest import Fact
 from covey.routing.jobs import Jobs
 from covey.routing.messages import Key, Link, Message, Publish, Tree
@@ -68,7 +69,11 @@ class Strategy(ABC):
     dialect: ClassVar[str]  # brokers that speak the same dialect may be neighbours
     perfect: ClassVar[bool] = True  # at rest no event crosses a link behind which nobody wants it
     matched_once: ClassVar[bool] = False  # events are matched where they are published, not on the way
+    addresses: ClassVar[bool] = (
+        False  # events carry the brokers that they are for, as `routing.carrying` has the ways
+    )
     remembers: ClassVar[bool] = False  # what a neighbour let us know is in force while it is away
+    names_publishers: ClassVar[bool] = False  # it asks `Site.publishers` who may publish, not only whether
     takes_tables: ClassVar[bool] = True  # it may start with a table that was computed elsewhere
     description: ClassVar[str]  # one line for people
     options: ClassVar[
@@ -121,8 +126,10 @@ class Strategy(ABC):
         """Facts that the neighbour let us know are true no longer, or the neighbour is gone: withdraw them."""
 
     @abstractmethod
-    def close(self, link: Link) -> None:
+    def close(self, link: Link) -> Job:
         """The neighbour is gone: forget what it was told. What it let us know is unlearnt next.
+
+        What is returned is the rest of that, which changes nothing that anybody sees: to let go of much takes long.
 
         A strategy that `remembers` keeps what it knows until the neighbour is back and says what is true then.
         `site.neighbours` has it no more.
@@ -137,7 +144,8 @@ class Strategy(ABC):
     def next_hop_index(self) -> Index | None:
         """Return the index whose links are the `next_hops` of any event; None if those are all neighbours.
 
-        A strategy that is plain (`is_plain`) has one; no other is asked.
+        A strategy that is plain (`is_plain`) has one; no other is asked. Of one that addresses events (`addresses`) the
+        links are the brokers that want the event.
         """
         raise NotImplementedError(f"{self.name} answers for one event at a time")
 
@@ -218,6 +226,7 @@ class Registered(NamedTuple):
     description: str
     options: tuple[str, ...] = ()
     trees: bool = False  # runs over planned dissemination trees, so the overlay may have cycles
+    names_publishers: bool = False  # as of the class
     one_copy: bool = False  # an event travels on one of them, and the plan says how it is chosen
 
     def check(self, options: Iterable[str]) -> None:
@@ -233,17 +242,19 @@ _ALIASES: dict[str, str] = {}
 
 
 def register(strategy: type[Strategy], *aliases: str) -> None:
-    """Make a strategy known by its name, and by other names that people use for it."""
-    add(
-        Registered(
-            strategy.name,
-            strategy,
-            strategy.dialect,
-            strategy.perfect,
-            strategy.description,
-            strategy.options,
-        ),
-        *aliases,
+    """Make a strategy of ours known by its name, and by other names that people use for it."""
+    add(_registered_as(strategy), *aliases)
+
+
+def _registered_as(strategy: type[Strategy]) -> Registered:
+    return Registered(
+        strategy.name,
+        strategy,
+        strategy.dialect,
+        strategy.perfect,
+        strategy.description,
+        strategy.options,
+        names_publishers=strategy.names_publishers,
     )
 
 
@@ -254,17 +265,35 @@ def add(registered: Registered, *aliases: str) -> None:
     _ALIASES.update(dict.fromkeys(aliases, registered.name))
 
 
+def _take(name: str, loaded: object) -> Registered:
+    """Return what a plug-in brings, as a strategy of that name; ConfigError if it is none."""
+    if isinstance(loaded, type) and issubclass(loaded, Strategy):
+        missing = sorted(getattr(loaded, "__abstractmethods__", ()))
+        missing += [one for one in ("name", "dialect", "description") if not hasattr(loaded, one)]
+        if missing:
+            raise ConfigError(f"{loaded.__name__} does not have {', '.join(missing)}")
+        loaded = _registered_as(loaded)
+    if not isinstance(loaded, Registered):
+        raise ConfigError(f"{loaded!r:.80} is no class of strategies")
+    if loaded.name != name:
+        raise ConfigError(f"it calls itself {loaded.name!r:.60}")
+    return loaded
+
+
+_KNOWN: Final = Catalogue("strategy", STRATEGIES, _REGISTERED, _take, _ALIASES)
+
+
 def registered(name: str) -> Registered:
     """Return the strategy of that name; ConfigError, with the names there are, for another one."""
-    found = _REGISTERED.get(_ALIASES.get(name, name))
+    found = _KNOWN.get(_ALIASES.get(name, name))
     if found is None:
-        raise ConfigError(f"there is no strategy {name!r:.40} (hint: one of {', '.join(_REGISTERED)})")
+        raise ConfigError(f"there is no strategy {name!r:.40} (hint: one of {', '.join(_KNOWN)})")
     return found
 
 
 def names() -> list[str]:
-    """Return the names of all strategies, in the order in which they were registered."""
-    return list(_REGISTERED)
+    """Return the names of all strategies: ours in the order in which they were registered, then those of plug-ins."""
+    return list(_KNOWN)
 
 
 def unexpected(message: Any, strategy: Strategy) -> ProtocolError:

@@ -9,17 +9,15 @@ broker may have very many subscriptions and nobody to tell of them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from heapq import merge
 from operator import itemgetter
 from typing import Final, NamedTuple
 
 from covey.core.filter import Filter
 from covey.matching.index import Index
 from covey.routing.messages import Key, Link
-from covey.routing.work import BATCH, WHOLE, Job, Work, batches
+from covey.routing.work import BATCH, WHOLE, Job, Work, ordered
 
 COUNT_UNITS: Final = 1  # of work, to count an entry
-RUN: Final = 256  # places that are sorted at a time
 
 
 class Entry(NamedTuple):
@@ -278,12 +276,7 @@ class _Counts:
 
 def in_order(places: Iterable[Place]) -> Work[Iterator[Place]]:
     """Return places ordered by key and link."""
-    runs: list[list[Place]] = []
-    for run in batches(places, RUN):
-        run.sort(key=_key_and_link)
-        runs.append(run)
-        yield len(run)
-    return merge(*runs, key=_key_and_link)
+    return ordered(places, _key_and_link)
 
 
 _key_and_link = itemgetter(1, 0)

@@ -10,6 +10,8 @@ each end alike:
                       Sync of the subscriptions that differ; from now on the neighbour is *open*
     Sync received     (subscriptions) learn them
 
+Advertisements may be reduced on their way (`advertisements`): each neighbour has a teller, which says what it is told.
+
 When the link goes down, everything that came over it is withdrawn, and remembered for the next Greet.
 
 All of this may take long, so it is done by jobs (`jobs`). While the strategy works out what a neighbour must know, its
@@ -32,7 +34,7 @@ from covey.core.filter import Filter
 from covey.errors import ConfigError, ProtocolError
 from covey.matching.index import Index
 from covey.routing import digest
-from covey.routing.advertisements import Advertisement, Advertisements
+from covey.routing.advertisements import Advertisement, Advertisements, Announcement, Teller, reduction
 from covey.routing.digest import Digest, Fact
 from covey.routing.jobs import Jobs
 from covey.routing.messages import (
@@ -56,6 +58,7 @@ from covey.routing.table import Place
 from covey.routing.work import BATCH, WHOLE, Job, Work, batches, gathered
 
 SYNC_UNITS: Final = 5  # of work, to say one fact
+ADVERTISE_UNITS: Final = 20  # to see whether a neighbour is to be told an advertisement
 LEARN_UNITS: Final = 40  # to learn one, and to forget it
 
 
@@ -91,6 +94,7 @@ class TreePart:
         options: dict[str, Any],
         *,
         advertisements: bool,
+        reduce_advertisements: str,
         plan: TreePlan,
         local: Index,
         clients: dict[Link, dict[Key, Filter]],
@@ -110,6 +114,10 @@ class TreePart:
         self.parts: Mapping[Tree, TreePart] = {tree: self}  # the router's part of each tree
         self.advertised = Advertisements()
         self._with_advertisements = advertisements
+        self._new_teller = reduction(reduce_advertisements)
+        self._by_publisher = registered.names_publishers
+        self._tellers: dict[Link, Teller] = {}  # of the neighbours that advertisements flow to
+        self._greeted: set[Link] = set()  # to these the tellers' messages go nowhere
         self.dialect = f"{registered.dialect}, {'with' if advertisements else 'without'} advertisements"
         self._states: dict[Link, State] = {}
         self._open: tuple[Link, ...] = ()
@@ -197,6 +205,8 @@ class TreePart:
         if self._states.pop(link, None) is None:
             return
         self._in_pieces.discard(link)
+        self._tellers.pop(link, None)
+        self._greeted.discard(link)
         self._opening.discard(link)
         self._held.pop(link, None)
         self._synchronised.discard(link)
@@ -205,14 +215,17 @@ class TreePart:
         self._in_force.discard((link, ADVERTISEMENTS))
         was_open = link in self._open
         self._open = tuple(other for other in self._open if other != link)
+        closing: Job = iter(())
         if was_open:
-            self.strategy.close(link)
+            closing = self.strategy.close(link)
             self._in_force.discard((link, SUBSCRIPTIONS))
             if self.strategy.remembers:
                 self._in_force.add((link, SUBSCRIPTIONS))
-        self.jobs.add(link, self._withdraw(link, was_open and not self.strategy.remembers), lasting=True)
+        self.jobs.add(
+            link, self._withdraw(link, was_open and not self.strategy.remembers, closing), lasting=True
+        )
 
-    def _withdraw(self, link: Link, was_open: bool) -> Job:
+    def _withdraw(self, link: Link, was_open: bool, closing: Job) -> Job:
         gone: list[Fact] = []
         for facts in batches(_facts_of(list(self.advertised.of_link(link).items())), BATCH):
             for fact in facts:
@@ -226,6 +239,7 @@ class TreePart:
             yield from self._unlearn(link, heard)
             if heard:
                 self._remembered[link, SUBSCRIPTIONS] = heard
+        yield from closing
 
     def _unlearn(self, link: Link, facts: Sequence[Fact]) -> Job:
         for some in batches(facts, self.jobs.batch):
@@ -244,9 +258,23 @@ class TreePart:
             )
         self._states[link] = State.GREETED
         self._their_digests[link] = message.subscriptions
-        facts = _facts_of(self.advertised.not_of(link) if self._with_advertisements else [])
         self._held[link] = []
-        self.jobs.add(link, self._sync(link, ADVERTISEMENTS, facts, message.advertisements))
+        self._greeted.add(link)
+        self._tellers[link] = self._new_teller(self.advertised, link, self._by_publisher)
+        self.jobs.add(link, self._let_know(link, message.advertisements))
+
+    def _let_know(self, link: Link, theirs: Digest) -> Job:
+        """Work out which advertisements the neighbour is to know, and say in what its digest differs from them."""
+        teller = self._tellers[link]
+        places = self.advertised.not_of(link) if self._with_advertisements else []
+        for some in batches(places, self.jobs.batch):
+            for source, key in some:
+                known = self.advertised.get(source, key)
+                if known is not None:
+                    teller.came(key, known)
+            yield ADVERTISE_UNITS * len(some)
+        self._greeted.remove(link)
+        yield from self._sync(link, ADVERTISEMENTS, teller.facts(), theirs)
 
     def _sync(self, link: Link, what: str, facts: Iterator[Fact], theirs: Digest) -> Job:
         """Say in what these facts differ from the neighbour's digest, then what has waited for that."""
@@ -310,8 +338,12 @@ class TreePart:
             same = yield from digest.unchanged(learning.known, learning.buckets, learning.changed)
             facts = [*same, *facts]
         if learning.is_in_force:
-            learning.true.update(facts)
-            facts = [fact for fact in facts if fact not in learning.in_force]
+            new: list[Fact] = []
+            for some in batches(facts, self.jobs.batch):
+                learning.true.update(some)
+                new += (fact for fact in some if fact not in learning.in_force)
+                yield len(some)
+            facts = new
         for some in batches(facts, self.jobs.batch):
             if what == SUBSCRIPTIONS:
                 self.strategy.learn(link, some)
@@ -332,7 +364,7 @@ class TreePart:
     def _learn_advertisements(self, link: Link, facts: Iterable[Fact]) -> None:
         for fact in facts:
             if self.advertised.add(link, fact.key, fact.filter, fact.owner):
-                self._flood(link, Advertise(fact.key, fact.filter, fact.owner, self.tree))
+                self._tell_advertised(link, fact.key, Advertisement(fact.filter, fact.owner))
             elif (
                 self.advertised.of_link(link)[fact.key].publisher != fact.owner
             ):  # it was loaded with another one
@@ -349,9 +381,9 @@ class TreePart:
     # -- advertisements --------------------------------------------------------------------------------------
 
     def advertise(self, link: Link, message: Advertise) -> None:
-        """Note an advertisement, pass it on, and let subscriptions follow it."""
+        """Note an advertisement, let the other neighbours know, and let subscriptions follow it."""
         if self.advertised.add(link, message.key, message.filter, message.publisher):
-            self._flood(link, message)
+            self._tell_advertised(link, message.key, Advertisement(message.filter, message.publisher))
             if self._with_advertisements and link in self._open:
                 self.jobs.add(link, self.strategy.advertised(link, message.filter))
 
@@ -362,20 +394,30 @@ class TreePart:
             self.jobs.add(link, self.strategy.unadvertised(link, filter))
 
     def _unadvertise(self, link: Link, key: Key) -> Filter | None:
-        filter = self.advertised.remove(link, key)
-        if filter is not None:
-            # Links that fail and come back may form a cycle for a moment: then it may be known from elsewhere too.
-            self._flood(link, Unadvertise(key, self.tree), self.advertised.links_of(key))
-        return filter
-
-    def _flood(self, source: Link, message: Message, known_from: Sequence[Link] = ()) -> None:
-        """Tell all neighbours but the source, except those who still are to know it from another link than theirs."""
+        gone = self.advertised.remove(link, key)
+        if gone is None:
+            return None
         if self._with_advertisements:
-            for link, state in self._states.items():
-                if link == source or state is State.GREETING:
-                    continue
-                if not known_from or all(other == link for other in known_from):
-                    self.say(link, message)
+            for other in self._telling_to(link):
+                self._let_know_of(other, self._tellers[other].left(key, gone))
+        return gone.filter
+
+    def _tell_advertised(self, source: Link, key: Key, advertisement: Advertisement) -> None:
+        if self._with_advertisements:
+            for link in self._telling_to(source):
+                self._let_know_of(link, self._tellers[link].came(key, advertisement))
+
+    def _telling_to(self, source: Link) -> list[Link]:
+        """Return the neighbours that are to know of advertisements from a link, in the order in which they came up."""
+        return [link for link in self._states if link != source and link in self._tellers]
+
+    def _let_know_of(self, link: Link, told: Announcement) -> None:
+        """Tell a neighbour what is new, then what is withdrawn: in between nothing is missing there."""
+        if link not in self._greeted:
+            for fact in told.entered:
+                self.say(link, Advertise(fact.key, fact.filter, fact.owner, self.tree))
+            for key in told.left:
+                self.say(link, Unadvertise(key, self.tree))
 
     # -- events ----------------------------------------------------------------------------------------------
 

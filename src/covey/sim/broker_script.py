@@ -30,6 +30,7 @@ from typing import Final, NamedTuple
 
 from covey.errors import ConfigError
 from covey.protocol.outbox import POLICIES
+from covey.routing.advertisements import NONE, WAYS
 
 # What filters, advertisements and permissions of trials are; events have x from 0 to 9 and a number n.
 FILTERS: Final = ("n>=0", "x>=5", "x<=3", "x>=2&x<=6", "x=4", "x>=8", "x<=7", "x<>5")
@@ -79,6 +80,10 @@ class Script:
     queue_events: int = 0  # that may wait for a client; 0: the broker's own bound, which trials do not reach
     policy: str = "disconnect"  # what happens to events beyond that
     users: bool = False  # whether clients log in, so that permissions can be cut
+    turn_ms: float = (
+        0.0  # how long a broker gathers what arrives, and handles it as one input; 0: each read is one
+    )
+    reduce_advertisements: str = NONE
     actors: tuple[Actor, ...] = ()
     steps: tuple[Step, ...] = ()
     final: tuple[str, ...] = field(default=())  # what must work at the end, beside events: "plans"
@@ -142,6 +147,7 @@ class Script:
 SETTINGS: Final[dict[str, Callable[[str], object]]] = {
     "strategy": str,
     "advertisements": lambda text: text == "True",
+    "reduce_advertisements": str,
     "delay_ms": float,
     "drift": float,
     "window": int,
@@ -150,6 +156,7 @@ SETTINGS: Final[dict[str, Callable[[str], object]]] = {
     "queue_events": int,
     "policy": str,
     "users": lambda text: text == "True",
+    "turn_ms": float,
 }
 
 
@@ -179,8 +186,9 @@ _KINDS: Final[dict[str, dict[str, int]]] = {
     "news": {"advertise": 4, "unadvertise": 4},
 }
 # Steps that mean something to each other, which single draws seldom put in a row: a script that has the kind has one of
-# its rows in each phase. `A` is a reader, `R` its broker, `L` a link of that to the broker `B`, and the publisher `P`
-# is behind `B` if possible; `F` is a filter and `N` a number; a wait is one of those that are given.
+# its rows in each phase. `A` is a reader, `R` its broker, `L` a link of that to the broker `B`, `O` a reader elsewhere
+# if there is one, or `A`, and the publisher `P` is behind `B` if possible; `F` is a filter and `N` a number; a wait is
+# one of those that are given.
 _STREAM: Final = "/".join(8 * ["0.001 publish P 2 confirmed"])
 _ANEW: Final = "0 unadvertise P/0.3 advertise P n>=0/1.2 full B"
 _ROWS: Final[dict[str, tuple[str, ...]]] = {
@@ -190,6 +198,10 @@ _ROWS: Final[dict[str, tuple[str, ...]]] = {
     "writes": (
         f"0 full R/{_STREAM}/0.3,3 room R",
         f"0 fail R 3/{_STREAM}",
+    ),
+    # Events that wait at two brokers are damaged at one of them, several at a time.
+    "damage": (
+        "0.3 leave A/0 leave O/0.3 publish P 5 confirmed/0.3,1.2 flip R 0/0 flip R 1/0 flip R 3/0,0.3 come A/3 come O",
     ),
     # A clock is set forward while events wait for longer than it takes to look for what is too old.
     "clocks": (f"0 leave A/0.3 publish P N confirmed/0.3 jump R {30 * DAY_S:g}/35 come A",),
@@ -215,6 +227,7 @@ _WAITS: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.001, 0.001, 0.003, 0.003, 0.01, 0.
 _LONG_WAIT_S: Final = 35.0
 _EXCHANGED: Final = 6  # one of so many scripts has brokers of earlier releases
 _RELEASES: Final = ("before", "before", "today")
+_TURNS_MS: Final = (0.0, 0.05, 0.05, 1.0)  # as a server that has little to do, and one that joins turns
 
 
 def draw(seed: int) -> Script:
@@ -275,6 +288,8 @@ class _Draw:
             random.choice([10, 20]) if is_crowded else 0,
             random.choice(POLICIES) if is_crowded else POLICIES[0],
             "rights" in self.kinds,
+            Random(f"turns {self.seed}").choice(_TURNS_MS),  # its own, likewise
+            Random(f"advertisements {self.seed}").choice(WAYS),
             self.actors,
             tuple(steps),
             ("plans",) if "plans" in self.kinds else (),
@@ -319,7 +334,15 @@ class _Draw:
         far = [one for one in publishers if one.broker not in link]
         elsewhere = [one for one in publishers if one.broker != reader]
         publisher = random.choice(far or elsewhere or publishers).name
-        drawn = {"A": actor.name, "R": reader, "L": " ".join(link), "B": near, "P": publisher}
+        others = [one.name for one in self.actors if one.role == "reader" and one.broker != reader]
+        drawn = {
+            "A": actor.name,
+            "O": (others or [actor.name])[0],
+            "R": reader,
+            "L": " ".join(link),
+            "B": near,
+            "P": publisher,
+        }
         steps = []
         for text in row.split("/"):
             waits, name, *words = text.split()

@@ -22,27 +22,28 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from covey.broker.config import Queue, QueueLimits
-from covey.broker.credentials import hash_token
 from covey.broker.durable.delivery import KIND as OUTBOX
 from covey.broker.durable.log import Keep, Owner
 from covey.broker.durable.mark import EVERY_S
 from covey.broker.durable.queues import OVERHEAD, PER_ENTRY
 from covey.broker.plans import GONE_S
-from covey.broker.security import NeighboursConfig, SecurityConfig, TokenConfig
-from covey.core.families import decode, parse
+from covey.broker.security import NeighboursConfig, SecurityConfig, TokenConfig, hash_token
+from covey.core.families import decode, parse, parse_content
 from covey.core.filter import Filter
 from covey.errors import CoveyError
+from covey.planning.aggregation.installed import PlannedBlock, PlannedMerging
 from covey.planning.plan import Plan, PlannedTree
 from covey.protocol.control import OURS, Versions
 from covey.protocol.events import ENVELOPE, decode_content, envelope_of, family_of
 from covey.protocol.frames import OLDEST
 from covey.sim import broker_checkers
-from covey.sim.broker_script import SETTINGS, Actor, Script, Step, draw
+from covey.sim.broker_script import FILTERS, SETTINGS, Actor, Script, Step, draw
 from covey.sim.brokers import STREAM_BYTES, BrokerNetwork
 from covey.sim.disk import Transaction
 from covey.sim.machine import Machine, Observer
 from covey.sim.promises import Event, Promises, Rights, Wanted
 from covey.sim.wire_clients import Advertisement, Client, Delivery, Published, Subscription
+from covey.strategies.aggregation import block_of
 
 QUEUE: Final = "queue"  # the name of every reader's durable subscription
 FINAL_EVENTS: Final = 2  # of each publisher at the end, of each kind
@@ -226,11 +227,13 @@ class _Run:
             _Topology(script.links, tuple(script.brokers)),
             script.strategy,
             advertisements=script.advertisements,
+            reduce_advertisements=script.reduce_advertisements,
             seed=script.seed,
             durable=True,
             delay="exponential",
             delay_ms=script.delay_ms,
             drift=script.drift,
+            turn_ms=script.turn_ms,
             settings=settings,
             stream_bytes=CROWDED_BYTES if script.queue_events else STREAM_BYTES,
             observer=observer,
@@ -1188,7 +1191,10 @@ def _number(frame: bytes) -> int:
 
 
 def _plans(script: Script) -> list[bytes]:
-    """Return plans for a network: some of its spanning trees, and one for events that travel on one of them."""
+    """Return plans for a network: some of its spanning trees, and one for events that travel on one of them.
+
+    In half of all networks the plan of one tree merges filters.
+    """
     if not script.links:
         return []
     random = Random(f"plans {script.seed}")
@@ -1196,11 +1202,28 @@ def _plans(script: Script) -> list[bytes]:
     trees = tuple(PlannedTree(random.choice(brokers), _spanning_tree(script.links, random)) for _ in range(2))
     links = tuple((a, b, 1.0) for a, b in sorted(tuple(sorted(link)) for link in script.links))
     home = {random.choice(brokers): 1}
+    merging = _merging(script, trees[0]) if random.random() < 0.5 else None
     return [
-        Plan("one", 1, tuple(brokers), links, trees[:1], None).encode(),
+        Plan("one", 1, tuple(brokers), links, trees[:1], None, merging=merging).encode(),
         Plan("two", 1, tuple(brokers), links, trees, None, home=home).encode(),
         Plan("regions", 1, tuple(brokers), links, trees, "nearest").encode(),
     ]
+
+
+def _merging(script: Script, tree: PlannedTree) -> PlannedMerging:
+    """Return what is merged where: of the filters of trials some, on some links, exactly or loosely."""
+    random = Random(f"merging {script.seed}")
+    events = [("attributes", f'{{"x": {value}}}') for value in range(10)] if random.random() < 0.5 else []
+    excess = random.choice((0.1, 0.5)) if events else 0.0
+    blocks = []
+    for a, b in tree.links:
+        for broker, towards in ((a, b), (b, a)):
+            if random.random() < 0.7:
+                inputs = [_filter(text) for text in random.sample(FILTERS, random.randint(2, 4))]
+                block = block_of(inputs, [parse_content(text, language) for language, text in events], excess)
+                forms = [tuple(filter.encode() for filter in filters) for filters in block]
+                blocks.append(PlannedBlock(0, broker, towards, *forms))
+    return PlannedMerging("drawn", tuple(blocks), excess, tuple(events))
 
 
 def _spanning_tree(links: Sequence[tuple[str, str]], random: Random) -> tuple[tuple[str, str], ...]:

@@ -29,6 +29,7 @@ from covey.core.event import content_of
 from covey.core.families import parse
 from covey.core.filter import Filter
 from covey.errors import ConfigError
+from covey.routing.advertisements import NONE
 from covey.routing.messages import Link
 from covey.sim import delays
 from covey.sim.disk import Transaction
@@ -58,6 +59,7 @@ class BrokerNetwork:
     priorities      of links: of several ways, the one with lower numbers is used; 1 unless it is given
     settings        other settings of every broker, as `BrokerConfig` has them
     drift           how much a broker's clock may be too fast or too slow: 0.01 is 1 %
+    turn_ms         how long a broker gathers what arrives, and handles it as one input; 0: each read is one
     observer        hears all that goes into the brokers' cores and comes out of them
     """
 
@@ -67,6 +69,7 @@ class BrokerNetwork:
         strategy: str | Mapping[str, str] = "covering",
         *,
         advertisements: bool = True,
+        reduce_advertisements: str = NONE,
         seed: int = 1,
         options: Mapping[str, Any] | None = None,
         durable: bool = False,
@@ -76,6 +79,7 @@ class BrokerNetwork:
         settings: Mapping[str, Any] | None = None,
         stream_bytes: int = STREAM_BYTES,
         drift: float = 0.0,
+        turn_ms: float = 0.0,
         observer: Observer | None = None,
     ) -> None:
         self.links, self.brokers = links_of(topology)
@@ -107,6 +111,7 @@ class BrokerNetwork:
                 ),
                 strategy=strategy if isinstance(strategy, str) else strategy[name],
                 advertisements=advertisements,
+                reduce_advertisements=reduce_advertisements,
                 options=dict(options or {}),
                 data_dir=name if durable else "",
                 **given,
@@ -114,7 +119,15 @@ class BrokerNetwork:
             randomness = Random(f"{name} {seed}")
             clock = Clock(1.0 + randomness.uniform(-drift, drift)) if drift else Clock()
             self.machines[name] = Machine(
-                config, self.engine, self._streams, randomness, self._disk_s, self._dial, observer, clock
+                config,
+                self.engine,
+                self._streams,
+                randomness,
+                self._disk_s,
+                self._dial,
+                observer,
+                clock,
+                turn_ms / 1e3,
             )
         for machine in self.machines.values():
             machine.start()

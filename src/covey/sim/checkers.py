@@ -3,6 +3,7 @@
     mirror      what a broker has from a neighbour is what that neighbour told it
     coverage    what a broker has from a neighbour covers all interest behind it that the broker's side may serve
     reduction   and is no more than the strategy's reduction of it, where there is one
+    advertised  what a broker knows of advertisements is the reduction of what the neighbour has from others
     emptiness   when nobody wants or announces anything, nobody knows anything
 
 They ask the brokers and the simulator's own knowledge of the clients, never the tables alone.
@@ -12,20 +13,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from covey.core.filter import Filter
+from covey.routing.advertisements import Advertisement
 from covey.routing.digest import Fact
 from covey.routing.messages import Greet, Key, Link, Message, Pack, Subscribe, Sync, Tree, Unsubscribe
 from covey.routing.strategy import registered
 from covey.sim.network import Network
-from covey.strategies.reductions import REDUCTIONS, Reduce
+from covey.strategies.merging.reduction import merged
+from covey.strategies.reductions import REDUCTIONS, Reduce, distinct, everything, uncovered
 
 Finding = str
 
 
 def check_all(net: Network) -> list[Finding]:
     """Return everything that is wrong with a network at rest."""
-    return [*mirror(net), *coverage(net), *reduction(net)]
+    return [*mirror(net), *coverage(net), *reduction(net), *advertised(net)]
 
 
 def _up(net: Network) -> Iterator[tuple[Tree, str, str]]:
@@ -166,6 +170,40 @@ def reduction(net: Network) -> list[Finding]:
                 f"and not {sorted(map(str, expected.elements()))}"
             )
     return findings
+
+
+_ADVERTISED: Final[dict[str, Reduce]] = {
+    "none": everything,
+    "identity": distinct,
+    "covering": uncovered,
+    "merging": merged,
+}
+
+
+def advertised(net: Network) -> list[Finding]:
+    """Return where advertisements known over a link are not the reduction of what the sender has from others."""
+    if not net.advertisements:
+        return []
+    reduce, findings = _ADVERTISED[net.reduce_advertisements], []
+    for tree, receiver, sender in _up(net):
+        part = net.nodes[sender].router.trees[tree]
+        by_publisher = registered(net.overlay.strategy_of[sender]).names_publishers
+        due: dict[str, dict[Key, Filter]] = {}
+        for place in part.advertised.not_of(receiver):
+            one = part.advertised.of_link(place[0])[place[1]]
+            due.setdefault(one.publisher if by_publisher else "", {})[place[1]] = one.filter
+        expected = Counter(filter for some in due.values() for filter in reduce(list(some.values())))
+        heard = Counter(one.filter for one in _advertised(net, receiver, tree, sender))
+        if heard != expected:
+            findings.append(
+                f"advertisements: {receiver} has from {sender} {sorted(map(str, heard.elements()))} "
+                f"and not {sorted(map(str, expected.elements()))}"
+            )
+    return findings
+
+
+def _advertised(net: Network, receiver: str, tree: Tree, sender: str) -> list[Advertisement]:
+    return list(net.nodes[receiver].router.trees[tree].advertised.of_link(sender).values())
 
 
 def _entries_for(net: Network, tree: Tree, receiver: str, sender: str) -> list[Filter]:

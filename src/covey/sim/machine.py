@@ -26,6 +26,7 @@ from covey.sim.engine import Engine
 from covey.sim.streams import End, Streams
 
 WALL_S: Final = 1.8e9  # what clocks on walls show when a simulation begins
+KEEPING_S: Final = (0.0, 0.001, 0.01, 0.1)  # that a disk takes for the plans, one of them
 
 Observer = Callable[[str, Input | Effect], None]  # the broker, and what went into its core or came out of it
 
@@ -57,7 +58,10 @@ class Clock:
 
 
 class Machine:
-    """One broker; see the module's text. `disk_s` draws how long its disk takes, `dial` has it dial a neighbour."""
+    """One broker; see the module's text. `disk_s` draws how long its disk takes, `dial` has it dial a neighbour.
+
+    What arrives within `turn_s` seconds is one input (Arrived), as in a server; if that is 0, each read is one.
+    """
 
     def __init__(
         self,
@@ -69,6 +73,7 @@ class Machine:
         dial: Callable[[Machine, LinkConfig], None],
         observer: Observer | None = None,
         clock: Clock | None = None,
+        turn_s: float = 0.0,
     ) -> None:
         self.name, self.config = config.name, config
         self.clock = clock or Clock()
@@ -88,6 +93,8 @@ class Machine:
         self.ran_s = 0.0  # when it ran last, if it is down or hangs
         self.torn = 0  # writes that the end of a life has torn
         self._inputs: deque[Input] = deque()
+        self._turn_s = turn_s
+        self._arrived: dict[int, bytes] = {}  # in this turn, by connection
         self._is_carrying_out = False  # what happens meanwhile is given after that
         self._timer_s: float | None = None
         self._reported_s = 0.0  # when the last answer of the disk is heard
@@ -101,6 +108,7 @@ class Machine:
         self.is_up, self.is_listening, self.is_hung = True, True, False
         self._effects_left = self._batches_left = -1
         self._inputs.clear()
+        self._arrived.clear()
         self._timer_s = None
         self.core = BrokerCore(
             self.config,
@@ -194,6 +202,8 @@ class Machine:
         """Give the core an input at once; what it raises is the caller's, ConfigError if the broker does not run."""
         if not self.is_up or self.is_hung:
             raise ConfigError(f"the broker {self.name} does not run")
+        self._take_arrived()
+        self._go()
         self._observe(given)
         self._carry_out(self.core.step(given, self.now()))
         self._go()
@@ -207,7 +217,24 @@ class Machine:
 
     def received(self, number: int, data: bytes) -> None:
         """Bytes have come."""
-        self._give(effects.Received(number, data))
+        if not self._turn_s:
+            self._give(effects.Received(number, data))
+            return
+        if not self._arrived:
+            self._engine.at(self._engine.now_s + self._turn_s, self._turn, self.life)
+        self._arrived[number] = self._arrived.get(number, b"") + data
+
+    def _turn(self, life: int) -> None:
+        """Give the core what has arrived, unless something else came before the end of the turn."""
+        if life == self.life and self.is_reading and self._arrived:
+            arrived, self._arrived = self._arrived, {}
+            self._inputs.append(effects.Arrived(arrived))
+            self._go()
+
+    def _take_arrived(self) -> None:
+        """Put what has arrived before an input that comes now, as a server does."""
+        self._inputs += [effects.Received(number, data) for number, data in self._arrived.items()]
+        self._arrived = {}
 
     def heard_eof(self, number: int) -> None:
         """A peer sends nothing more."""
@@ -228,6 +255,7 @@ class Machine:
     def _give(self, given: Input) -> None:
         """Give the core an input, after those that wait."""
         if self.is_up:
+            self._take_arrived()
             self._inputs.append(given)
             self._go()
 
@@ -329,8 +357,20 @@ class Machine:
             self._give(effects.Answered(answers))
 
     def _keep_plans(self, effect: effects.KeepPlans) -> None:
-        if self.config.data_dir:
-            self.plans = effect.state
+        if not self.config.data_dir:
+            self._give(effects.PlansKept())
+            return
+        # Other draws of the network do not depend on it.
+        random = Random(f"{self.config.name} {self.life} {effect.state.version}")
+        self._engine.at(
+            self._engine.now_s + random.choice(KEEPING_S), self._plans_kept, effect.state, self.life
+        )
+
+    def _plans_kept(self, state: PlanState, life: int) -> None:
+        """The plans are on disk; a broker that hangs hears of it when it goes on."""
+        if life == self.life and self.is_up:
+            self.plans = state
+            self._give(effects.PlansKept())
 
     def _write_samples(self, effect: effects.WriteSamples) -> None:
         self._give(effects.SamplesWritten())

@@ -26,6 +26,7 @@ from covey.core.event import content_of
 from covey.core.families import parse
 from covey.core.filter import Filter
 from covey.errors import ConfigError
+from covey.routing.advertisements import NONE
 from covey.routing.messages import (
     CONTROL,
     Echo,
@@ -62,6 +63,8 @@ class Network:
     topology        links between broker names, or one of `covey.sim.topology`
     strategy        a strategy's name, or one for each broker
     options         settings of the strategy
+    reduce_advertisements  what brokers tell each other of advertisements, none, identity, covering or merging; see
+                    `strategies.advertisements`
     trees           for the strategies `trees` and `regions`: a TreePlan, which says for which of them it is
                     (`TreePlan.strategy`); without one, spanning trees of the topology
     delay, service  models by name; see `delays` and `service`
@@ -76,6 +79,7 @@ class Network:
         strategy: str | Mapping[str, str] = "covering",
         *,
         advertisements: bool = True,
+        reduce_advertisements: str = NONE,
         seed: int = 1,
         options: Mapping[str, Any] | None = None,
         trees: TreePlan | None = None,
@@ -90,6 +94,7 @@ class Network:
         self.overlay = Overlay(topology, strategy, trees)
         self.seed = seed
         self.advertisements = advertisements
+        self.reduce_advertisements = reduce_advertisements
         self.engine = Engine()
         self.counters: Counter[str] = Counter()
         self.deliveries: list[tuple[Subscription, Any]] = []
@@ -122,6 +127,7 @@ class Network:
             broker,
             self.overlay.strategy_of[broker],
             advertisements=self.advertisements,
+            reduce_advertisements=self.reduce_advertisements,
             plan=self._plan,
             options=self._options,
             slice_units=self._slice_units,

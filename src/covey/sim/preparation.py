@@ -70,6 +70,7 @@ class Prepared:
                 self.topology,
                 _strategies(scenario, self.topology),
                 advertisements=scenario.strategy.advertisements,
+                reduce_advertisements=scenario.strategy.reduce_advertisements,
                 seed=scenario.seed,
                 options=scenario.strategy.options,
                 delay=scenario.delays.kind,

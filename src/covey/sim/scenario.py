@@ -23,6 +23,7 @@ from typing import Any
 
 import covey.strategies  # noqa: F401 (registers them)
 from covey.errors import ConfigError
+from covey.routing.advertisements import NONE, WAYS
 from covey.routing.strategy import names, registered
 from covey.sim.delays import DEFAULT_MS, DELAYS
 from covey.sim.scripted import Fault, Written, check_names, read_action, read_fault
@@ -56,6 +57,7 @@ class StrategyChoice:
 
     name: str = DEFAULT_STRATEGY
     advertisements: bool = True
+    reduce_advertisements: str = NONE
     options: Mapping[str, Any] = field(default_factory=dict)
     brokers: Mapping[str, str] = field(default_factory=dict)
 
@@ -188,6 +190,7 @@ def _strategy(top: Section) -> StrategyChoice:
     options = section.table("options")
     brokers = section.table("brokers")
     advertisements = section.flag("advertisements", True)
+    reduced = section.choice("reduce_advertisements", WAYS, NONE)
     section.done()
     given = {} if options is None else options.rest(registered(name).options)
     others: dict[str, str] = {}
@@ -195,7 +198,7 @@ def _strategy(top: Section) -> StrategyChoice:
         others = {broker: _strategy_name(brokers, broker) for broker in brokers.rest()}
     if given and others:
         section.fail("options", "expected none where [strategy.brokers] gives brokers different strategies")
-    return StrategyChoice(name, advertisements, given, others)
+    return StrategyChoice(name, advertisements, reduced, given, others)
 
 
 def _strategy_name(section: Section, key: str, default: str | None = None) -> str:

@@ -26,6 +26,7 @@ from random import Random
 from typing import Any, TypeAlias
 
 from covey.errors import ConfigError, ProtocolError
+from covey.routing.advertisements import WAYS
 from covey.routing.describe import describe
 from covey.routing.messages import Message, Publish
 from covey.routing.strategy import registered
@@ -34,7 +35,7 @@ from covey.sim.handles import Advertisement, Subscription
 from covey.sim.network import Network
 from covey.sim.service import Service
 from covey.sim.topology import line, random_graph, random_tree, star
-from covey.sim.trial_material import Material, draw_service_times, material
+from covey.sim.trial_material import Material, draw_service_times, material, planned_aggregation
 
 Check = Callable[[Network], list[str]]
 Happening: TypeAlias = tuple[float, str, Message | str]  # when, to whom, and what
@@ -81,6 +82,10 @@ class Trial:
         """Return in what slices routers work for their links in this trial; None: in one piece."""
         return Random(f"slices {self.topology} {self.seed}").choice([None, None, 1, 100])
 
+    def reduce_advertisements(self) -> str:
+        """Return what brokers tell each other of advertisements in this trial."""
+        return Random(f"advertisements {self.topology} {self.seed}").choice(WAYS)
+
     def run(self, check: Check | None = None) -> Outcome:
         """Run it and return what was found, also by a check that is made after every single arrival."""
         return _Run(self, check).run()
@@ -117,14 +122,18 @@ class _Run:
         self.trial = trial
         self.random = Random(f"trial {trial.topology} {trial.seed}")
         self.material: Material = material(self.random)
+        topology = self._topology()
+        merges = registered(trial.strategy).name == "aggregation"
         self.net = Network(
-            self._topology(),
+            topology,
             trial.strategy,
             advertisements=trial.advertisements,
+            reduce_advertisements=trial.reduce_advertisements(),
             seed=trial.seed,
             delay="exponential",
             service_times=trial.service_times(),
             slice_units=trial.slice_units(),
+            trees=planned_aggregation(self.random, topology, self.material) if merges else None,
         )
         self.perfect = registered(trial.strategy).perfect
         self.net.observer = self._observe

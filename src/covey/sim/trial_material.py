@@ -13,9 +13,13 @@ from typing import Any, NamedTuple
 
 from covey.core.families import parse
 from covey.core.filter import Filter
+from covey.routing.aggregation import Aggregation, Block, Place
 from covey.routing.messages import Message
+from covey.routing.plan import TreePlan
 from covey.sim import service
 from covey.sim.delays import DEFAULT_MS
+from covey.sim.overlay import Overlay
+from covey.strategies.aggregation import block_of
 
 VALUES = 12
 WORDS = ("ash", "birch", "cedar", "elm")
@@ -53,6 +57,22 @@ class AnyTime(service.Service):
     def time_s(self, message: Message, entries: int = 1) -> float:
         """Return a time drawn at random; often none."""
         return self._random.choice((0.0, self._random.expovariate(1000.0 / DEFAULT_MS)))
+
+
+def planned_aggregation(random: Random, topology: Any, drawn: Material) -> TreePlan:
+    """Return a plan that merges some of what a trial is made of, here and there; brokers may get all of it or none."""
+    overlay = Overlay(topology, "trees", None)
+    events = [drawn.event() for _ in range(random.choice((0, 8, 24)))]
+    excess = random.choice((0.0, 0.0, 0.1, 0.5, 1.0))
+    blocks: dict[Place, list[Block]] = {}
+    for tree, links in enumerate(overlay.trees):
+        for a, b in [*links, *((b, a) for a, b in links)]:
+            if random.random() < 0.7:
+                sizes = [random.randint(1, 5) for _ in range(random.randint(1, 3))]
+                blocks[tree, a, b] = [
+                    block_of([drawn.filter() for _ in range(size)], events, excess) for size in sizes
+                ]
+    return TreePlan(overlay.trees, aggregation=Aggregation(blocks, events, excess))
 
 
 SLOW_SCAN = 1000.0  # small tables take milliseconds, with this factor

@@ -12,12 +12,15 @@ import covey.strategies.identity
 import covey.strategies.covering
 import covey.strategies.merging.perfect
 import covey.strategies.merging.imperfect
+import covey.strategies.merging.rebeca
 import covey.strategies.match_first
 import covey.strategies.xroute.counted
 import covey.strategies.xroute.sets
 import covey.strategies.incremental.pruning
 import covey.strategies.trees
 import covey.strategies.regions
+import covey.strategies.aggregation
+import covey.strategies.advertisements
 # isort: on
 
 import sys

@@ -19,80 +19,37 @@ from covey.core.filter import Filter
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Pack, Subscribe, Unsubscribe
 from covey.routing.strategy import Site, register
-from covey.routing.work import Job
-from covey.strategies.maximal import Maximal
-from covey.strategies.simple import Selection, Simple
+from covey.strategies.policy import FILTERS, Uncovered
 from covey.strategies.subscriptions import SubscriptionStrategy
-from covey.strategies.told import Item, Told
+from covey.strategies.told import Item
 
 
-class Uncovered(Maximal[Item]):
-    """The maximal ones of the items that nothing covers that was told."""
-
-    def __init__(self, told: Told) -> None:
-        super().__init__()
-        self._told = told
-
-    def add(self, item: Item) -> None:
-        """Take another item."""
-        if not self._told.cover(item.filter):
-            super().add(item)
-
-
-class Lazy(Simple):
+class Lazy(SubscriptionStrategy):
     """What is covered is not told; what was told stays."""
 
     name = "covering-lazy"
+    dialect = "subscriptions"
     description = "what is covered is not told; what was told before stays until it leaves"
-
-    def quenched(self, link: Link, item: Item) -> bool:
-        """Return whether something that was told covers it."""
-        return self._told[link].cover(item.filter)
-
-    def label(self, link: Link, gone: Item) -> Key | None:
-        """Return the label of the filter, unless somebody here still holds an equal one."""
-        return SubscriptionStrategy.label(self, link, gone)
-
-    def uncovered(self, link: Link, gone: Item) -> list[Item]:
-        """Return the maximal ones of what only `gone` covered."""
-        found = Uncovered(self._told[link])
-        for entry in self.table.covered(gone.filter, not_of=link):
-            if self.site.wanted(link, entry.filter):
-                found.add(Item(entry.key, entry.filter))
-        return found.items()
-
-    def preparing(self) -> Job:
-        """Make ready what `uncovered` asks for."""
-        return self.table.preparing()
-
-    def holds(self, link: Link, item: Item) -> bool:
-        """Return whether another link still has an equal filter."""
-        return SubscriptionStrategy.holds(self, link, item)
-
-    def selection(self, link: Link) -> Selection:
-        """Return what selects the maximal ones of what nothing covers that was told."""
-        return Uncovered(self._told[link])
+    policy = Uncovered(FILTERS, withdraws=False)
 
 
-class Covering(Lazy):
+class Covering(SubscriptionStrategy):
     """Exactly the maximal filters are told."""
 
     name = "covering"
+    dialect = "subscriptions"
     description = (
         "only what nothing else covers is told; a broader filter replaces those it covers (active covering)"
     )
-
-    def superfluous(self, link: Link, items: Sequence[Item]) -> list[Item]:
-        """Return what the items cover."""
-        told = self._told[link]
-        found = [covered for item in items for covered in told.covered(item.filter)]
-        return list(dict.fromkeys(found))
+    policy = Uncovered(FILTERS, withdraws=True)
 
 
-class Packing(Covering):
+class Packing(SubscriptionStrategy):
     """Covering, with one message a neighbour for whatever one input causes."""
 
     name = "covering-packing"
+    dialect = "subscriptions"
+    policy = Covering.policy
     description = "covering, with all that one input causes for a neighbour in one message"
 
     def __init__(self, site: Site) -> None:

@@ -9,15 +9,16 @@ for other questions, an index is asked, which is made when it is needed first.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, ItemsView, Iterable, Iterator
+from collections.abc import Hashable, ItemsView, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from covey.core.attributes.constraint import TRUE_BIT, Constraint
-from covey.core.attributes.filter import AttributeFilter
+from covey.core.attributes.filter import LONGEST_REMEMBERED, AttributeFilter
 from covey.core.attributes.wire import Form, forms_of
 from covey.core.filter import Filter
 from covey.matching.index import Index
+from covey.routing.work import emptied
 
 FEW: Final = (
     16  # candidates that are compared one by one: an index takes long to add filters with many values to
@@ -33,11 +34,16 @@ class Values(NamedTuple):
     plain: tuple[Hashable, ...]
 
 
-@lru_cache(maxsize=1 << 12)
 def values_of(filter: Filter) -> Values | None:
     """Return the single values that a filter of one conjunction asks for; None for any other filter."""
     if not isinstance(filter, AttributeFilter):
         return None
+    if filter.wire is not None and len(filter.wire) > LONGEST_REMEMBERED:
+        return _find_values(filter)
+    return _last_values(filter.compact())  # what is remembered must not keep all that was made of a filter
+
+
+def _find_values(filter: AttributeFilter) -> Values | None:
     if filter.wire is not None:
         forms = forms_of(filter.wire)
         if len(forms) != 1:
@@ -56,6 +62,9 @@ def values_of(filter: Filter) -> Values | None:
             if side.is_plain:
                 plain.append(value)
     return Values(tuple(every), tuple(plain))
+
+
+_last_values: Final = lru_cache(maxsize=1 << 12)(_find_values)
 
 
 def _values_of_form(form: Form) -> Values | None:
@@ -111,6 +120,11 @@ class CoverSet(Generic[Name]):
         """Return the filter of a key."""
         return self._filters.get(key)
 
+    @property
+    def by_key(self) -> Mapping[Name, Filter]:
+        """The filters by key, in the order in which they were added."""
+        return self._filters
+
     def items(self) -> ItemsView[Name, Filter]:
         """Return keys and filters in the order in which they were added."""
         return self._filters.items()
@@ -161,6 +175,16 @@ class CoverSet(Generic[Name]):
             some = [self._unindexed.popitem() for _ in range(min(batch, len(self._unindexed)))]
             self._index.add_batch([key for key, _ in some], [filter for _, filter in some])
             yield len(some)
+
+    def preparing(self) -> Iterator[int]:
+        """Make what the index needs for `overlapping` and `covered`, a little at a time; see `Index.preparing`."""
+        if self._index is not None:
+            yield from self._index.preparing()
+
+    def dissolving(self) -> Iterator[int]:
+        """Let go of everything, a little at a time; nothing else may be asked any more."""
+        for some in (self._by_value, self._filters, self._free, self._others, self._unindexed):
+            yield from emptied(some)
 
     def _begin_index(self) -> Index:
         if self._index is None:

@@ -54,8 +54,9 @@ class Flooding(Strategy):
     def unlearn(self, link: Link, facts: Sequence[Fact]) -> None:
         """Nothing is known."""
 
-    def close(self, link: Link) -> None:
+    def close(self, link: Link) -> Job:
         """Nothing was told."""
+        return iter(())
 
     def next_hops(self, event: object) -> Iterable[Link]:
         """Return everyone."""

@@ -13,13 +13,16 @@ import msgspec
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Subscribe, Unsubscribe
 from covey.routing.strategy import Site
-from covey.routing.work import Job
-from covey.strategies.simple import Simple
+from covey.routing.work import as_they_are
+from covey.strategies.policy import KEYS, Everything
+from covey.strategies.subscriptions import SubscriptionStrategy
 from covey.strategies.told import Item
 
 
-class WithHomes(Simple):
+class WithHomes(SubscriptionStrategy):
     """Every entry is told under its key, with its home."""
+
+    policy = Everything(KEYS)
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
@@ -44,11 +47,6 @@ class WithHomes(Simple):
             message = msgspec.structs.replace(message, home=self.home(message.key))
         super().tell(link, message)
 
-    def preparing(self) -> Job:
-        """Make ready what the strategy asks for when entries go: whose keys they are."""
-        yield from super().preparing()
-        yield from self.table.counting(keys=True)
-
     def learn(self, link: Link, facts: Sequence[Fact]) -> None:
         """Take the facts as the subscriptions that they are."""
         for fact in facts:
@@ -56,7 +54,7 @@ class WithHomes(Simple):
 
     def iter_heard(self, link: Link) -> Iterator[Fact]:
         """Return the neighbour's entries, each with its home."""
-        homes, entries = dict(self._homes), list(self.table.of_link(link).items())
+        homes, entries = dict(self._homes), as_they_are(self.table.of_link(link))
         return (Fact(key, filter, homes[key]) for key, filter in entries)
 
     def iter_told(self, link: Link) -> Iterator[Fact]:

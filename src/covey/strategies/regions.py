@@ -18,9 +18,13 @@ A subscription that stays is in the directory of every producer's broker, itself
 it, because what takes its place is told before it is withdrawn. A client that moves must wait until what was addressed
 to its old broker has arrived there, as under match-first.
 
-Whatever fails, the other trees are still there. What a neighbour on tree 0 had told stays known while its link is down,
-and is put right when it is back. Where a host lies behind a link that is down, the event goes on over the next tree
-whose way begins with another link; it changes trees so a few times at most, and is then dropped for that host.
+Whatever fails, the other trees are still there, and a plan may have spare ones for nothing else (`planning.backup`).
+What a neighbour on tree 0 had told stays known while its link is down, and is put right when it is back. A neighbour to
+which no link is open is *away*. Where the way to a host leads over a link that is down, or through a neighbour that is
+away, the event goes on over the next tree whose way does not; if there is none, over the next one whose way begins
+with another link. It changes trees so a few times at most, and is then dropped for that host. So if some tree joins all
+others without a link or a broker, as spare trees see to, then the broker beside the failure sends on over that tree as
+soon as it knows of it, and nobody need be asked.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ import msgspec
 
 from covey.core.filter import Filter
 from covey.errors import ConfigError, ProtocolError
+from covey.matching.index import Index
+from covey.routing.carrying import Bools
 from covey.routing.messages import Key, Link, Publish, Subscribe, Tree
 from covey.routing.strategy import Registered, Site, add
 from covey.routing.table import Place, Table
@@ -43,6 +49,7 @@ from covey.strategies.maximal import maximal
 from covey.strategies.told import Item, Told
 
 MOST_DETOURS: Final = 3
+MOST_NAME_BYTES: Final = 60_000  # of all brokers together, so that the names fit into the notes of an event
 HERE: Final = ""  # stands for the broker itself, where a link says from whom something came
 
 
@@ -52,6 +59,7 @@ class Regions(WithHomes):
     name = "regions"
     dialect = "regions"
     matched_once = True
+    addresses = True
     remembers = True  # hosts behind a neighbour that is away can be reached on other trees
     description = "one copy of each event, on the one of several trees that suits the brokers that want it"
 
@@ -60,6 +68,10 @@ class Regions(WithHomes):
         if site.plan.carrying is None:
             raise ConfigError("the strategy regions needs a plan that says on which tree an event travels")
         self._carrying = site.plan.carrying
+        self._away: tuple[tuple[Link, ...], Bools] | None = (
+            None  # those that were away, and who is behind them
+        )
+        self._is_plain = sum(len(name.encode()) for name in self._carrying.names) < MOST_NAME_BYTES
         self.table = Table(site.local, {})  # of what other brokers have in the directory
         self._holders: Counter[Filter] = Counter()  # how many clients' subscriptions have it
         self._own = Told()  # what this broker has in the directory: the maximal ones of these
@@ -104,8 +116,8 @@ class Regions(WithHomes):
         return maximal(item for item in items if not self._own.cover(item.filter))
 
     def preparing(self) -> Job:
-        """Make ready what `unsubscribe` asks for."""
-        return chain(super().preparing(), self.site.local.preparing())
+        """Make ready what `unsubscribe` and `places` ask for."""
+        return chain(super().preparing(), self.site.local.preparing(), self._own.preparing())
 
     def _note(self, link: Link, message: Subscribe) -> None:
         if message.home not in self._carrying.number:
@@ -139,6 +151,15 @@ class Regions(WithHomes):
         tree = self._carrying.carrier(self.site.broker, wanting)
         return msgspec.structs.replace(publish, destinations=tuple(hosts), tree=tree)
 
+    @property
+    def is_plain(self) -> bool:
+        """Compiled code does what `address` and `forward` do (`matching.addressing`), if names fit into notes."""
+        return self._is_plain
+
+    def next_hop_index(self) -> Index:
+        """Return the directory, whose links are hosts."""
+        return self.table.remote
+
     def next_hops(self, event: object) -> Iterable[Link]:
         """Return the neighbours on this tree behind which hosts lie that want the event."""
         tree, here = self.site.tree, self.site.broker
@@ -171,16 +192,43 @@ class Regions(WithHomes):
 
     def _way(self, publish: Publish, source: Link, host: str) -> tuple[Tree, Link] | None:
         """Return the link towards a host, on the event's tree or on the next one on which it is up; None if on none."""
-        count, here = len(self.site.plan.trees), self.site.broker
-        link = self._carrying.next_hop(publish.tree, here, host)
-        if link != source and self.site.is_open(publish.tree, link):
-            return publish.tree, link
-        for step in range(1, count if publish.detours < MOST_DETOURS else 1):
+        count = len(self.site.plan.trees)
+        behind = self._behind_those_away()
+        number = self._carrying.number[host]
+        if behind is not None and all(
+            behind[tree, number] or self._open_link(tree, host) is None for tree in range(count)
+        ):
+            behind = None  # no way leads around them
+        for step in range(count if publish.detours < MOST_DETOURS else 1):
             tree = (publish.tree + step) % count
-            link = self._carrying.next_hop(tree, here, host)
-            if self.site.is_open(tree, link):
-                return tree, link
+            link = self._open_link(tree, host)
+            if (
+                link is None
+                or (behind is not None and behind[tree, number])
+                or (step == 0 and link == source)
+            ):
+                continue
+            return tree, link
         return None
+
+    def _open_link(self, tree: Tree, host: str) -> Link | None:
+        """Return the link towards a host on a tree, None if it is not open."""
+        link = self._carrying.next_hop(tree, self.site.broker, host)
+        return link if self.site.is_open(tree, link) else None
+
+    def _behind_those_away(self) -> Bools | None:
+        """Return, for each tree, to which brokers the way leads through a neighbour that is away; None if nobody is."""
+        trees = self.site.plan.trees
+        away = tuple(
+            link
+            for link in self._carrying.around(self.site.broker)
+            if not any(self.site.is_open(tree, link) for tree in trees)
+        )
+        if not away:
+            return None
+        if self._away is None or self._away[0] != away:
+            self._away = away, self._carrying.behind(self.site.broker, away)
+        return self._away[1]
 
 
 add(

@@ -7,8 +7,9 @@ The mirror invariant holds all of it together: what U's table has from us is tol
 change it. A label is the key of the subscription under which a filter was first told; it stays while somebody here
 still holds that filter, whoever that is by then.
 
-A strategy says two things: whether a filter is quenched towards U, because what U was told suffices for it, and what an
-announcement makes superfluous. The moves are the same for all:
+This is the teller of all these strategies. What it tells, what it withdraws and what it takes for one is said by the
+`policy` of the strategy (`strategies.policy`), so most strategies are a name and a policy. The
+moves are the same for all:
 
     subscribed     tell U, unless U does not want it or it is quenched
     unsubscribed   tell U what is quenched no longer, *then* withdraw it
@@ -18,8 +19,8 @@ announcement makes superfluous. The moves are the same for all:
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
 from typing import Final
 
 from covey.core.filter import Filter
@@ -28,8 +29,9 @@ from covey.matching.index import Index
 from covey.routing.digest import Fact
 from covey.routing.messages import Key, Link, Message, Pack, Subscribe, Unsubscribe
 from covey.routing.strategy import Site, Strategy, unexpected
-from covey.routing.table import Table
-from covey.routing.work import Job, Work, batches
+from covey.routing.table import Place, Table, in_order
+from covey.routing.work import BATCH, Job, Work, as_they_are, batches, ordered, taken
+from covey.strategies.policy import Policy, Selection
 from covey.strategies.told import Item, Told
 
 TELL_UNITS: Final = 25  # of work, to tell a neighbour one thing or to withdraw it
@@ -37,42 +39,71 @@ LOOK_UNITS: Final = 25  # to see whether a neighbour is to be told an entry
 
 
 class SubscriptionStrategy(Strategy):
-    """Base of the strategies whose messages are Subscribe and Unsubscribe."""
+    """The strategies whose messages are Subscribe and Unsubscribe; each has a policy."""
+
+    policy: Policy  # of the class, or, if it has settings, of the instance
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self.table = Table(site.local, site.clients)
         self._told: dict[Link, Told] = {}
 
-    # -- what a strategy decides -----------------------------------------------------------------------------
+    # -- what the policy decides -----------------------------------------------------------------------------
 
-    @abstractmethod
     def quenched(self, link: Link, item: Item) -> bool:
         """Return whether what the neighbour was told makes it superfluous to tell it the item."""
+        return self.policy.quenched(self._told[link], item)
 
-    @abstractmethod
     def uncovered(self, link: Link, gone: Item) -> list[Item]:
-        """Return what the neighbour must be told when `gone` is withdrawn; told[link] is without it already.
+        """Return what the neighbour must be told when `gone` is withdrawn; told[link] is without it already."""
+        return self.policy.uncovered(self._told[link], self._covered(link, gone.filter))
 
-        One item for each class of equal filters, none of them quenched by another one or by what was told.
-        """
-
-    @abstractmethod
-    def missing(self, link: Link, overlapping: Filter | None = None) -> Work[list[Item]]:
-        """Return what the neighbour wants and was not told, reduced likewise; of what overlaps a filter, or of all."""
-
-    def holds(self, link: Link, item: Item) -> bool:
-        """Return whether the item is still to be told to the neighbour on behalf of somebody else."""
-        return self.table.held(item.filter, not_by=link)
+    def _covered(self, link: Link, filter: Filter) -> Iterator[Item]:
+        """Yield what the filter covers and the neighbour wants; nothing is looked at before it is asked for."""
+        for entry in self.table.covered(filter, not_of=link):
+            if self.site.wanted(link, entry.filter):
+                yield Item(entry.key, entry.filter)
 
     def superfluous(self, link: Link, items: Sequence[Item]) -> list[Item]:
         """Return what of the things told becomes superfluous by telling the items."""
-        return []
+        return self.policy.superfluous(self._told[link], items)
+
+    def holds(self, link: Link, item: Item) -> bool:
+        """Return whether the item is still to be told to the neighbour on behalf of somebody else."""
+        return self.policy.names.held(self.table, item, not_by=link)
 
     def label(self, link: Link, gone: Item) -> Key | None:
         """Return the label to withdraw now that an entry is gone; None if the neighbour needs what it was told."""
-        label = self._told[link].label_of(gone.filter)
-        return None if label is None or self.table.held(gone.filter, not_by=link) else label
+        label = self.policy.names.label(self._told[link], gone)
+        return None if label is None or self.holds(link, gone) else label
+
+    def selection(self, link: Link) -> Selection:
+        """Return what selects, of the wanted entries, those to be told."""
+        return self.policy.selection(self._told[link])
+
+    # -- all there is to tell --------------------------------------------------------------------------------
+
+    def missing(self, link: Link, overlapping: Filter | None = None) -> Work[list[Item]]:
+        """Return what the neighbour wants and was not told, selected from entries in the order of keys."""
+        found = self.selection(link)
+        places = yield from in_order(self.places(link, overlapping))
+        for some in batches(places, BATCH):
+            for place in some:
+                filter = self.filter_at(place)
+                if filter is not None and self.site.wanted(link, filter):
+                    found.add(Item(place[1], filter))
+            yield LOOK_UNITS * len(some)
+        return found.items()
+
+    def places(self, link: Link, overlapping: Filter | None) -> Iterable[Place]:
+        """Return where the entries are that are to be told the neighbour; of those that overlap a filter, or of all."""
+        if overlapping is None:
+            return self.table.places(not_of=link)
+        return self.table.places_overlapping(overlapping, not_of=link)
+
+    def filter_at(self, place: Place) -> Filter | None:
+        """Return the filter of an entry, None if it has gone."""
+        return self.table.filter_at(place)
 
     # -- interest --------------------------------------------------------------------------------------------
 
@@ -159,12 +190,13 @@ class SubscriptionStrategy(Strategy):
 
     def advertised(self, link: Link, filter: Filter) -> Job:
         """Tell the neighbour what it wants now."""
+        yield from self.preparing()
         yield from self._tell_missing(link, filter)
 
     def _tell_missing(self, link: Link, overlapping: Filter | None) -> Job:
         before = self.site.jobs.changes
         items = yield from self.missing(link, overlapping)
-        for some in batches(items, self.site.jobs.batch):
+        for some in taken(items, self.site.jobs.batch):
             if self.site.jobs.changes == before:
                 self.announce(link, some)
             else:
@@ -182,7 +214,8 @@ class SubscriptionStrategy(Strategy):
     def unadvertised(self, link: Link, filter: Filter) -> Job:
         """Withdraw what the neighbour wants no more."""
         yield from self._told[link].preparing()
-        for labels in batches(sorted(self._told[link].labels_overlapping(filter)), self.site.jobs.batch):
+        found = yield from ordered(self._told[link].labels_overlapping(filter))
+        for labels in batches(found, self.site.jobs.batch):
             self.retract_unwanted(link, labels)
             yield TELL_UNITS * len(labels)
 
@@ -200,12 +233,12 @@ class SubscriptionStrategy(Strategy):
         """Tell the neighbour all it wants."""
         self._told[link] = Told()
         yield from self.preparing()
-        yield from self.table.counting()
+        yield from self.table.counting(keys=self.policy.names.by_key)
         yield from self._tell_missing(link, None)
 
     def preparing(self) -> Job:
         """Make ready what the strategy asks of tables once it has a neighbour."""
-        return iter(())
+        return self.table.preparing() if self.policy.compares else iter(())
 
     def learn(self, link: Link, facts: Sequence[Fact]) -> None:
         """Take the facts as the subscriptions that they are."""
@@ -217,9 +250,9 @@ class SubscriptionStrategy(Strategy):
         for fact in facts:
             self.receive(link, Unsubscribe(fact.key, tree=self.site.tree))
 
-    def close(self, link: Link) -> None:
+    def close(self, link: Link) -> Job:
         """Forget what the neighbour was told."""
-        del self._told[link]
+        return self._told.pop(link).dissolving()
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -235,7 +268,7 @@ class SubscriptionStrategy(Strategy):
 
     def iter_heard(self, link: Link) -> Iterator[Fact]:
         """Return the neighbour's entries."""
-        return (Fact(key, filter) for key, filter in list(self.table.of_link(link).items()))
+        return starmap(Fact, as_they_are(self.table.of_link(link)))
 
     def remote_size(self) -> int:
         """Return the number of entries of all neighbours."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import starmap
 from typing import Final, NamedTuple
 
 from covey.core.filter import Filter
 from covey.routing.messages import Key
-from covey.routing.work import Job
+from covey.routing.work import Job, as_they_are, emptied
 from covey.strategies.coverset import CoverSet
 
 INDEX_BATCH: Final = 32  # filters that are put into an index between two values of work
@@ -38,6 +39,9 @@ class Told:
     def add(self, label: Key, filter: Filter) -> None:
         """Note that the neighbour was told."""
         self._filters.add(label, filter)
+        filter = self._filters[
+            label
+        ]  # the compact one: as a key, the other would keep all that was made of it
         labels = self._labels.get(filter)
         if labels is None:
             self._labels[filter] = label
@@ -71,16 +75,22 @@ class Told:
 
     def iter_items(self) -> Iterator[Item]:
         """Return labels and filters, likewise, as they are now, whatever changes while one looks at them."""
-        return (Item(label, filter) for label, filter in list(self._filters.items()))
+        return starmap(Item, as_they_are(self._filters.by_key))
 
     def labels(self) -> list[Key]:
         """Return the labels, in that order."""
         return [label for label, _ in self._filters.items()]
 
+    def dissolving(self) -> Job:
+        """Let go of everything, a little at a time; nothing else may be asked any more."""
+        yield from emptied(self._labels)
+        yield from self._filters.dissolving()
+
     def preparing(self) -> Job:
         """Make what `labels_overlapping` needs to answer quickly."""
         for count in self._filters.indexing(INDEX_BATCH):
             yield INDEX_UNITS * count
+        yield from self._filters.preparing()
 
     def labels_overlapping(self, filter: Filter) -> Iterable[Key]:
         """Return the labels of what overlaps the filter, in any order."""

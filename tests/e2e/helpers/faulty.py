@@ -32,9 +32,8 @@ from tests.e2e.helpers.running import eventually, free_port
 
 from covey.broker import logs
 from covey.broker.config import AdminConfig, BrokerConfig
-from covey.broker.credentials import hash_token
 from covey.broker.process import serve
-from covey.broker.security import read_security
+from covey.broker.security import hash_token, read_security
 from covey.client.admin import Pages
 from covey.client.client import Client, connect
 from covey.errors import CoveyError, RefusedError

@@ -76,6 +76,9 @@ max_store_bytes = {{ int64 $root.Values.persistence.maxStoreBytes }}
 host = "0.0.0.0"
 port = 7401
 token = {{ required "auth.adminTokenHash is missing (hint: covey token), or existingSecret" $root.Values.auth.adminTokenHash | quote }}
+{{- with $root.Values.auth.viewTokenHash }}
+view_token = {{ . | quote }}
+{{- end }}
 tls = {{ ne $root.Values.tls.secretName "" }}
 hosts = [{{ printf ".%s" $headless | quote }}, {{ printf ".%s.%s" $headless $root.Release.Namespace | quote }}, {{ printf ".%s.%s.svc" $headless $root.Release.Namespace | quote }}, {{ printf ".%s.%s.svc.cluster.local" $headless $root.Release.Namespace | quote }}]
 

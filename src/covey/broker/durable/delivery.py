@@ -39,15 +39,14 @@ import msgspec
 
 from covey.broker.actions import Action, Actions, HandOver, Refuse, Route, Say, Send, SendEvent, Tell
 from covey.broker.config import QueueLimits
-from covey.broker.durable.clock import LogClock
 from covey.broker.durable.completeness import Completeness, Said, Whole
-from covey.broker.durable.incidents import Incident
 from covey.broker.durable.log import (
     GAP,
     Committed,
     Entry,
     Found,
     Keep,
+    LogClock,
     Notice,
     Owner,
     Read,
@@ -60,13 +59,14 @@ from covey.broker.durable.queues import (
     DurableSubscription,
     DurableSubscriptions,
     Feed,
+    Incident,
     Outcome,
     Repair,
     Subscriber,
     Tickets,
 )
 from covey.broker.durable.repair import Repairs, say_lacking
-from covey.broker.epochs import Epochs
+from covey.broker.plans import Epochs
 from covey.core.filter import Filter
 from covey.errors import CoveyError, ProtocolError
 from covey.protocol.control import (

@@ -27,6 +27,8 @@ What one connection has of a durable subscription is an `Attachment` with a stat
     ENDED         forbidden   ignored      ignored    ignored  ignored ignored       refused
 
 A queue that is longer than its limits allow loses its oldest events; that is counted and logged.
+
+`Incidents` are what has gone wrong with a store since the broker started, for the log and for people who look later.
 """
 
 from __future__ import annotations
@@ -40,7 +42,6 @@ from typing import ClassVar, Final, NamedTuple
 
 from covey.broker.actions import Action, Actions, Commit, Say, Send, SendEvent, Tell
 from covey.broker.config import QueueLimits
-from covey.broker.durable.incidents import Incidents
 from covey.broker.durable.log import (
     Batch,
     Committed,
@@ -69,6 +70,33 @@ from covey.protocol.control import MAX_NAME, Reply, encode_reply, kind_of
 from covey.protocol.events import Acknowledgement, Name, encode_delivery, name_of
 from covey.protocol.frames import Kind
 from covey.routing.messages import Key, Link, LinkUp, Subscribe, Unsubscribe
+
+MOST: Final = 200  # that are remembered; all are counted elsewhere
+
+
+class Incident(NamedTuple):
+    """One of them: when, by the monotonic clock, and what the log says."""
+
+    at_s: float
+    event: str
+    fields: dict[str, object]
+
+
+class Incidents:
+    """The last incidents of a broker's store."""
+
+    def __init__(self) -> None:
+        self._last: deque[Incident] = deque(maxlen=MOST)
+
+    def say(self, level: int, event: str, fields: dict[str, object], now_s: float) -> Say:
+        """Remember an incident; return what logs it."""
+        self._last.append(Incident(now_s, event, fields))
+        return Say(level, event, fields)
+
+    def all(self) -> Sequence[Incident]:
+        """Return those that are remembered, the last one first."""
+        return list(reversed(self._last))
+
 
 OVERHEAD: Final = 160  # bytes that an event costs on disk beside its own
 PER_ENTRY: Final = 60  # bytes for each owner who waits for it

@@ -1,14 +1,17 @@
 """The admin pages of a broker: JSON for people and programs, metrics for Prometheus. docs/admin.md lists them.
 
-They show and explain; the only thing that they change is which plan is installed, and that only where a token is
-configured. Off unless configured; with a token, everything but the two checks of health wants it as
-`Authorization: Bearer …`. Answers are bounded: long lists come in pages.
+They show and explain. The only things that they change are which plan is installed and which clients are connected, and
+that only where a token is configured. Off unless configured; with a token, everything but the two checks of health
+requires it as `Authorization: Bearer …`. A second token, for viewing, opens the pages that show the broker's state:
+neither those that change something, nor the sampled events of clients. Answers are bounded: long lists come in pages.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import Callable
+from enum import Enum
 from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
 
@@ -16,13 +19,13 @@ import msgspec
 from aiohttp import web
 
 from covey.broker.config import AdminConfig
-from covey.broker.credentials import read_token_hash
-from covey.broker.effects import Install, RollBack
+from covey.broker.effects import EndClient, Install, RollBack
 from covey.broker.http.door import Door, Handler, Shell, TurnedAway, Visitor, read_body, refused
 from covey.broker.introspection import (
     MAX_PAGE,
     Introspection,
     Page,
+    Pulse,
     Question,
     Row,
     explain,
@@ -31,53 +34,89 @@ from covey.broker.introspection import (
     routez,
     storez,
     subz,
+    watchz,
 )
 from covey.broker.metrics import CONTENT_TYPE, exposition
 from covey.broker.sampling import listed, path_of
-from covey.broker.tls import Contexts
+from covey.broker.security import Contexts, read_token_hash
 from covey.errors import BusyError, ConfigError, CoveyError
 
 MAX_BODY: Final = 1 << 20
 MAX_PLAN: Final = 32 << 20
 PLAN_S: Final = 300.0  # for a plan's file
+MAX_EVERY_S: Final = 60
+
+
+class Access(Enum):
+    """Which token a page requires, where tokens are configured."""
+
+    OPEN = 0
+    VIEW = 1
+    ADMIN = 2
 
 
 class Endpoint(NamedTuple):
-    """A page: where it is, what it takes, what it shows."""
+    """A page: where it is, what it takes, what it shows, and who may have it."""
 
     method: str
     path: str
     takes: str
     meaning: str
+    access: Access = Access.VIEW
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/healthz", "", "200 while the process answers; needs no token"),
-    Endpoint("GET", "/readyz", "links", "200 if clients are served, else 503; needs no token"),
+    Endpoint("GET", "/healthz", "", "200 while the process answers; needs no token", Access.OPEN),
+    Endpoint("GET", "/readyz", "links", "200 if clients are served, else 503; needs no token", Access.OPEN),
     Endpoint("GET", "/varz", "", "the broker at a glance: settings, counts, queues, slow consumers"),
     Endpoint("GET", "/linkz", "limit, offset, link", "neighbours and clients, and links that ended last"),
+    Endpoint(
+        "DELETE", "/linkz", "link", "end the connection of a client; needs the admin token", Access.ADMIN
+    ),
     Endpoint("GET", "/subz", "limit, offset, link, key", "what clients subscribed to"),
     Endpoint("GET", "/routez", "limit, offset, link, what", "the routing table: entries, advertisements"),
     Endpoint(
         "GET", "/planz", "file", "epochs and dissemination trees that are installed; or the plan's file"
     ),
-    Endpoint("POST", "/planz", "a plan's file", "install a plan in the whole network; an empty body: none"),
-    Endpoint("DELETE", "/planz", "", "take back the plan that was installed at this broker last"),
+    Endpoint(
+        "POST",
+        "/planz",
+        "a plan's file",
+        "install a plan in the whole network; an empty body: none; needs the admin token",
+        Access.ADMIN,
+    ),
+    Endpoint(
+        "DELETE",
+        "/planz",
+        "",
+        "take back the plan that was installed at this broker last; needs the admin token",
+        Access.ADMIN,
+    ),
     Endpoint(
         "GET", "/storez", "limit, offset, link", "the store, its incidents, and durable subscriptions' queues"
     ),
-    Endpoint("GET", "/samplez", "table, name", "files of samples that can be had; or one of them"),
+    Endpoint(
+        "GET",
+        "/samplez",
+        "table, name",
+        "files of samples that can be had; or one of them; needs the admin token",
+        Access.ADMIN,
+    ),
     Endpoint("GET", "/metrics", "", "metrics in Prometheus' text format"),
+    Endpoint("GET", "/watchz", "every", "what changes all the time, a line of JSON every so many seconds"),
     Endpoint("POST", "/explainz", "a JSON body", "where an event would go from here, and why"),
 )
-OPEN: Final = frozenset({"/healthz", "/readyz"})
+ACCESS: Final = {(one.method, one.path): one.access for one in ENDPOINTS}
 
 
 EVENTS: Final = "/events"  # it has clients of its own, with credentials of their own
 
 
-def _is_open(path: str) -> bool:
-    return path in OPEN or path == EVENTS or path.startswith(f"{EVENTS}/")
+def _access(request: web.Request) -> Access:
+    """Return what a request requires; one for a page that does not exist is told so only with a token."""
+    if request.path == EVENTS or request.path.startswith(f"{EVENTS}/"):
+        return Access.OPEN
+    return ACCESS.get((request.method, request.path), Access.VIEW)
 
 
 class Host(Shell, Protocol):
@@ -95,17 +134,19 @@ class Admin:
         shell: Host,
         view: Introspection,
         config: AdminConfig,
-        change: Callable[[Install | RollBack], None],
+        change: Callable[[Install | RollBack | EndClient], None],
         contexts: Contexts | None = None,
         events: web.Application | None = None,
     ) -> None:
         self._shell = shell
         self._view = view
         self._change = change  # gives the broker an input
+        self._pulse = Pulse(lambda gap_s: msgspec.json.encode(watchz(view, gap_s)) + b"\n")
         if config.tls and contexts is None:
             raise ConfigError("admin.tls needs a section [tls]")
         tls = contexts.listen if config.tls and contexts is not None else None
-        self._token = read_token_hash(config.token) if config.token else None
+        tokens = ((config.token, Access.ADMIN), (config.view_token, Access.VIEW))
+        self._tokens = [(read_token_hash(hashed), access) for hashed, access in tokens if hashed]
         self.application = web.Application(middlewares=[self._guard])
         self._door = Door(shell, self.application, config, tls)
         handlers: dict[tuple[str, str], Handler] = {
@@ -113,6 +154,7 @@ class Admin:
             ("GET", "/readyz"): self._readyz,
             ("GET", "/varz"): self._varz,
             ("GET", "/linkz"): self._linkz,
+            ("DELETE", "/linkz"): self._end_client,
             ("GET", "/subz"): self._subz,
             ("GET", "/routez"): self._routez,
             ("GET", "/planz"): self._planz,
@@ -121,6 +163,7 @@ class Admin:
             ("GET", "/storez"): self._storez,
             ("GET", "/samplez"): self._samplez,
             ("GET", "/metrics"): self._metrics,
+            ("GET", "/watchz"): self._watchz,
             ("POST", "/explainz"): self._explainz,
         }
         for endpoint in ENDPOINTS:
@@ -144,17 +187,21 @@ class Admin:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._token is not None and not _is_open(request.path):
-            given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            # Bytes that are not UTF-8 come as surrogates.
-            digest = sha256(given.encode("utf-8", "surrogateescape")).digest()
-            if not hmac.compare_digest(digest, self._token):
+        required = _access(request)
+        if self._tokens and required is not Access.OPEN:
+            shown = self._shown(request)
+            if shown is Access.OPEN:
                 self._shell.turned_away("credentials")
                 answer = _answer({"error": "the admin pages of this broker want a token"}, 401)
                 answer.headers["WWW-Authenticate"] = 'Bearer realm="covey admin"'
                 return answer
+            if shown.value < required.value:
+                self._shell.turned_away("credentials")
+                return _answer(
+                    {"error": "this page needs the admin token; the view token is not enough"}, 403
+                )
         try:
-            if not _is_open(request.path):
+            if required is not Access.OPEN:
                 assert isinstance(request.protocol, Visitor), "it came through our door"
                 await self._shell.operate(request.protocol.number)
             return await handler(request)
@@ -164,6 +211,16 @@ class Admin:
             return _answer({"error": str(error)}, 400)
         except web.HTTPException as error:
             return _answer({"error": error.reason.lower()}, error.status)
+
+    def _shown(self, request: web.Request) -> Access:
+        """Return what the token of a request opens. All tokens are compared, whichever it is."""
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        # Bytes that are not UTF-8 come as surrogates.
+        digest, found = sha256(given.encode("utf-8", "surrogateescape")).digest(), Access.OPEN
+        for token, access in self._tokens:
+            if hmac.compare_digest(digest, token):
+                found = access
+        return found
 
     # -- pages -----------------------------------------------------------------------------------------------
 
@@ -207,23 +264,36 @@ class Admin:
         return web.FileResponse(file, headers={"Content-Type": "application/octet-stream"})
 
     async def _install(self, request: web.Request) -> web.Response:
-        self._check_changes()
+        self._check_changes("plans are changed")
         self._change(Install(await read_body(request, MAX_PLAN, PLAN_S)))
         return _answer(planz(self._view), 202)
 
     async def _roll_back(self, request: web.Request) -> web.Response:
-        self._check_changes()
+        self._check_changes("plans are changed")
         self._change(RollBack())
         return _answer(planz(self._view), 202)
 
-    def _check_changes(self) -> None:
-        if self._token is None:
-            raise web.HTTPForbidden(
-                reason="plans are changed only where a token for the admin pages is configured"
-            )
+    async def _end_client(self, request: web.Request) -> web.Response:
+        self._check_changes("clients are disconnected")
+        self._change(EndClient(request.query.get("link", "")))
+        return _answer({"broker": self._view.name, "ended": request.query["link"]}, 202)
+
+    def _check_changes(self, what: str) -> None:
+        if not any(access is Access.ADMIN for _, access in self._tokens):
+            raise web.HTTPForbidden(reason=f"{what} only where a token for the admin pages is configured")
 
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=exposition(self._view).encode(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _watchz(self, request: web.Request) -> web.StreamResponse:
+        every_s = _number(request, "every", 1, MAX_EVERY_S)
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"}
+        )
+        await response.prepare(request)
+        while True:
+            await response.write(self._pulse.line())
+            await asyncio.sleep(self._pulse.wait_s(max(every_s, Pulse.LEAST_S)))
 
     async def _explainz(self, request: web.Request) -> web.Response:
         try:

@@ -35,13 +35,12 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import msgspec
 from aiohttp import web
 
+from covey.broker.admission import Shown
 from covey.broker.config import BrokerConfig
 from covey.broker.http import cloudevents
 from covey.broker.http.door import TurnedAway, Visitor, read_body
 from covey.broker.listening import Pace
-from covey.broker.logins import Shown
-from covey.broker.permissions import EVERYTHING, Permissions
-from covey.broker.security import Security, is_loopback
+from covey.broker.security import EVERYTHING, Permissions, Security, is_loopback
 from covey.core.families import DEFAULT_LANGUAGE, parse
 from covey.errors import (
     AccessError,

@@ -213,9 +213,12 @@ class _Recent:
 
     def conjunctions_of(self, data: bytes) -> tuple[Conjunction, ...]:
         """Return the conjunctions of a wire form that was checked."""
-        found = self._found.pop(data, None)
-        if found is None:
-            found = wire.conjunctions_of(data)
+        found = self._found.get(data)
+        return self.note(data, wire.conjunctions_of(data) if found is None else found)
+
+    def note(self, data: bytes, found: tuple[Conjunction, ...]) -> tuple[Conjunction, ...]:
+        """Remember the conjunctions of a wire form, and return them."""
+        if self._found.pop(data, None) is None:
             self._bytes += len(data)
         self._found[data] = found
         while self._bytes > self._most_bytes:
@@ -224,9 +227,21 @@ class _Recent:
             del self._found[oldest]
         return found
 
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._found.clear()
+        self._bytes = 0
+
 
 _recent: Final = _Recent(1 << 19)
 _last_conjunctions = lru_cache(maxsize=1 << 14)(wire.conjunctions_of)
+
+
+def forget_recent() -> None:
+    """Forget the conjunctions and constraints that were made last, which are remembered to save time only."""
+    _recent.clear()
+    _last_conjunctions.cache_clear()
+    wire.forget_known()
 
 
 def _of_wire(data: bytes, kind: type[_Decoded] = _Decoded) -> AttributeFilter:
@@ -238,7 +253,9 @@ def _of_wire(data: bytes, kind: type[_Decoded] = _Decoded) -> AttributeFilter:
 
 def decode_attributes(data: bytes) -> AttributeFilter:
     """Return the filter of a wire form; raise FilterError for bytes that are no filter's wire form."""
-    wire.check(data)
+    made = wire.check(data)
+    if made is not None and len(data) > LONGEST_REMEMBERED:
+        _recent.note(data, made)  # an index will ask for them
     return _of_wire(data)
 
 

@@ -26,6 +26,7 @@ MAX_RAW_CONJUNCTIONS: Final = 256
 MAX_PRODUCT: Final = 4_096
 
 _INFINITY: Final = float("inf")
+_NO_PATTERN: Final = ("", "", 0, 0)
 
 
 def simplify(conjunctions: Iterable[Conjunction]) -> tuple[Conjunction, ...]:
@@ -49,7 +50,18 @@ def is_simplified(conjunctions: tuple[Conjunction, ...]) -> bool:
     outlines = [_Outline(box) for box in conjunctions]
     ACCOUNT.spend(0.5 * len(conjunctions) ** 2)
     for i, b in enumerate(outlines):
+        name, text, length, letters = b.pattern
         for a in outlines[:i]:
+            if name:
+                # Most pairs of many patterns are told apart by their patterns alone, which need no more of a box.
+                same, other, least, some = a.pattern
+                if (
+                    same == name
+                    and other != text
+                    and (least > length or some & ~letters)
+                    and (length > least or letters & ~some)
+                ):
+                    continue
             if a.names == b.names:
                 if not _is_apart(a, b):
                     return False
@@ -74,12 +86,14 @@ class _Outline:
         self.names = _names(box)
         self.outer: dict[str, tuple[float, float, int]] = {}
         self.inner: dict[str, tuple[float, float, int]] = {}
-        self.pattern: tuple[str, str] | None = None  # the first that is a whole side, with its attribute
+        # The first that is a whole side: its attribute, its text, and what `outline` says of it.
+        self.pattern: tuple[str, str, int, int] = _NO_PATTERN
         for name, side in box.constraints:
             if side.is_like:
                 length, letters = outline(side.likes[0])
                 self.outer[name] = self.inner[name] = (length, _INFINITY, letters)
-                self.pattern = self.pattern or (name, side.likes[0])
+                if self.pattern is _NO_PATTERN:
+                    self.pattern = (name, side.likes[0], length, letters)
             elif side.numbers and not (side.strings or side.booleans or side.absent or side.other):
                 low, high = side.numbers[0][0], side.numbers[-1][0]
                 self.outer[name], self.inner[name] = (low, high, 0), (low, high, -1)
@@ -100,7 +114,8 @@ def _is_apart(a: _Outline, b: _Outline) -> bool:
     """Return whether of two boxes with the same attributes none covers the other and they cannot be joined."""
     covers = a.may_cover(b) or b.may_cover(a)
     # The union of two patterns is one constraint only if one of them holds the other.
-    if not covers and a.pattern and b.pattern and a.pattern != b.pattern and a.pattern[0] == b.pattern[0]:
+    (name, text, *_), (same, other, *_) = a.pattern, b.pattern
+    if not covers and name and name == same and text != other:
         return True
     if covers and (a.box.covers(b.box) or b.box.covers(a.box)):
         return False

@@ -52,6 +52,7 @@ from covey.core.attributes.values import (
     MAX_NAME_LENGTH,
     MAX_STRING_LENGTH,
     number_literal,
+    string_literal,
 )
 from covey.errors import FilterError
 
@@ -74,8 +75,8 @@ _HIGHEST: Final = (float("inf"), 1)
 _MAX_CUT_LENGTH: Final = MAX_STRING_LENGTH + 1
 
 
-def check(data: bytes) -> None:
-    """Raise FilterError for bytes that are no filter's wire form."""
+def check(data: bytes) -> tuple[Conjunction, ...] | None:
+    """Raise FilterError for bytes that are no filter's wire form; return the conjunctions if they had to be made."""
     if len(data) > MAX_WIRE_BYTES:
         raise FilterError(f"the filter's wire form is longer than {MAX_WIRE_BYTES} bytes")
     if data[:1] != FAMILY_BYTE:
@@ -88,8 +89,8 @@ def check(data: bytes) -> None:
         raise _not_canonical()
     if len(forms) == 1:
         _check_conjunction(forms[0])
-    else:
-        _check_several(forms)
+        return None
+    return _checked(forms)
 
 
 def forms_of(data: bytes) -> list[Form]:
@@ -112,25 +113,22 @@ def constraint_of(form: Any) -> Constraint:
     return _constraint(form)
 
 
-def _check_several(forms: list[Form]) -> None:
+def _checked(forms: list[Form]) -> tuple[Conjunction, ...]:
+    """Return the conjunctions of a filter that has not just one; FilterError if they are none."""
     if len(forms) > simplify.MAX_CONJUNCTIONS:
         raise FilterError(f"a filter has more than {simplify.MAX_CONJUNCTIONS} conjunctions")
     for form in forms:
-        _check_conjunction(form)
-    if not simplify.is_simplified(tuple([Conjunction(_sides(form)) for form in forms])):
+        _check_names(form)
+    found = tuple([Conjunction(_sides(form)) for form in forms])
+    if not simplify.is_simplified(found):
         raise _not_canonical()
+    return found
 
 
 def _check_conjunction(form: Form) -> None:
     """Raise FilterError unless the form is that of one conjunction."""
-    if len(form) & 1:
-        raise FilterError("a conjunction's wire form has a name without a constraint")
-    before = ""
-    for k in range(0, len(form), 2):
-        name, side = form[k], form[k + 1]
-        if type(name) is not str or not before < name or len(name) > MAX_NAME_LENGTH:
-            raise FilterError("a conjunction's wire form has a bad name or names out of order")
-        before = name
+    _check_names(form)
+    for side in form[1::2]:
         kind = type(side)
         if kind is int and INTEGER_MIN <= side <= INTEGER_MAX:
             continue
@@ -140,8 +138,18 @@ def _check_conjunction(form: Form) -> None:
             _constraint(side)
 
 
+def _check_names(form: Form) -> None:
+    if len(form) & 1:
+        raise FilterError("a conjunction's wire form has a name without a constraint")
+    before = ""
+    for name in form[::2]:
+        if type(name) is not str or not before < name or len(name) > MAX_NAME_LENGTH:
+            raise FilterError("a conjunction's wire form has a bad name or names out of order")
+        before = name
+
+
 def _sides(form: Form) -> tuple[tuple[str, Constraint], ...]:
-    """Return the constraints of one conjunction, whose form was checked."""
+    """Return the constraints of one conjunction, whose names were checked; FilterError for a bad constraint."""
     result = []
     parts = iter(form)
     for name, side in zip(parts, parts, strict=True):
@@ -159,6 +167,11 @@ def _sides(form: Form) -> tuple[tuple[str, Constraint], ...]:
             _sides_known[written] = known
         result.append(known)
     return tuple(result)
+
+
+def forget_known() -> None:
+    """Forget the constraints that were made last."""
+    _sides_known.clear()
 
 
 def _constraint(form: Any) -> Constraint:
@@ -225,6 +238,11 @@ def _one(form: Any) -> Constraint:
 def _points(form: list[Any]) -> Constraint:
     if not 2 <= len(form) <= 2 * MAX_INTERVALS:
         raise FilterError("a set of values has less than two or too many")
+    if len(form) <= MAX_INTERVALS and set(map(type, form)) == {int}:
+        _check_increasing(form)
+        _number(form[0])
+        _number(form[-1])
+        return Constraint(False, False, 0, tuple([(value, side) for value in form for side in (0, 1)]))
     booleans = 0
     numbers: list[tuple[int | float, int]] = []
     texts: list[tuple[int, str]] = []
@@ -322,6 +340,14 @@ def _patterns(form: list[Any]) -> tuple[str, ...]:
 @lru_cache(maxsize=2_048)
 def _is_canonical_pattern(text: str) -> bool:
     """Return whether the text is a pattern in its one form and not one that cuts express."""
+    if (
+        "\\" not in text and len(text) <= MAX_PATTERN_LENGTH
+    ):  # as almost all are: no token is written in two letters
+        string_literal(text)
+        if "%%" in text or "%_" in text:
+            return False
+        ends = [place for place in (text.find("%"), text.find("_")) if place >= 0]
+        return bool(ends) and text[min(ends) :] not in ("%", "_%")
     tokens = parse_pattern(text, "\\")
     return pattern_text(tokens) == text and strings.pattern_cuts(tokens) is None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from covey.lab.claim import Claim, Verdict
+from covey.lab.claim import PRINTED, Claim, Criterion, Verdict
 from covey.lab.experiment import Results, Row
 from covey.lab.paper_c.driving import brief, number
 from covey.lab.paper_c.experiments_churn import ACTIVE, BY_KEY, DEFAULT, ONE, VARIANTS, played_s
@@ -167,6 +167,12 @@ CHURN_CLAIMS: tuple[Claim, ...] = (
         "Moving subscribers: the worst delay is 1,200 s active and 17 s incremental.",
         ("c-mobile", "c-roots"),
         judge_mobile,
+        Criterion("active at least half of 1,200 s, incremental at most twice 17 s.", "V-B, figure 9"),
+        (PRINTED,),
+        "Subscriptions of SIENA's kind are so many and so alike that the next broadest cover what a root covered: "
+        "one that"
+        " leaves triggers less than one on average (`c-roots`), so there is no burst for either strategy to avoid, and "
+        "the queues are those of the load, which is the same for both.",
     ),
     Claim(
         "C11",
@@ -175,5 +181,15 @@ CHURN_CLAIMS: tuple[Claim, ...] = (
         "incremental.",
         ("c-workflow",),
         judge_workflow,
+        Criterion(
+            "active: a spike of at least 200 s and a queue within a factor of 2 of 18,400; incremental: at most "
+            "twice 0.24 s on average.",
+            "V-C, figure 11",
+        ),
+        (PRINTED,),
+        "An administrator's filter covers one filter for each process, so its departure triggers as many at a "
+        "broker as there "
+        "are processes, 200: a queue of 18,400 needs 92 times as many, and the text names nothing else that is "
+        "covered.",
     ),
 )

@@ -6,8 +6,9 @@ more than it does without covering. Unsubscriptions are those by which brokers r
 this machine's processor times: they differ from day to day, and only their proportions compare with the print.
 
 Our tables are indexed: the time of a message hardly grows with them. So some messages, drawn at random, are also held
-against the same table filter by filter, and that is timed apart: an event against every entry, a subscription
-against what each neighbour was told, to find what covers it and, with active covering, what it covers.
+against the same table filter by filter, and that is timed apart: an event against every entry; a subscription against
+what each neighbour was told, to find what covers it and, with active covering, what it covers; and, as matching, a
+subscription against every entry of the table, to find out whether an equal one is there, and every advertisement.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Times:
         self.handled: Counter[str] = Counter()
         self.scan_s: dict[str, float] = dict.fromkeys(self.spent_s, 0.0)
         self.scanned: Counter[str] = Counter()
+        self.matching_s = 0.0  # of subscriptions, by a scan, without detecting what is covered
 
 
 class _Clock:
@@ -73,6 +75,8 @@ class _Clock:
         if self._random.random() < self._shares.get(kind, 0.0):
             times.scan_s[kind] += scan_s(self._router, message, source)
             times.scanned[kind] += 1
+            if isinstance(message, Subscribe):
+                times.matching_s += matching_s(self._router, message)
         began = time.thread_time()
         outputs = self._router.handle(message, source, now_s)
         times.spent_s[kind] += time.thread_time() - began
@@ -105,9 +109,29 @@ def scan_s(router: Router, message: Message, source: Link) -> float:
     return time.thread_time() - began
 
 
+def matching_s(router: Router, message: Subscribe) -> float:
+    """Return how long it takes to compare a subscription with every entry and every advertisement, one by one."""
+    entries = [filter for _, filter in router.remote_entries()]
+    tree = router.trees[0]
+    advertised = [
+        known.filter
+        for link in tree.strategy.site.neighbours()
+        for known in tree.advertised.of_link(link).values()
+    ]
+    mine = message.filter
+    began = time.thread_time()
+    for filter in entries:
+        if filter == mine:
+            break
+    for filter in advertised:
+        filter.overlaps(mine)
+    return time.thread_time() - began
+
+
 def cells(scale: Scale) -> list[Cell]:
-    """Return one cell for each strategy."""
-    return [{"strategy": strategy, "seed": 1, **SIZES[scale]} for strategy in STRATEGIES]
+    """Return one cell for each strategy and seed."""
+    seeds = range(1, 6) if scale == "small" else (1,)
+    return [{"strategy": strategy, "seed": seed, **SIZES[scale]} for seed in seeds for strategy in STRATEGIES]
 
 
 def run(cell: Cell) -> list[Row]:
@@ -140,6 +164,7 @@ def run(cell: Cell) -> list[Row]:
                 "mean_ms": 1_000.0 * times.spent_s[kind] / max(1, times.handled[kind]),
                 "scans": times.scanned[kind],
                 "scan_ms": 1_000.0 * times.scan_s[kind] / max(1, times.scanned[kind]),
+                "matching_ms": 1_000.0 * times.matching_s / max(1, times.scanned["subscribe"]),
                 "table_max": largest,
             }
             for kind in ("subscribe", "unsubscribe", "publish")

@@ -14,6 +14,7 @@ from typing import Any
 from covey.lab.experiment import Results, Value
 from covey.lab.figure import Figure
 from covey.lab.paper_c.driving import number
+from covey.lab.paper_c.experiments_burst import BASE
 from covey.lab.paper_c.table_ii import TABLE_2
 
 NAMES = {
@@ -120,7 +121,11 @@ def draw_tables(results: Results, axes: Any) -> None:
 def _figure(
     number: str, title: str, caption: str, experiment: str, draw: Callable[[Results, Any], None]
 ) -> Figure:
-    return Figure("C", number, title, caption, (experiment,), draw)
+    """Return a figure of the first seed, a burst's under the reading that its text has."""
+    shown = {**(BASE if experiment == "c-burst" else {}), "seed": 1}
+    return Figure(
+        "C", number, title, caption, (experiment,), lambda results, axes: draw(results.under(shown), axes)
+    )
 
 
 def _figures_6() -> list[Figure]:

@@ -26,9 +26,7 @@ SCHEMES = ("spt", "flooding", "single", "mult", "held-out", "opt")
 CHANNELS = tuple(
     name for name in METHODS if name.startswith("semcast") and not name.startswith("semcast split")
 )
-MOST_BY_BROKER = (
-    1_000  # subscriptions of many keywords share documents with all others: channels take minutes
-)
+MOST_WORDS = 5  # of documents that go over channels: with more, all subscriptions share documents
 
 
 def run_sampling(cell: Cell) -> list[Row]:
@@ -58,11 +56,12 @@ def run_costs(cell: Cell) -> list[Row]:
     """Compute the costs of all schemes on one network."""
     data = world(cell)
     problem, _ = data.problem(real(cell, "sample"), integer(cell, "seed"))
-    return list(_rows(data, problem, channels=cell["per"] == "keyword" or _is_light(cell)))
+    return list(_rows(data, problem, channels=_is_light(cell)))
 
 
 def _is_light(cell: Cell) -> bool:
-    return integer(cell, "brokers") <= MOST_BY_BROKER and cell["words"] == 1
+    """Return whether channels take seconds: subscriptions of one keyword, documents of few."""
+    return cell["per"] == "keyword" and integer(cell, "words") <= MOST_WORDS
 
 
 def _rows(data: World, problem: Problem, *, channels: bool) -> Iterator[Row]:

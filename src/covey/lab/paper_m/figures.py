@@ -12,7 +12,7 @@ from covey.lab.experiment import Results, Value
 from covey.lab.figure import Figure
 from covey.lab.paper_m import beyond, costs, steps, stretch
 from covey.lab.paper_m.tables import counts_table, fresh_table, readings_table, regions_table, stretch_table
-from covey.lab.paper_m.world import DATA, JUDGED, READING, real
+from covey.lab.paper_m.world import DATA, JUDGED, READING
 
 SETUP = (
     f" Reading: {READING}. Paper scale: 1,000 keywords at up to 10 brokers each, 10,000 documents, links cost 1. "
@@ -33,7 +33,7 @@ COLOURS = dict(zip(DATA, ("tab:blue", "tab:orange", "tab:green"), strict=True))
 
 def draw_sampling(results: Results, axes: Any, *, topology: str) -> None:
     """Draw figure 4: MULT and SINGLE by the share that is sampled."""
-    where: dict[str, Value] = {**JUDGED, "topology": topology}
+    where: dict[str, Value] = {**JUDGED, "topology": topology, "ten_thousand": "all"}
     for data, colour in COLOURS.items():
         for scheme, style in (("mult", "o-"), ("single", "s--")):
             points = results.series(costs.SAMPLING, "share", "all_cost", scheme=scheme, data=data, **where)
@@ -88,9 +88,6 @@ def draw_times(results: Results, axes: Any) -> None:
         trees = results.series(steps.TIMES, "brokers", "evaluations", scheme=scheme, **where)
         thousands = [value / 1_000 for value in trees[1]]
         axes.plot(trees[0], thousands, "x:", color=colour, label=f"{scheme}, thousands of trees computed")
-    rows = results.rows(steps.TIMES, scheme="mult2", **where)
-    printed = sum(real(row, "printed_evaluations") for row in rows) / len(rows)
-    axes.plot([], [], " ", label=f"MULT2 as printed: {printed / 1_000:,.0f} thousand trees")
     axes.set_yscale("log")
     _finish(axes, "brokers", "processor seconds, thousands of trees")
 

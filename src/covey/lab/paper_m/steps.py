@@ -6,8 +6,8 @@ MULT's order of merges once no two groups share a document, and only one group i
 
 What both spend their time on is trees: `evaluations` counts the groups for which a tree was computed. As built, a group
 is costed once however often it comes up, and MULT2 looks only at pairs that share a document. As printed, Algorithm 2
-looks at all pairs, and Algorithm 3 at each group once: `printed_evaluations` is that number, for as many subscriptions
-as there are (every one a group at first) and as many groups as were left in the end.
+looks at all pairs, and Algorithm 3 at each group once; both start with every subscription a group of its own. So
+printed they are timed on small problems of growing size (`m-printed`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from covey.lab.experiment import Cell, Experiment, Row
 from covey.lab.paper_m.costs import sent
-from covey.lab.paper_m.grids import effort, steps_cells, times_cells
+from covey.lab.paper_m.grids import effort, printed_cells, steps_cells, times_cells
 from covey.lab.paper_m.world import World, integer, real, world
 from covey.matching.jit import Ints
 from covey.planning.groups.assign import settled
@@ -28,9 +28,9 @@ from covey.planning.groups.costing import Costing, finished
 from covey.planning.groups.likeness import classes_of
 from covey.planning.groups.model import Point, Problem, members_of
 from covey.planning.groups.mult import Merging
-from covey.planning.groups.mult2 import HYBRID_GROUPS, merged_by_saving
+from covey.planning.groups.mult2 import HYBRID_GROUPS, TOLERANCE, merged_by_saving
 
-STEPS, TIMES = "m-steps", "m-times"
+STEPS, TIMES, PRINTED = "m-steps", "m-times", "m-printed"
 
 
 def run_steps(cell: Cell) -> list[Row]:
@@ -107,13 +107,11 @@ def _timed(data: World, problem: Problem, scheme: str, search: Callable[[Problem
     group = search(problem, costing)
     seconds = process_time() - began
     found = finished(problem, scheme, group)
-    subscriptions = problem.sample.subscription_count
     return {
         "scheme": scheme,
         "seconds": seconds,
         "evaluations": costing.computed,
-        "printed_evaluations": printed_evaluations(scheme, subscriptions, len(found.trees)),
-        "subscriptions": subscriptions,
+        "subscriptions": problem.sample.subscription_count,
         "classes": int(np.unique(classes(problem)).size),
         "trees": len(found.trees),
         # By the trees that the search itself compared: final ones are chosen among more candidates.
@@ -123,18 +121,100 @@ def _timed(data: World, problem: Problem, scheme: str, search: Callable[[Problem
     }
 
 
-def printed_evaluations(scheme: str, subscriptions: int, left: int) -> int | None:
-    """Return for how many groups and pairs of groups the printed algorithm computes a tree; None for the hybrid.
+def run_printed(cell: Cell) -> list[Row]:
+    """Compute the time of Algorithms 2 and 3 as printed, each from one group a subscription."""
+    data = world(cell)
+    problem, _ = data.problem(real(cell, "sample"), integer(cell, "seed"))
+    _warm_up(cell)
+    rows: list[Row] = []
+    for scheme, search in (("mult", likeness_as_printed), ("mult2", saving_as_printed)):
+        costing = Costing(problem)
+        began = process_time()
+        groups = search(problem, costing)
+        rows.append(
+            {
+                "scheme": scheme,
+                "subscriptions": problem.sample.subscription_count,
+                "seconds": process_time() - began,
+                "evaluations": costing.computed,
+                "trees": len(groups),
+                "sample_cost": costing.point(groups).sample / problem.sample.document_count,
+            }
+        )
+    return rows
 
-    Algorithm 3 goes on to one group, a new one with each merge. Algorithm 2 starts with all pairs; a merge makes as
-    many new ones as there are other groups.
+
+def likeness_as_printed(problem: Problem, costing: Costing) -> list[Ints]:
+    """Algorithm 3: merge the two groups that are most alike down to one group; return the cheapest grouping on the way.
+
+    Alike is the Jaccard index of the documents that two groups match.
     """
-    if scheme == "mult":
-        return 2 * subscriptions - 1
-    if scheme == "mult2":
-        pairs = subscriptions * (subscriptions - 1) // 2
-        return subscriptions + pairs + sum(others - 1 for others in range(left, subscriptions))
-    return None
+    documents = _documents_of(problem)
+    groups = [np.array([number], np.int32) for number in range(len(documents))]
+    matched = [set(mine) for mine in documents]
+    best, least = groups, costing.point(groups).sample
+    while len(groups) > 1:
+        one, two = max(
+            ((a, b) for a in range(len(groups)) for b in range(a + 1, len(groups))),
+            key=lambda pair: _jaccard(matched[pair[0]], matched[pair[1]]),
+        )
+        groups = _merged(groups, one, two)
+        matched[one] |= matched.pop(two)
+        cost = costing.point(groups).sample
+        if cost < least:
+            best, least = groups, cost
+    return best
+
+
+def saving_as_printed(problem: Problem, costing: Costing) -> list[Ints]:
+    """Algorithm 2: of all pairs merge the one that saves the greatest share of what both cost, while one saves any."""
+    groups = [np.array([number], np.int32) for number in range(problem.sample.subscription_count)]
+    while len(groups) > 1:
+        worth = [costing.worth(group).sample for group in groups]
+        shares = {
+            (a, b): _share_saved(worth[a] + worth[b], costing.worth(_joined(groups[a], groups[b])).sample)
+            for a in range(len(groups))
+            for b in range(a + 1, len(groups))
+        }
+        one, two = max(shares, key=lambda pair: shares[pair])
+        if shares[one, two] <= TOLERANCE:
+            break
+        groups = _merged(groups, one, two)
+    return groups
+
+
+def _share_saved(apart: float, together: float) -> float:
+    return (apart - together) / apart if apart else 0.0
+
+
+def _joined(one: Ints, two: Ints) -> Ints:
+    return np.sort(np.concatenate([one, two]))
+
+
+def _merged(groups: list[Ints], one: int, two: int) -> list[Ints]:
+    """Return the groups with the second, which is later, in the place of the first."""
+    return [
+        _joined(groups[one], groups[two]) if place == one else group
+        for place, group in enumerate(groups)
+        if place != two
+    ]
+
+
+def _documents_of(problem: Problem) -> list[list[int]]:
+    """Return the sampled documents that each subscription matches."""
+    sample = problem.sample
+    found: list[list[int]] = [[] for _ in range(sample.subscription_count)]
+    for number in range(sample.document_count):
+        for subscription in sample.subscriptions[
+            sample.offsets[number] : sample.offsets[number + 1]
+        ].tolist():
+            found[subscription].append(number)
+    return found
+
+
+def _jaccard(one: set[int], two: set[int]) -> float:
+    union = len(one | two)
+    return len(one & two) / union if union else 0.0
 
 
 def _warm_up(cell: Cell) -> None:
@@ -161,5 +241,13 @@ EXPERIMENTS = (
         times_cells,
         run_times,
         effort=lambda cell: effort(cell) * (40 if cell["per"] == "broker" else 8),
+    ),
+    Experiment(
+        PRINTED,
+        "M",
+        "Times of Algorithms 2 and 3 as printed, by the number of subscriptions",
+        printed_cells,
+        run_printed,
+        effort=lambda cell: integer(cell, "keywords") ** 2 / 40,
     ),
 )

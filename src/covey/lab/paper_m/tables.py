@@ -65,9 +65,6 @@ def counts_table(results: Results) -> Grid:
         groups.setdefault(key, []).append(row)
     lines: list[tuple[str | float, ...]] = []
     for (per, brokers, data, scheme), rows in groups.items():
-        printed = (
-            "" if rows[0]["printed_evaluations"] is None else f"{_mean(rows, 'printed_evaluations'):,.0f}"
-        )
         lines.append(
             (
                 f"a {per}'s",
@@ -75,7 +72,6 @@ def counts_table(results: Results) -> Grid:
                 str(data),
                 str(scheme),
                 round(_mean(rows, "evaluations")),
-                printed,
                 f"{_mean(rows, 'seconds'):.2f}",
                 f"{_mean(rows, 'trees'):.0f}",
                 f"{_mean(rows, 'sample_cost'):.2f}",
@@ -88,7 +84,6 @@ def counts_table(results: Results) -> Grid:
         "data",
         "scheme",
         "trees computed",
-        "as printed",
         "seconds",
         "trees",
         "sample",

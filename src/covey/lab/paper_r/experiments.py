@@ -171,7 +171,9 @@ def _sizes(text: Value) -> list[int]:
 def _effort(cell: Cell) -> float:
     """Return about how many messages a cell costs."""
     largest = max(_sizes(cell["sizes"])) * int(cell["subscriptions"] or 1)
-    hard = {"simple": 1.0, "identity": 1.0, "covering": 3.0, "merging": 10.0}[str(cell["strategy"])]
+    hard = {"simple": 1.0, "identity": 1.0, "covering": 3.0, "merging": 10.0, "merging-rebeca": 10.0}[
+        str(cell["strategy"])
+    ]
     return largest * hard * (1.0 if cell["advertisements"] else 10.0) * 3.0 ** int(cell["levels"] or 1)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from covey.lab.experiment import Cell, Scale, Value
 
-SEED = 1
+SEEDS = (1, 2, 3, 4, 5)
 
 
 class Size(NamedTuple):
@@ -32,7 +32,7 @@ class Size(NamedTuple):
 
 
 SIZES: dict[Scale, Size] = {
-    "small": Size(3, 48, "1 2 4 10", "1 2", "4 10", (1 / 3, 2 / 3, 1.0), 1, 6),
+    "small": Size(3, 48, "1 2 4 10", "1 2", "4 10", (1 / 3, 1 / 2, 2 / 3, 5 / 6, 1.0), 1, 6),
     "paper": Size(
         4,
         1_000,
@@ -52,6 +52,7 @@ CURVES = (
     ("covering", "quotes"),
     ("covering", "intervals"),
     ("merging", "intervals"),
+    ("merging-rebeca", "intervals"),
 )
 
 # Not drawn: merging of quotes is at its bound with the first consumers, identity of intervals is as costly as simple.
@@ -62,6 +63,8 @@ def _cell(scale: Scale, strategy: str, advertisements: bool, **others: Value) ->
     """Return a cell with the scale's settings; simple routing is simulated at few sizes."""
     size = SIZES[scale]
     simple = strategy == "simple"
+    # Without advertisements a dissolved merger is told again all over the network.
+    curve = size.curve if strategy != "merging-rebeca" or scale == "paper" else "1 2 4"
     return {
         "purpose": "curve",
         "strategy": strategy,
@@ -70,11 +73,11 @@ def _cell(scale: Scale, strategy: str, advertisements: bool, **others: Value) ->
         "levels": size.levels,
         "symbols": size.symbols,
         "subscriptions": 10,
-        "sizes": size.few if simple else size.curve,
+        "sizes": size.few if simple else curve,
         "extrapolated_sizes": size.rest if simple else "",
         "locality": None,
         "payload": False,
-        "seed": SEED,
+        "seed": SEEDS[0],
         **others,
     }
 
@@ -126,7 +129,11 @@ def overhead_cells(scale: Scale) -> list[Cell]:
     rounds: dict[str, Value] = {"rounds": SIZES[scale].rounds}
     cells = []
     for advertisements in (True, False):
-        cells += [_cell(scale, strategy, advertisements, kind=kind, **rounds) for strategy, kind in CURVES]
+        cells += [
+            _cell(scale, strategy, advertisements, kind=kind, seed=seed, **rounds)
+            for strategy, kind in CURVES
+            for seed in SEEDS
+        ]
         once: dict[str, Value] = {**_published_size(advertisements), "rounds": 1}
         cells.append(_cell(scale, "simple", advertisements, **once))
     return cells
@@ -139,12 +146,13 @@ def locality_cells(scale: Scale) -> list[Cell]:
     for advertisements in (True, False):
         for locality in size.localities:
             there: dict[str, Value] = {"locality": locality, "payload": True}
-            cells.append(_cell(scale, "identity", advertisements, **there))
+            cells += [_cell(scale, "identity", advertisements, **there, seed=seed) for seed in SEEDS]
             full: dict[str, Value] = {
                 **there,
                 "purpose": "saturation",
                 "subscriptions": max(1, round(locality * size.symbols)),
                 "sizes": "1",
+                "seed": None,  # whoever draws: every symbol is asked for
             }
             cells.append(_cell(scale, "identity", advertisements, **full))
     return cells
@@ -155,10 +163,19 @@ def dynamics_cells(scale: Scale) -> list[Cell]:
     size = SIZES[scale]
     rounds = {"identity": size.rounds_of_identity, "simple": 1}
     return [
-        _cell(scale, strategy, advertisements, locality=locality, payload=True, rounds=rounds[strategy])
+        _cell(
+            scale,
+            strategy,
+            advertisements,
+            locality=locality,
+            payload=True,
+            rounds=rounds[strategy],
+            seed=seed,
+        )
         for strategy in rounds
         for advertisements in (True, False)
         for locality in size.localities
+        for seed in (SEEDS if strategy == "identity" else SEEDS[:1])
     ]
 
 

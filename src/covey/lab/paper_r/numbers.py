@@ -23,10 +23,11 @@ def whole(row: Row, key: str) -> int:
 
 
 def at_sizes(results: Results, experiment: str, measure: str, **where: Value) -> dict[int, float]:
-    """Return a measure of the drawn rows by consumers a local broker, in their order."""
-    rows = results.rows(experiment, **{"purpose": "curve", **where})
-    found = {whole(row, "consumers"): number(row, measure) for row in rows}
-    return dict(sorted(found.items()))
+    """Return a measure of the drawn rows by consumers a local broker, in their order; the mean over seeds."""
+    found: dict[int, list[float]] = {}
+    for row in results.rows(experiment, **{"purpose": "curve", **where}):
+        found.setdefault(whole(row, "consumers"), []).append(number(row, measure))
+    return {size: sum(values) / len(values) for size, values in sorted(found.items())}
 
 
 def rises(values: Sequence[float]) -> bool:

@@ -32,7 +32,7 @@ BROKERS, LIKED, NAMED = 120, 10, 5
 SUBSCRIBERS, DEFAULT_SUBSCRIBERS = (40, 60, 80, 100), 60
 DEPTHS = (2, 3, 4, 5)
 SHARE = 0.5
-SEEDS: dict[Scale, tuple[int, int]] = {"small": (1, 2), "paper": (10, 1)}
+SEEDS: dict[Scale, tuple[int, int]] = {"small": (5, 1), "paper": (10, 1)}
 ATTEMPTS = 1_000
 
 

@@ -39,12 +39,12 @@ SYNTHETIC = (
     f"49 brokers, 5 of them core, 60 subscribers at edge brokers, domain {DENSE:,}, so kappa = size · 60 / {DENSE:,} "
     f"(3 at size 50); f = {synthetic.SHARE} of the largest gain. {RATES}"
 )
-MEANS = "Means over {} networks (small scale: 3)."
+MEANS = "Means over {} networks (small scale: 5)."
 FRIENDS = (
     f"120 brokers, f = {facebook.SHARE} of the largest gain; ranges from the least to the greatest number of 10 "
     "friends (the paper's trace of publications is not in the data set), kappa about 16 on ego-Facebook and 9 on the "
     f"stand-in. {RATES} The figure says which network it is: ego-Facebook if its file was given. Means over 10 "
-    "samples (small scale: 2)."
+    "samples (small scale: 5)."
 )
 MIDDLE: dict[str, Value] = {
     "domain": DENSE,
@@ -72,6 +72,7 @@ def draw_costs(results: Results, axes: Any, *, experiment: str, x: str, where: d
 
 def draw_overlays(results: Results, axes: Any, *, x: str, where: dict[str, Value]) -> None:
     """Draw MEFA and DPA on both overlays over one parameter."""
+    where = {**where, "reach": overlays.REACHES[0]}
     for method in ("mefa", "dpa"):
         colour, name = COLOURS[method], NAMES[method]
         xs, ys = results.series(overlays.NAME, x, "so", method=method, equal="load", **where)

@@ -10,7 +10,6 @@ from itertools import pairwise
 from covey.lab.experiment import Results, Row, Value
 from covey.lab.paper_w import facebook, optimum, overlays, synthetic
 from covey.lab.paper_w.rows import PRINTED
-from covey.lab.paper_w.settings import DENSE
 
 TIE = 0.05  # one that costs up to 5 % more still counts as no dearer
 SETTINGS: dict[str, tuple[str, ...]] = {
@@ -33,10 +32,10 @@ class Point:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether it is a point of the paper's figures, in our reading."""
+        """Whether it is a point of the paper's figures, whatever the domain and whose numbers ranges span."""
         if self.experiment == facebook.NAME:
-            return self.setting["ids"] == "friends"
-        return self.setting["domain"] == DENSE and self.setting["f"] == synthetic.SHARE
+            return True
+        return self.setting["f"] == synthetic.SHARE
 
     @property
     def name(self) -> str:

@@ -23,25 +23,21 @@ DEPTHS, DEPTH = (2, 3, 4), 2
 DEGREES, DEGREE = (2, 3, 4), 2
 SHARES, SHARE = (0.3, 0.5, 0.7, 0.9), 0.5
 NETWORKS: dict[Scale, tuple[int, int]] = {
-    "small": (1, 3),
+    "small": (5, 1),
     "paper": (10, 1),
 }  # cells by seed, networks in each
 
 
-def points(shares: Sequence[float] = SHARES) -> list[Cell]:
-    """Return the settings that are compared, each once; the middle also for other shares."""
+def points(shares: Sequence[float] = SHARES, *, sparse: bool = True) -> list[Cell]:
+    """Return the settings that are compared, each once; the middle also for other shares; all for sparse ranges too."""
     middle: Cell = {"domain": DENSE, "size": SIZE, "depth": DEPTH, "degree": DEGREE, "f": SHARE}
     shapes: list[Cell] = [
-        {},
         *({"depth": depth} for depth in DEPTHS[1:]),
         *({"degree": degree} for degree in DEGREES[1:]),
     ]
-    varied: list[Cell] = [
-        *({"size": size} for size in SIZES),
-        *shapes[1:],
-        *({"f": f} for f in shares if f != SHARE),
-        *({**shape, "domain": SPARSE} for shape in shapes),
-    ]
+    drawn: list[Cell] = [*({"size": size} for size in SIZES), *shapes]
+    varied = [*drawn, *({"f": f} for f in shares if f != SHARE)]
+    varied += [{**some, "domain": SPARSE} for some in drawn] if sparse else []
     return [{**middle, **some} for some in varied]
 
 

@@ -1,12 +1,12 @@
 """Claims X1 to X7, judged from kept rows. X1, X2, X6 and X7 are exact; X3, X4 and X5 are of sizes of tables.
 
-Sizes are judged at the largest number of subscriptions that was computed, for walks of full height; what the other
-reading of patterns gives is said with it (see `population`).
+Sizes are judged at the largest number of subscriptions that was computed, for both readings of patterns (see
+`population`). A seed is a topology and a population.
 """
 
 from __future__ import annotations
 
-from covey.lab.claim import Claim, Verdict
+from covey.lab.claim import Claim, Criterion, Reading, Verdict
 from covey.lab.experiment import Results
 from covey.lab.paper_x import example, properties, tables
 from covey.lab.paper_x.curves import Curve, curve, imbalance, max_gain, mean_gain
@@ -64,41 +64,61 @@ def judge_mean_gain(results: Results) -> Verdict:
         and multiple.widens
         and agreed == compared,
         f"{_scale(unique)}{'' if unique.widens and multiple.widens else 'not every step widens it; '}"
-        f"{pairs.last:.1f} (multiple) if pairs of link and filter are counted; {_other_reading(results)}; "
-        f"simulated tables and messages equal computed ones in {agreed} of {compared} cases",
+        f"{pairs.last:.1f} (multiple) if pairs of link and filter are counted; simulated tables and messages equal "
+        f"computed ones in {agreed} of {compared} cases",
+        {"unique": unique.last, "multiple": multiple.last},
     )
 
 
 def judge_max_gain(results: Results) -> Verdict:
     """X4."""
-    simple, match_first = (max_gain(results, strategy) for strategy in ("identity", "match-first"))
-    even = [max(max_gain(results, s, walks="even").values) for s in ("identity", "match-first")]
+    simple, match_first = (max(max_gain(results, name).values) for name in ("identity", "match-first"))
+    if results.reading.get("sides", "both") == "both":
+        holds = _is_about(simple, MAX_GAIN_SIMPLE) and _is_about(match_first, MAX_GAIN_MATCH_FIRST)
+    else:
+        holds = simple >= MAX_GAIN_SIMPLE and match_first >= MAX_GAIN_MATCH_FIRST
     return Verdict(
-        f"up to {max(simple.values):.0f} times smaller than simple, {max(match_first.values):.0f} than match-first "
-        f"({simple.last:.0f} and {match_first.last:.0f} at {_size(simple)})",
-        max(simple.values) >= MAX_GAIN_SIMPLE and max(match_first.values) >= MAX_GAIN_MATCH_FIRST,
-        f"{_scale(simple)}multiple sets; read as at least so many. It depends on how much patterns cover each other: "
-        f"here all are covered by {_left(results)}, which the producer's broker has. With walks of even height, where "
-        f"the root alone is a common pattern, up to {even[0]:,.0f} and {even[1]:,.0f}",
+        f"up to {simple:.0f} times smaller than simple, {match_first:.0f} than match-first",
+        holds,
+        f"{_scale(max_gain(results, 'identity'))}multiple sets. It depends on how much patterns cover each other: here "
+        f"all are covered by {_left(results)}, which the producer's broker has",
+        {"simple / XROUTE": simple, "match-first / XROUTE": match_first},
     )
+
+
+def _is_about(value: float, printed: float) -> bool:
+    return abs(value - printed) <= ABOUT * printed
 
 
 def judge_imbalance(results: Results) -> Verdict:
     """X5."""
-    xroute, simple = (imbalance(results, strategy) for strategy in ("xroute", "identity"))
-    used = [imbalance(results, strategy, used=True).last for strategy in ("xroute", "identity")]
-    largest = curve(results, "max_filters", "xroute", unique=False).last
-    is_about = abs(simple.last - IMBALANCE_SIMPLE) <= ABOUT * IMBALANCE_SIMPLE
-    sizes = zip(xroute.sizes, xroute.values, strict=True)
-    above = [f"{size:,}" for size, value in sizes if value >= IMBALANCE_XROUTE]
+    used = results.reading.get("routers", "all") == "used"
+    seeds = results.seeds([tables.NAME])
+    by_seed = {
+        seed: [
+            imbalance(results.under({"seed": seed}), name, used=used).last for name in ("xroute", "identity")
+        ]
+        for seed in seeds
+    }
+    xroute, simple = (imbalance(results, strategy, used=used) for strategy in ("xroute", "identity"))
+    below = [seed for seed, (ours, plain) in by_seed.items() if _is_balanced(ours, plain)]
+    if results.reading.get("topologies", "all") == "one":
+        holds = bool(below)
+    else:
+        holds = _is_balanced(xroute.last, simple.last)
+    least = min(ours for ours, _ in by_seed.values())
     return Verdict(
-        f"{xroute.last:.1f} with XROUTE, {simple.last:.1f} with simple at {_size(xroute)}",
-        xroute.last < IMBALANCE_XROUTE and is_about,
-        f"{_scale(xroute)}multiple sets, means over all 64 routers; {_not_below(above)}over routers with consumers "
-        f"behind them alone {used[0]:.1f} and {used[1]:.1f}. Simple routing's is given by the topology. XROUTE's "
-        f"largest table has {largest:.0f} filters, though only {_left(results)} must be told to the producer's broker: "
-        "what is substituted is kept where it came over different links, near the producer above all",
+        f"{xroute.last:.1f} with XROUTE, {simple.last:.1f} with simple at {_size(xroute)}; of {len(seeds)} networks "
+        f"{len(below)} have both as in print, the least with XROUTE is {least:.1f}",
+        holds,
+        f"{_scale(xroute)}multiple sets. Simple routing's is given by the topology. What is substituted is kept where "
+        "it came over different links, near the producer above all",
+        {"largest / mean, XROUTE": xroute.last, "largest / mean, simple": simple.last},
     )
+
+
+def _is_balanced(xroute: float, simple: float) -> bool:
+    return xroute < IMBALANCE_XROUTE and _is_about(simple, IMBALANCE_SIMPLE)
 
 
 def judge_example(results: Results) -> Verdict:
@@ -142,22 +162,68 @@ def _scale(line: Curve) -> str:
     )
 
 
-def _other_reading(results: Results) -> str:
-    unique, multiple = (mean_gain(results, unique=kind, walks="even") for kind in (True, False))
-    return (
-        f"with walks of even height {unique.last:.1f} (unique) and {multiple.last:,.0f} (multiple) at "
-        f"{_size(unique)}, where the root alone is a common pattern"
-    )
-
-
 def _left(results: Results) -> str:
     left = curve(results, "producer_filters", "xroute", unique=False).last
     return f"{left:.0f}"
 
 
-def _not_below(sizes: list[str]) -> str:
-    return f"XROUTE's is 5 or more at {', '.join(sizes)}; " if sizes else ""
-
+EXACT = Criterion("exactly: one count against it anywhere and it does not hold.", "4.1, 5.2, 5.3")
+FULL = "Patterns have a maximum height of 10, and no rule ends one before it (6.1)."
+EVEN = "The parameter is a maximum height (6.1): patterns of all heights up to it."
+INNER = "Sizes are those of the routing tables at the inner nodes (6.1)"
+WALKS = (
+    Reading("walks to the full height", FULL, {"walks": "full"}, "printed"),
+    Reading("walks of even height", EVEN, {"walks": "even"}),
+)
+SIDES = (
+    Reading(
+        "about so many, full height",
+        f"{FULL} It is up to 14 and up to 43 times (6.2).",
+        {"walks": "full", "sides": "both"},
+        "printed",
+    ),
+    Reading(
+        "at least so many, full height",
+        f"{FULL} The gain grows with the number of subscriptions (6.2): more of them, more gain.",
+        {"walks": "full", "sides": "one"},
+    ),
+    Reading(
+        "about so many, even height",
+        f"{EVEN} It is up to 14 and up to 43 times (6.2).",
+        {"walks": "even", "sides": "both"},
+    ),
+)
+ROUTERS = (
+    Reading(
+        "one network, all 64 routers",
+        "",
+        {"walks": "full", "routers": "all", "topologies": "one"},
+        "probe",  # one network out of many that passes is no evidence
+    ),
+    Reading(
+        "mean over networks, all 64 routers",
+        f"{INNER}, which are all 64 routers.",
+        {"walks": "full", "routers": "all", "topologies": "all"},
+        "printed",
+    ),
+    Reading(
+        "one network, routers with consumers behind them",
+        "",
+        {"walks": "full", "routers": "used", "topologies": "one"},
+        "probe",  # one network out of many that passes is no evidence
+    ),
+    Reading(
+        "mean over networks, routers with consumers behind them",
+        f"{INNER}; the others have empty tables.",
+        {"walks": "full", "routers": "used", "topologies": "all"},
+    ),
+    Reading(
+        "one network, all 64 routers, even height",
+        "",
+        {"walks": "even", "routers": "all", "topologies": "one"},
+        "probe",  # one network out of many that passes is no evidence
+    ),
+)
 
 CLAIMS = (
     Claim(
@@ -167,6 +233,7 @@ CLAIMS = (
         "was registered and cancelled before",
         (properties.NAME,),
         judge_perfect_routing,
+        EXACT,
     ),
     Claim(
         "X2",
@@ -174,6 +241,7 @@ CLAIMS = (
         "A registration that is cancelled leaves every table as if it had never been",
         (properties.NAME,),
         judge_cancelling,
+        EXACT,
     ),
     Claim(
         "X3",
@@ -182,6 +250,13 @@ CLAIMS = (
         "widens with their number",
         (tables.NAME,),
         judge_mean_gain,
+        Criterion(
+            "more than 5 at the largest size, for both kinds of sets, and every size has a larger gain than the "
+            "one before.",
+            "6.2, figures 6 and 7",
+        ),
+        WALKS,
+        by_seed=True,
     ),
     Claim(
         "X4",
@@ -189,6 +264,14 @@ CLAIMS = (
         "The largest table is up to 14 times smaller than with simple routing, and 43 times than with match-first",
         (tables.NAME,),
         judge_max_gain,
+        Criterion(
+            "the largest gain over sizes is within a quarter of 14 and of 43; or at least so many, where the "
+            "reading says so.",
+            "6.2, figures 8 and 9",
+            after_looking=True,
+        ),
+        SIDES,
+        by_seed=True,
     ),
     Claim(
         "X5",
@@ -196,13 +279,20 @@ CLAIMS = (
         "The largest table is less than 5 times the mean one, against about 10 times with simple routing",
         (tables.NAME,),
         judge_imbalance,
+        Criterion(
+            "below 5 with XROUTE and within a quarter of 10 with simple routing, at the largest size.",
+            "6.2, figure 8",
+        ),
+        ROUTERS,
+        by_seed=True,
     ),
-    Claim("X6", "X", "The example of Figure 4, step by step", (example.NAME,), judge_example),
+    Claim("X6", "X", "The example of Figure 4, step by step", (example.NAME,), judge_example, EXACT),
     Claim(
         "X7",
         "X",
         "An entry counts all that it stands for (Property 5), and the neighbour upstream has that count (Property 6)",
         (properties.NAME,),
         judge_counts,
+        EXACT,
     ),
 )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from covey.lab.experiment import Results, Value
+from covey.lab.paper_x.population import OURS
 from covey.lab.paper_x.tables import NAME
 
 SIZE = "subscriptions"
@@ -32,9 +33,17 @@ class Curve(NamedTuple):
         return len(self.values) > 1 and all(a < b for a, b in zip(self.values, self.values[1:], strict=False))
 
 
+def doctype_shown(results: Results) -> str:
+    """Return the document type to show: that of the file, if it was given."""
+    found = {str(row["doctype"]) for row in results.rows(NAME)}
+    return min(found - {OURS}, default=OURS)
+
+
 def curve(results: Results, column: str, strategy: str, *, unique: bool, walks: str = "full") -> Curve:
-    """Return a column of one strategy."""
+    """Return a column of one strategy, for the walks of the results' reading if it names some."""
+    walks = str(results.reading.get("walks", walks))
     where: dict[str, Value] = {"strategy": strategy, "unique": unique, "walks": walks}
+    where["doctype"] = doctype_shown(results)
     sizes, values = results.series(NAME, SIZE, column, **where)
     simulated = {row[SIZE] for row in results.rows(NAME, **where) if row.get("computed_from") == "simulation"}
     return Curve([int(size) for size in sizes], values, [size in simulated for size in sizes])

@@ -1,7 +1,8 @@
 """Who subscribes to what: tree patterns over a document type, each at one of the 24 consumers' brokers.
 
-Patterns have height at most 10, p* = p// = 0.1, branch 0.1 and skew 1, as in section 6.1. NITF, which the paper draws
-from, is not at hand; Covey's own newspaper type has as many elements and attributes and stands in for it.
+Patterns have height at most 10, p* = p// = 0.1, branch 0.1 and skew 1, as in section 6.1. The paper draws from NITF.
+Where a file `nitf.dtd` is among the lab's data (see `data`), patterns are drawn from it too; Covey's own newspaper type
+has as many elements and attributes and stands in for it otherwise.
 
 The paper names a largest height and no rule by which a pattern ends before it. Two readings, both computed:
 
@@ -22,10 +23,13 @@ from covey.core.filter import Filter
 from covey.core.xpath.filter import XPathFilter
 from covey.core.xpath.text import check_size
 from covey.errors import ConfigError, FilterError
-from covey.workloads.dtd import newspaper
+from covey.lab import data
+from covey.workloads.dtd import DocumentType, newspaper, parse_dtd
 from covey.workloads.xpath import XPathWorkload
 
 WALKS = ("full", "even")
+FILE = "nitf.dtd"
+OURS = "newspaper"
 MAX_FRUITLESS = 10_000
 
 Subscribed = list[tuple[str, Filter]]  # brokers and filters, in the order of registration
@@ -45,12 +49,25 @@ class FullWalks(XPathWorkload):
             return XPathFilter(pattern)
 
 
-def population(brokers: Sequence[str], count: int, *, unique: bool, walks: str, seed: int) -> Subscribed:
+def doctypes() -> list[str]:
+    """Return the document types there are: ours, and that of the file, by its digest, if it was given."""
+    digest = data.digest(FILE)
+    return [OURS] if digest is None else [OURS, f"{FILE} {digest}"]
+
+
+def doctype_of(name: str) -> DocumentType:
+    """Return one of them."""
+    return newspaper() if name == OURS else parse_dtd(data.content(FILE).decode(errors="replace"))
+
+
+def population(
+    brokers: Sequence[str], count: int, *, unique: bool, walks: str, seed: int, doctype: str = OURS
+) -> Subscribed:
     """Return so many subscriptions at brokers drawn evenly. A smaller population is the beginning of a larger one."""
     if walks not in WALKS:
         raise ConfigError(f"there is no reading {walks!r:.40} of patterns (hint: {', '.join(WALKS)})")
     kind = FullWalks if walks == "full" else XPathWorkload
-    source = kind(newspaper(), np.random.default_rng([seed, 1]))
+    source = kind(doctype_of(doctype), np.random.default_rng([seed, 1]))
     places = np.random.default_rng([seed, 2]).integers(0, len(brokers), count)
     return [
         (brokers[place], filter) for place, filter in zip(places, draw(source, count, unique), strict=True)

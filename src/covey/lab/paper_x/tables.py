@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from covey.core.xpath.filter import parse_xpath
 from covey.lab.experiment import Cell, Experiment, Row, Scale
-from covey.lab.paper_x.population import Subscribed, population
+from covey.lab.paper_x.population import FILE, Subscribed, doctypes, population
 from covey.lab.paper_x.steady import Tables, steady_messages, steady_tables
 from covey.sim.network import Network
 from covey.sim.topology.graph import Topology
@@ -33,35 +33,38 @@ EVERYTHING = "/*"
 
 ALL_SIZES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 35_000, 50_000)
 
-# Scale -> seed -> walks -> the sizes that are simulated, and those that are computed from the reduction.
+# Scale -> walks -> the sizes that are simulated on the first topology, and those that are computed from the reduction.
 Sizes = tuple[tuple[int, ...], tuple[int, ...]]
-GRID: dict[Scale, dict[int, dict[str, Sizes]]] = {
+GRID: dict[Scale, dict[str, Sizes]] = {
     "small": {
-        1: {
-            "full": ((100, 500, 1_000), (2_000, 10_000, 50_000)),
-            "even": ((100,), (1_000, 10_000)),
-        },
+        "full": ((100, 500, 1_000), (2_000, 10_000)),
+        "even": ((100,), (1_000, 10_000)),
     },
     "paper": {
-        1: {
-            "full": (ALL_SIZES, ()),
-            "even": (ALL_SIZES[:5], ALL_SIZES[5:]),
-        },
-        2: {"full": ((), ALL_SIZES), "even": ((), ALL_SIZES)},
-        3: {"full": ((), ALL_SIZES), "even": ((), ALL_SIZES)},
+        "full": (ALL_SIZES, ()),
+        "even": (ALL_SIZES[:5], ALL_SIZES[5:]),
     },
 }
+SEEDS: dict[Scale, int] = {"small": 5, "paper": 12}  # a topology and a population each
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Return the grid: seeds, readings of patterns, kinds of sets, and sizes."""
+    """Return the grid: seeds, readings of patterns, kinds of sets, and sizes. The simulator runs for the first seed."""
     return [
-        {"subscriptions": size, "unique": unique, "walks": walks, "seed": seed, "simulated": simulated}
-        for seed, readings in GRID[scale].items()
-        for walks, sizes in readings.items()
+        {
+            "subscriptions": size,
+            "unique": unique,
+            "walks": walks,
+            "seed": seed,
+            "simulated": simulated and seed == 1,
+            "doctype": doctype,
+        }
+        for seed in range(1, SEEDS[scale] + 1)
+        for walks, sizes in GRID[scale].items()
         for simulated, some in zip((True, False), sizes, strict=True)
         for size in some
         for unique in (True, False)
+        for doctype in doctypes()
     ]
 
 
@@ -80,6 +83,7 @@ def run(cell: Cell) -> list[Row]:
         unique=bool(cell["unique"]),
         walks=str(cell["walks"]),
         seed=seed,
+        doctype=str(cell["doctype"]),
     )
     rows: list[Row] = []
     same: dict[str, Tables] = {}
@@ -152,5 +156,7 @@ TABLES = Experiment(
     "Table sizes on 64 routers by strategy, number of subscriptions and kind of set",
     cells,
     run,
+    version=2,
     effort=effort,
+    inputs=(FILE,),
 )

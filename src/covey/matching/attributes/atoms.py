@@ -539,16 +539,14 @@ def values_of(constraint: Constraint) -> list[tuple[bool, Any]] | None:
     """Return the values that satisfy the constraint, each with whether it is a boolean; None if they are too many."""
     if constraint.absent or constraint.other or not constraint.is_plain:
         return None
-    values: list[tuple[bool, Any]] = []
-    for low, high in zip(constraint.strings[::2], constraint.strings[1::2], strict=True):
-        if not cuts.is_string_point(low, high):
-            return None
-        values.append((False, low[1]))
-    for (low_value, low_side), (high_value, high_side) in zip(
-        constraint.numbers[::2], constraint.numbers[1::2], strict=True
-    ):
-        if low_value != high_value or low_side or not high_side:
-            return None
-        values.append((False, low_value))
+    # Single values begin and end with the same one. Most sets are of one kind, and most have a few values.
+    texts, numbers = constraint.strings, constraint.numbers
+    words = [text for _, text in texts[::2]]
+    figures = [number for number, _ in numbers[::2]]
+    if texts and [(0, word + "\0") for word in words] != list(texts[1::2]):
+        return None
+    if numbers and figures != [number for number, _ in numbers[1::2]]:
+        return None
+    values: list[tuple[bool, Any]] = [(False, value) for value in (*words, *figures)]
     values.extend((True, bool(bit)) for bit in (0, 1) if constraint.booleans >> bit & 1)
     return values

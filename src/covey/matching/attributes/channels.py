@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from itertools import product
+from itertools import chain, product
 from typing import Any, Final
 
 import numpy as np
 
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint, compare, null, present
-from covey.core.attributes.cuts import ALL_NUMBERS, ALL_STRINGS
+from covey.core.attributes.cuts import ALL_NUMBERS, ALL_STRINGS, NumberCut
 from covey.core.attributes.forms import encoder, side_form
 from covey.core.attributes.values import BOOLEAN, NUMBER, STRING, classify
 from covey.core.attributes.wire import Form, constraint_of
@@ -128,7 +128,8 @@ class Channels:
 
     def __init__(self, make: Any) -> None:
         self.attributes: dict[str, Attribute] = {}
-        self.absences: set[int] = set()  # channels that hold unless an event says otherwise
+        self._absences: set[int] = set()  # channels that hold unless an event says otherwise
+        self._absence_channels: Ints | None = None  # the same as an array, if it is known
         self._make = make
         self._owners: list[Attribute | None] = [None]  # channel 0 is no attribute's
         self._roles: list[str | bytes | None] = [None]  # of channels, for their owners
@@ -141,6 +142,16 @@ class Channels:
             self.journal.append((name, value, number))
             if len(self.journal) > LONGEST_JOURNAL:
                 self.journal = None
+
+    def _add_absence(self, channel: int) -> None:
+        self._absences.add(channel)
+        self._absence_channels = None
+
+    def absence_channels(self) -> Ints:
+        """Return the channels that hold unless an event says otherwise; another array when they have changed."""
+        if self._absence_channels is None:
+            self._absence_channels = np.array(sorted(self._absences), np.int32)
+        return self._absence_channels
 
     # -- constraints to intervals ----------------------------------------------------------------------------
 
@@ -163,7 +174,7 @@ class Channels:
         if constraint == _NULL:
             if not attribute.absence:
                 attribute.absence = self._new(attribute, _ABSENCE, True)
-                self.absences.add(attribute.absence)
+                self._add_absence(attribute.absence)
             return [(attribute.absence, 1.0, 1.0)]
         if constraint == _PRESENT:
             if not attribute.presence:
@@ -187,7 +198,7 @@ class Channels:
             absent = filing.program is not None and filing.program.absent
             channel = self._new(attribute, form, absent or bool(filing.excepted))
             if absent:
-                self.absences.add(channel)
+                self._add_absence(channel)
             atoms.add(form, filing, channel)
             ACCOUNT.spend(ATOM + ATOM_BYTE * len(form))
         kind = atoms.exceptions.get(channel, 0)
@@ -227,24 +238,21 @@ class Channels:
         chosen: list[tuple[list[int], list[float], list[float]]] = []
         for count, name, side, choices in sets:
             if rows * count > most:
-                self._add_side(name, side, names, lows, highs)
+                self._add_side(
+                    name, side_form(side) if type(side) is Constraint else side, names, lows, highs
+                )
                 continue
             rows *= count
             some: tuple[list[int], list[float], list[float]] = [], [], []
             for choice in choices:
                 self._add_side(name, choice, *some)
             chosen.append(some)
-        common = names[begin:], lows[begin:], highs[begin:]
-        for own in product(*(range(len(one[0])) for one in chosen)):
-            if starts[-1] != begin:
-                names += common[0]
-                lows += common[1]
-                highs += common[2]
-            for k, (some_names, some_lows, some_highs) in zip(own, chosen, strict=True):
-                names.append(some_names[k])
-                lows.append(some_lows[k])
-                highs.append(some_highs[k])
-            starts.append(len(names))
+        width = len(names) - begin + len(chosen)
+        columns: tuple[list[Any], ...] = (names, lows, highs)
+        for column, own in zip(columns, zip(*chosen, strict=True), strict=True):
+            common = tuple(column[begin:])
+            column[begin:] = chain.from_iterable([common + choice for choice in product(*own)])
+        starts.extend(range(begin + width, begin + rows * width + 1, width))
 
     def _add_side(
         self, name: str, side: Any, names: list[int], lows: list[float], highs: list[float]
@@ -253,8 +261,14 @@ class Channels:
         attribute = self.attributes.get(name)
         channel, low, high = 0, 0.0, 0.0
         kind = type(side)
-        if attribute is not None and kind is not Constraint:
-            if kind is int or kind is float:
+        if attribute is not None:
+            if kind is Constraint:
+                numbers = side.numbers
+                if len(numbers) == 2 and not (side.strings or side.booleans or side.absent or side.other):
+                    low, high = closed_cuts(*numbers)
+                    if low <= high:
+                        channel = attribute.number
+            elif kind is int or kind is float:
                 if -EXACT < side < EXACT:
                     channel, low, high = attribute.number, side, side
             elif kind is str:
@@ -336,7 +350,9 @@ class Channels:
             self._forget(attribute, role, channel)
 
     def _forget(self, attribute: Attribute, role: str | bytes, channel: int) -> None:
-        self.absences.discard(channel)
+        if channel in self._absences:
+            self._absences.remove(channel)
+            self._absence_channels = None
         self._note(attribute.name, None, 0)
         if role == _NUMBER:
             attribute.number = 0
@@ -475,42 +491,12 @@ class Channels:
     def covered_intervals(self, sides: tuple[tuple[str, Constraint], ...]) -> list[Interval]:
         """Return what a conjunction says of each channel, such that a constraint containing it covers it."""
         intervals: list[Interval] = []
-        get, absences = self.attributes.get, set(self.absences)
+        get, absences = self.attributes.get, set(self._absences)
         for name, constraint in sides:
             attribute = get(name)
             if attribute is not None:
                 self._cover(attribute, constraint, intervals, absences)
         # Without this, what is not constrained would count as absent.
-        intervals.extend((channel, _NAN, _NAN) for channel in absences)
-        return intervals
-
-    def covered_form(self, form: Form) -> list[Interval]:
-        """Return the `covered_intervals` of a conjunction, straight from its wire form."""
-        intervals: list[Interval] = []
-        get, absences = self.attributes.get, set(self.absences)
-        parts = iter(form)
-        for name, side in zip(parts, parts, strict=True):
-            attribute = get(name)
-            if attribute is None:
-                continue
-            if not attribute.is_special:
-                kind = type(side)
-                if (kind is int or kind is float) and -EXACT < side < EXACT:
-                    if attribute.number:
-                        intervals.append((attribute.number, side, side))
-                    continue
-                if kind is str:
-                    number = attribute.symbols.get(side)
-                    if number is not None:
-                        intervals.append((attribute.symbol, number, number))
-                    continue
-                if kind is list and len(side) == 3:
-                    low, high = _closed(*side)
-                    if low <= high:
-                        if attribute.number:
-                            intervals.append((attribute.number, low, high))
-                        continue
-            self._cover(attribute, constraint_of(side), intervals, absences)
         intervals.extend((channel, _NAN, _NAN) for channel in absences)
         return intervals
 
@@ -667,6 +653,20 @@ def _closed(low: float | None, high: float | None, sides: int) -> tuple[float, f
     if not -EXACT < high < EXACT:
         return _NOTHING
     return low, high if sides & 2 else _nextafter(high, -_INFINITY)
+
+
+def closed_cuts(low: NumberCut, high: NumberCut) -> tuple[float, float]:
+    """Return the closed interval of float64 that says the same as an interval between cuts; an empty one if none."""
+    (first, after), (last, before) = low, high
+    if not (-EXACT < first < EXACT or first == -_INFINITY) or not (
+        -EXACT < last < EXACT or last == _INFINITY
+    ):
+        return _NOTHING
+    # -0.0 is 0
+    return (
+        (_nextafter(first, _INFINITY) if after else first) + 0.0,
+        (last if before else _nextafter(last, -_INFINITY)) + 0.0,
+    )
 
 
 def symbol_value(constraint: Constraint) -> tuple[bool, Any]:

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from covey.matching.attributes.layout import Point
 from covey.matching.attributes.packed import (
     OTHER,
     TEXT,
@@ -27,6 +28,7 @@ from covey.matching.attributes.packed import (
 from covey.matching.jit import Floats, Longs, bytes_at, called, floats_at, kernel, longs_at, part
 
 MOST_NAMES: Final = 64  # they are compared with each other
+POINT_LONGS: Final = Point.length_in(np.int64)
 
 
 @part
@@ -65,22 +67,15 @@ def _is_utf8(data: Bytes, first: int, last: int) -> bool:
     return True
 
 
-# Columns of the table of an event's attributes, as `read_attributes` writes it.
-NAME_FIRST, NAME_LAST, VALUE_FIRST, VALUE_LAST, END, KIND, HASH, ATTRIBUTE_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 7
-
-
 @part
 def _is_known(data: Bytes, attributes: Longs, count: int) -> bool:
     """Return whether the name of an attribute is among those before it."""
-    mine = ATTRIBUTE_COLUMNS * count
-    first, size = attributes[mine + NAME_FIRST], attributes[mine + NAME_LAST] - attributes[mine + NAME_FIRST]
+    mine = Point(attributes, count)
+    first, size = mine.name_first, mine.name_last - mine.name_first
     for k in range(count):
-        other = ATTRIBUTE_COLUMNS * k
-        begin = attributes[other + NAME_FIRST]
-        if (
-            attributes[other + HASH] != attributes[mine + HASH]
-            or attributes[other + NAME_LAST] - begin != size
-        ):
+        other = Point(attributes, k)
+        begin = other.name_first
+        if other.hash != mine.hash or other.name_last - begin != size:
             continue
         same = True
         for place in range(size):
@@ -113,14 +108,12 @@ def read_attributes(data: Bytes, first: int, end: int, attributes: Longs, number
         head = data[name_last]
         if 0xC7 <= head <= 0xC9 or 0xD4 <= head <= 0xD8:
             return -1
-        row = ATTRIBUTE_COLUMNS * k
-        attributes[row + NAME_FIRST] = name_first
-        attributes[row + NAME_LAST] = name_last
-        attributes[row + VALUE_FIRST] = value_first
-        attributes[row + VALUE_LAST] = value_last
-        attributes[row + END] = at
-        attributes[row + KIND] = kind
-        attributes[row + HASH] = hash_of(data, name_first, name_last, 0)
+        point = Point(attributes, k)
+        point.name_first, point.name_last = name_first, name_last
+        point.value_first, point.value_last = value_first, value_last
+        point.end = at
+        point.kind = kind
+        point.hash = hash_of(data, name_first, name_last, 0)
         numbers[k] = number
         if _is_known(data, attributes, k):
             return -1
@@ -178,7 +171,7 @@ def check_events(
 def are_packed(events: PackedEvents) -> NDArray[np.bool_]:
     """Return for each event whether its bytes are a packed event in its one form; see the module's text."""
     passed = np.zeros(len(events), np.bool_)
-    attributes: Longs = np.zeros(ATTRIBUTE_COLUMNS * MOST_NAMES, np.int64)
+    attributes: Longs = np.zeros(POINT_LONGS * MOST_NAMES, np.int64)
     numbers: Floats = np.zeros(MOST_NAMES)
     check_events(events.data, events.firsts, events.lasts, attributes, numbers, passed)
     return passed

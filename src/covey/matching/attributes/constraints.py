@@ -13,17 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from covey.matching.attributes.heap import CONSTRAINTS, TABLE_MASK, free, new_record
+from covey.matching.attributes.layout import Constraint
 from covey.matching.attributes.memory import Memory, memory_at
 from covey.matching.jit import Ints, Longs, float_bits, kernel, part, prefetch
+from covey.matching.records import WORD
 
-# Fields of a constraint record: two floats, then int32 numbers from its start.
-LOW = 0
-HIGH = 1
-CHANNEL = 4
-REFERENCES = 5
-SIMPLE_LIST = 6
-VERIFY_LIST = 7
-CONSTRAINT_WORDS = 4
+_WORDS = Constraint.BYTES // WORD
 
 
 @part
@@ -45,9 +40,10 @@ def find(m: Memory, channel: int, low: float, high: float) -> int:
     slot = hash_of(channel, low, high) & mask
     while True:
         record = m.table[slot]
+        constraint = Constraint(m, record)
         if record == 0:
             return 0
-        if m.i[2 * record + CHANNEL] == channel and m.f[record + LOW] == low and m.f[record + HIGH] == high:
+        if constraint.channel == channel and constraint.low == low and constraint.high == high:
             return int(record)
         slot = (slot + 1) & mask
 
@@ -71,15 +67,19 @@ def intern(m: Memory, channel: int, low: float, high: float) -> int:
     slot = hash_of(channel, low, high) & mask
     while m.table[slot] != 0:
         record = m.table[slot]
-        if m.i[2 * record + CHANNEL] == channel and m.f[record + LOW] == low and m.f[record + HIGH] == high:
-            m.i[2 * record + REFERENCES] += 1
+        if (
+            Constraint(m, record).channel == channel
+            and Constraint(m, record).low == low
+            and Constraint(m, record).high == high
+        ):
+            Constraint(m, record).references += 1
             return int(record)
         slot = (slot + 1) & mask
-    record = new_record(m, CONSTRAINT_WORDS)
-    m.f[record + LOW] = low
-    m.f[record + HIGH] = high
-    m.i[2 * record + CHANNEL] = channel
-    m.i[2 * record + REFERENCES] = 1
+    record = new_record(m, _WORDS)
+    Constraint(m, record).low = low
+    Constraint(m, record).high = high
+    Constraint(m, record).channel = channel
+    Constraint(m, record).references = 1
     m.table[slot] = record
     m.meta[CONSTRAINTS] += 1
     return int(record)
@@ -88,15 +88,16 @@ def intern(m: Memory, channel: int, low: float, high: float) -> int:
 @part
 def release(m: Memory, record: int) -> bool:
     """Drop one reference; return whether it was the last one, and the record is gone."""
-    m.i[2 * record + REFERENCES] -= 1
-    if m.i[2 * record + REFERENCES] > 0:
+    constraint = Constraint(m, record)
+    constraint.references -= 1
+    if constraint.references > 0:
         return False
     mask = m.meta[TABLE_MASK]
-    slot = hash_of(m.i[2 * record + CHANNEL], m.f[record + LOW], m.f[record + HIGH]) & mask
+    slot = hash_of(constraint.channel, constraint.low, constraint.high) & mask
     while m.table[slot] != record:
         slot = (slot + 1) & mask
     _close_gap(m, slot)
-    free(m, record, CONSTRAINT_WORDS)
+    free(m, record, _WORDS)
     m.meta[CONSTRAINTS] -= 1
     return True
 
@@ -109,7 +110,8 @@ def _close_gap(m: Memory, gap: int) -> None:
     slot = (gap + 1) & mask
     while m.table[slot] != 0:
         record = m.table[slot]
-        home = hash_of(m.i[2 * record + CHANNEL], m.f[record + LOW], m.f[record + HIGH]) & mask
+        constraint = Constraint(m, record)
+        home = hash_of(constraint.channel, constraint.low, constraint.high) & mask
         # The record may fill the gap unless its home lies behind it, cyclically, in (gap, slot].
         if (slot - home) & mask >= (slot - gap) & mask:
             m.table[gap] = record
@@ -125,7 +127,10 @@ def rehash(addresses: Longs, old: Ints) -> None:
     mask = m.meta[TABLE_MASK]
     for record in old:
         if record != 0:
-            slot = hash_of(m.i[2 * record + CHANNEL], m.f[record + LOW], m.f[record + HIGH]) & mask
+            slot = (
+                hash_of(Constraint(m, record).channel, Constraint(m, record).low, Constraint(m, record).high)
+                & mask
+            )
             while m.table[slot] != 0:
                 slot = (slot + 1) & mask
             m.table[slot] = record

@@ -9,7 +9,7 @@ SHARED_BIT up share the last bit of masks, and lists that have it are looked at 
 
 from __future__ import annotations
 
-from covey.matching.attributes.constraints import SIMPLE_LIST, VERIFY_LIST, find
+from covey.matching.attributes.constraints import find
 from covey.matching.attributes.grids import (
     NOTHING,
     add_handles,
@@ -22,12 +22,9 @@ from covey.matching.attributes.grids import (
     strings_of,
 )
 from covey.matching.attributes.heap import ALWAYS_SIMPLE, ALWAYS_VERIFY
+from covey.matching.attributes.layout import Channel, Constraint, Directory, RowList
 from covey.matching.attributes.lists import (
-    CAPACITY,
     HEADER_WORDS,
-    KIND,
-    LENGTH,
-    NEXT,
     SHARED_BIT,
     SPAN,
     VERIFY_SPAN,
@@ -37,7 +34,7 @@ from covey.matching.attributes.lists import (
     links_of,
     note_visit,
 )
-from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
+from covey.matching.attributes.memory import Intervals, Memory, memory_at, workspace_at
 from covey.matching.attributes.query import (
     approach,
     chain_holds,
@@ -46,23 +43,7 @@ from covey.matching.attributes.query import (
     reset_values,
     set_values,
 )
-from covey.matching.attributes.ranges import (
-    CHANNEL_COLUMNS,
-    COUNT,
-    FIRST_DIRECTORY,
-    FIRST_GRID,
-    LIST_KIND,
-    LOWER,
-    NEXT_DIRECTORY,
-    SHORT_SIMPLE,
-    SHORT_VERIFY,
-    SIDE,
-    SPANS,
-    WIDTH,
-    bucket_of,
-    buckets_at,
-    rows_below,
-)
+from covey.matching.attributes.ranges import LOWER, SPANS, bucket_of, buckets_at, rows_below
 from covey.matching.jit import Floats, Ints, Longs, called, floats_at, ints_at, kernel, part
 
 SHARED = 1 << SHARED_BIT
@@ -97,10 +78,11 @@ def _visit(
     links: int,
 ) -> int:
     """Hit the links of a list's simple rows from `start` to `end`, looking at their ranges if `spanned`."""
+    header = RowList(m, record)
     open_links = links_of(m, record) & ~hit
     if open_links == 0 or start >= end:
         return hit
-    capacity, length = m.i[2 * record + CAPACITY], m.i[2 * record + LENGTH]
+    capacity, length = header.capacity, header.length
     if not spanned and start == 0 and end == length:
         hit |= open_links & ~SHARED
         if open_links & SHARED == 0:
@@ -128,9 +110,10 @@ def _verify(
 ) -> int:
     """Hit the links of a list's rows from `start` to `end` that have to be verified and pass, some rows at a time until
     all links of the list are hit; rows of links that are hit are not looked at further."""
+    header = RowList(m, record)
     open_links, met, followed = links_of(m, record) & ~hit, 0, 0
-    capacity, column, ids = m.i[2 * record + CAPACITY], record + HEADER_WORDS, ids_at(m, record)
-    keys, spanned = key_at(m, record), m.i[2 * record + KIND] == VERIFY_SPAN
+    capacity, column, ids = header.capacity, record + HEADER_WORDS, ids_at(m, record)
+    keys, spanned = key_at(m, record), header.kind == VERIFY_SPAN
     while open_links & ~hit != 0 and start < end:
         last, passed = min(start + PIECE, end), 0
         for k in range(start, last):
@@ -158,16 +141,16 @@ def _verify(
 @part
 def _visit_chain(m: Memory, record: int, hit: int, seen: Ints, links: int) -> int:
     while record != 0:
-        hit = _visit(m, record, 0, m.i[2 * record + LENGTH], False, 0.0, hit, seen, links)
-        record = m.i[2 * record + NEXT]
+        hit = _visit(m, record, 0, RowList(m, record).length, False, 0.0, hit, seen, links)
+        record = RowList(m, record).next
     return hit
 
 
 @part
 def _verify_chain(m: Memory, record: int, hit: int, out: Ints, seen: Ints, links: int) -> int:
     while record != 0:
-        hit = _verify(m, record, 0, m.i[2 * record + LENGTH], 0.0, hit, out, seen, links)
-        record = m.i[2 * record + NEXT]
+        hit = _verify(m, record, 0, RowList(m, record).length, 0.0, hit, out, seen, links)
+        record = RowList(m, record).next
     return hit
 
 
@@ -183,10 +166,11 @@ def _visit_bucket(
     seen: Ints,
     links: int,
 ) -> int:
-    side, simple = m.i[2 * directory + SIDE], m.i[2 * directory + LIST_KIND] <= SPAN
+    header = Directory(m, directory)
+    side, simple = header.side, header.list_kind <= SPAN
     record = m.i[buckets_at(m, directory) + bucket]
     while record != 0:
-        start, end = 0, m.i[2 * record + LENGTH]
+        start, end = 0, RowList(m, record).length
         if bucket == boundary and side == LOWER:
             end = rows_below(m, record, value, True)
         elif bucket == boundary and side != SPANS:
@@ -195,7 +179,7 @@ def _visit_bucket(
             hit = _visit(m, record, start, end, side == SPANS, value, hit, seen, links)
         else:
             hit = _verify(m, record, start, end, value, hit, out, seen, links)
-        record = m.i[2 * record + NEXT]
+        record = RowList(m, record).next
     return hit
 
 
@@ -213,19 +197,18 @@ def _visit_ranges(
 ) -> int:
     """Hit the links of satisfied rows in a channel's directories: of simple rows, or of those to verify."""
     while directory != 0 and hit != everything:
-        base = 2 * directory
-        if (m.i[base + LIST_KIND] <= SPAN) == simple:
+        if (Directory(m, directory).list_kind <= SPAN) == simple:
             boundary = bucket_of(m, directory, value)
             first, last = 0, boundary + 1
-            if m.i[base + SIDE] == SPANS:
-                first = bucket_of(m, directory, value - m.f[directory + WIDTH] - abs(value) * 2.0**-50)
-            elif m.i[base + SIDE] != LOWER:
-                first, last = boundary, m.i[base + COUNT]
+            if Directory(m, directory).side == SPANS:
+                first = bucket_of(m, directory, value - Directory(m, directory).width - abs(value) * 2.0**-50)
+            elif Directory(m, directory).side != LOWER:
+                first, last = boundary, Directory(m, directory).count
             for bucket in range(first, last):
                 if hit == everything:
                     break
                 hit = _visit_bucket(m, directory, bucket, boundary, value, hit, out, seen, links)
-        directory = m.i[base + NEXT_DIRECTORY]
+        directory = Directory(m, directory).next
     return hit
 
 
@@ -238,18 +221,18 @@ def _hit_simple(
     for k in range(start, end):
         if hit == everything:
             return hit
-        column = CHANNEL_COLUMNS * w.names[k]
-        directory = m.channels[column + FIRST_DIRECTORY]
+        channel = Channel(m, w.names[k])
+        directory = channel.first_directory
         hit = _visit_ranges(m, directory, True, w.lows[k], hit, everything, out, seen, links)
-        record = m.channels[column + SHORT_SIMPLE]
+        record = channel.short_simple
         if record != 0:
-            hit = _visit(m, record, 0, m.i[2 * record + LENGTH], True, w.lows[k], hit, seen, links)
+            hit = _visit(m, record, 0, RowList(m, record).length, True, w.lows[k], hit, seen, links)
     for k in range(start, end):
         if hit == everything:
             return hit
         cell = find(m, w.names[k], w.lows[k], w.lows[k])
         if cell != 0:
-            hit = _visit_chain(m, m.i[2 * cell + SIMPLE_LIST], hit, seen, links)
+            hit = _visit_chain(m, Constraint(m, cell).simple_list, hit, seen, links)
     return hit
 
 
@@ -290,7 +273,7 @@ def _hit_verified(
 ) -> int:
     """Hit the links of satisfied rows that are not simple, those first that take the least work."""
     for k in range(start, end):
-        grid = m.channels[CHANNEL_COLUMNS * w.names[k] + FIRST_GRID]
+        grid = Channel(m, w.names[k]).first_grid
         if grid != 0:
             hit = _hit_grids(m, grid, hit, everything, out, seen, links)
     approach(m, w, start, end, cells)
@@ -298,15 +281,15 @@ def _hit_verified(
         if hit == everything:
             return hit
         if cells[k] != 0:
-            hit = _verify_chain(m, m.i[2 * cells[k] + VERIFY_LIST], hit, out, seen, links)
+            hit = _verify_chain(m, Constraint(m, cells[k]).verify_list, hit, out, seen, links)
     for k in range(start, end):
         if hit == everything:
             return hit
-        column, value = CHANNEL_COLUMNS * w.names[k], w.lows[k]
-        record = m.channels[column + SHORT_VERIFY]
+        channel, value = Channel(m, w.names[k]), w.lows[k]
+        record = channel.short_verify
         if record != 0:
-            hit = _verify(m, record, 0, m.i[2 * record + LENGTH], value, hit, out, seen, links)
-        directory = m.channels[column + FIRST_DIRECTORY]
+            hit = _verify(m, record, 0, RowList(m, record).length, value, hit, out, seen, links)
+        directory = channel.first_directory
         hit = _visit_ranges(m, directory, False, value, hit, everything, out, seen, links)
     if hit == everything:
         return hit
@@ -360,8 +343,10 @@ def links_batch(
     """
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(points.ctypes.data), floats_at(points.ctypes.data))
-    cells, out = ints_at(addresses[ARRAYS + 3]), ints_at(addresses[ARRAYS + 4])
+    room = workspace_at(addresses)
     width = links + 1 if links > SHARED_BIT else 0
     for number in range(len(starts) - 1):
         row = ints_at(seen.ctypes.data + 4 * width * number)
-        masks[number] = event_links(m, w, starts[number], starts[number + 1], links, cells, out, row)
+        masks[number] = event_links(
+            m, w, starts[number], starts[number + 1], links, room.cells, room.out, row
+        )

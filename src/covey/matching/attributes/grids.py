@@ -49,17 +49,9 @@ from covey.matching.attributes.heap import (
     allocate,
     free,
 )
-from covey.matching.attributes.lists import (
-    EXTRA_COLUMNS,
-    EXTRA_GROUP,
-    EXTRA_HANDLE,
-    EXTRA_STAMP,
-    home_of,
-    link_bit,
-    set_home,
-)
+from covey.matching.attributes.layout import LINE, Block, Channel, Extra, Grid, Value
+from covey.matching.attributes.lists import home_of, link_bit, set_home
 from covey.matching.attributes.memory import Intervals, Memory
-from covey.matching.attributes.ranges import ABSENCE, CHANNEL_COLUMNS, FIRST_GRID
 from covey.matching.jit import (
     Ints,
     and_line,
@@ -73,6 +65,7 @@ from covey.matching.jit import (
     sort,
     trailing_zeros,
 )
+from covey.matching.records import WORD
 
 MOST_COLUMNS = 16  # channels of a grid
 BUCKETS = 128
@@ -82,31 +75,15 @@ FREE = BUCKETS + 2  # the string of rows without a constraint
 STRINGS = BUCKETS + 3
 ROOMY = 8  # channels of a grid for each that a row constrains, at most
 LINE_ROWS = 512
-LINE = 8  # words
 TALLEST = 16  # lines of a block
 FEWEST_ROWS = 64  # with which a grid is kept
 
-# Fields of a grid's record in the heap, as int32 numbers from its start; its channels follow, and for each of them its
-# cuts and a bit for each bucket.
-COLUMNS = 0
-FIRST_BLOCK = 1
-NEXT_GRID = 2
-ANCHOR = 3
-GRID_ROWS = 4
-STALE = 7  # how often of late a query had too much to look up, up to IS_STALE
-FREE_COLUMNS = 6  # bits of the columns on which there ever was a free row
-EXTRA = 5  # whether there ever was a row of a filter with several conjunctions
-GRID_HEADER = 4  # words
+# Behind a grid's header are its channels, and for each of them its cuts and a bit for each bucket.
+GRID_HEADER = Grid.BYTES // WORD
 TORN = BUCKETS // 64  # words
 GRID_WORDS = GRID_HEADER + MOST_COLUMNS // 2 + (BUCKETS + TORN) * MOST_COLUMNS
 
-# Fields of a block, as int32 numbers from its start; LINKS is a word.
-LENGTH = 0
-GRID = 1
-NEXT = 2
-HEIGHT = 3
-LINKS = 2
-IDS = 2 * LINE
+IDS = 2 * LINE  # where the ids of a block are, as int32 numbers from its start
 BITS = LINE * STRINGS  # words of a column for each line of height
 # Columns are some lines longer than they need: with a power of two all of them would share a few places in caches.
 SPARE = 3 * LINE
@@ -204,7 +181,7 @@ def anchor_of(m: Memory, w: Intervals, start: int, end: int) -> int:
         return 0
     for k in range(start, end):
         channel = w.names[k]
-        if m.channels[CHANNEL_COLUMNS * channel + ABSENCE] == 0 and (anchor == 0 or channel < anchor):
+        if Channel(m, channel).absence == 0 and (anchor == 0 or channel < anchor):
             anchor = channel
     return anchor
 
@@ -221,19 +198,19 @@ def _side_of(w: Intervals, start: int, end: int, channel: int) -> int:
 @part
 def columns_of(m: Memory, grid: int) -> int:
     """Return how many channels a grid has."""
-    return int(m.i[2 * grid + COLUMNS])
+    return int(Grid(m, grid).columns)
 
 
 @part
 def is_stale(m: Memory, grid: int) -> bool:
     """Return whether a grid is to give its rows to one with other cuts."""
-    return m.i[2 * grid + STALE] == IS_STALE
+    return Grid(m, grid).stale == IS_STALE
 
 
 @part
 def grid_of_block(m: Memory, block: int) -> int:
     """Return the grid of a block."""
-    return int(m.bi[2 * LINE * block + GRID])
+    return int(Block(m, block).grid)
 
 
 @part
@@ -248,8 +225,8 @@ def column_of(m: Memory, grid: int, channel: int) -> int:
 @part
 def row_of_grid(m: Memory, grid: int) -> int:
     """Return the row of a grid that is taken out with the least work."""
-    head = m.i[2 * grid + FIRST_BLOCK]
-    return int(m.bi[_ids_at(head) + m.bi[2 * LINE * head + LENGTH] - 1])
+    head = Grid(m, grid).first_block
+    return int(m.bi[_ids_at(head) + Block(m, head).length - 1])
 
 
 @called
@@ -260,7 +237,7 @@ def find_grid(m: Memory, w: Intervals, start: int, end: int) -> int:
     if anchor == 0:
         return 0
     best, fewest = 0, min(MOST_COLUMNS, ROOMY * (end - start)) + 1
-    grid = m.channels[CHANNEL_COLUMNS * anchor + FIRST_GRID]
+    grid = Channel(m, anchor).first_grid
     while grid != 0:
         columns = columns_of(m, grid)
         if end - start <= columns < fewest and not is_stale(m, grid):
@@ -269,7 +246,7 @@ def find_grid(m: Memory, w: Intervals, start: int, end: int) -> int:
                 common += _side_of(w, start, end, m.i[_channels_at(grid) + column]) >= 0
             if common == end - start:
                 best, fewest = grid, columns
-        grid = m.i[2 * grid + NEXT_GRID]
+        grid = Grid(m, grid).next
     return int(best)
 
 
@@ -277,13 +254,15 @@ def find_grid(m: Memory, w: Intervals, start: int, end: int) -> int:
 def new_grid(m: Memory, w: Intervals, start: int, end: int) -> int:
     """Return a new grid, without cuts, for such rows, which have an anchor."""
     grid = allocate(m, GRID_WORDS)
-    for k in range(2 * GRID_HEADER):
-        m.i[2 * grid + k] = 0
+    header = Grid(m, grid)
+    for word in range(grid, grid + GRID_HEADER):
+        m.f[word] = 0.0
     anchor = anchor_of(m, w, start, end)
-    m.i[2 * grid + COLUMNS] = end - start
-    m.i[2 * grid + ANCHOR] = anchor
-    m.i[2 * grid + NEXT_GRID] = m.channels[CHANNEL_COLUMNS * anchor + FIRST_GRID]
-    m.channels[CHANNEL_COLUMNS * anchor + FIRST_GRID] = grid
+    ways = Channel(m, anchor)
+    header.columns = end - start
+    header.anchor = anchor
+    header.next = ways.first_grid
+    ways.first_grid = grid
     m.meta[GRIDS] += 1
     m.meta[LARGEST_BLOCK] = max(m.meta[LARGEST_BLOCK], _block_words(end - start, TALLEST))
     for column in range(end - start):
@@ -326,15 +305,16 @@ def is_end(number: float) -> bool:
 
 @called
 def _drop_grid(m: Memory, grid: int) -> None:
-    column = CHANNEL_COLUMNS * m.i[2 * grid + ANCHOR] + FIRST_GRID
-    after = m.i[2 * grid + NEXT_GRID]
-    if m.channels[column] == grid:
-        m.channels[column] = after
+    header = Grid(m, grid)
+    ways = Channel(m, header.anchor)
+    after = header.next
+    if ways.first_grid == grid:
+        ways.first_grid = after
     else:
-        previous = m.channels[column]
-        while m.i[2 * previous + NEXT_GRID] != grid:
-            previous = m.i[2 * previous + NEXT_GRID]
-        m.i[2 * previous + NEXT_GRID] = after
+        previous = ways.first_grid
+        while Grid(m, previous).next != grid:
+            previous = Grid(m, previous).next
+        Grid(m, previous).next = after
     free(m, grid, GRID_WORDS)
     m.meta[GRIDS] -= 1
     if m.meta[SMALL_GRID] == grid:
@@ -346,7 +326,7 @@ def _drop_grid(m: Memory, grid: int) -> None:
 
 @part
 def _height_of(m: Memory, block: int) -> int:
-    return int(m.bi[2 * LINE * block + HEIGHT])
+    return int(Block(m, block).height)
 
 
 @part
@@ -421,20 +401,21 @@ def _write(m: Memory, grid: int, block: int, column: int, slot: int, low: float,
 @called
 def _new_block(m: Memory, grid: int, height: int, after: int) -> int:
     """Return a new, empty block, the first of its grid, with the block `after` behind it."""
-    columns = m.i[2 * grid + COLUMNS]
+    header = Grid(m, grid)
+    columns = header.columns
     chain = _chain_of(columns, height)
     block = m.meta[chain]
     if block != 0:
-        m.meta[chain] = m.bi[2 * LINE * block + NEXT]
+        m.meta[chain] = Block(m, block).next
     else:
         block = m.meta[BLOCK_TOP] // LINE
         m.meta[BLOCK_TOP] += _block_words(columns, height)
-    m.bi[2 * LINE * block + LENGTH] = 0
-    m.bi[2 * LINE * block + GRID] = grid
-    m.bi[2 * LINE * block + NEXT] = after
-    m.bi[2 * LINE * block + HEIGHT] = height
-    m.b[LINE * block + LINKS] = 0
-    m.i[2 * grid + FIRST_BLOCK] = block
+    Block(m, block).length = 0
+    Block(m, block).grid = grid
+    Block(m, block).next = after
+    Block(m, block).height = height
+    Block(m, block).links = 0
+    header.first_block = block
     for column in range(columns):
         at = _column_at(m, block, column)
         for word in range(at, at + BITS * height):
@@ -445,18 +426,21 @@ def _new_block(m: Memory, grid: int, height: int, after: int) -> int:
 @part
 def _free_block(m: Memory, block: int, columns: int) -> None:
     chain = _chain_of(columns, _height_of(m, block))
-    m.bi[2 * LINE * block + NEXT] = m.meta[chain]
+    Block(m, block).next = m.meta[chain]
     m.meta[chain] = block
 
 
 @called
 def _resized(m: Memory, grid: int, height: int) -> int:
     """Give the first block of a grid, whose rows fit, another height; return where it is now."""
-    old, columns = m.i[2 * grid + FIRST_BLOCK], m.i[2 * grid + COLUMNS]
-    block = _new_block(m, grid, height, m.bi[2 * LINE * old + NEXT])
-    was, length = _height_of(m, old), m.bi[2 * LINE * old + LENGTH]
-    m.bi[2 * LINE * block + LENGTH] = length
-    m.b[LINE * block + LINKS] = m.b[LINE * old + LINKS]
+    grid_header = Grid(m, grid)
+    old, columns = grid_header.first_block, grid_header.columns
+    old_header = Block(m, old)
+    block = _new_block(m, grid, height, old_header.next)
+    block_header = Block(m, block)
+    was, length = _height_of(m, old), old_header.length
+    block_header.length = length
+    block_header.links = old_header.links
     for slot in range(length):
         row = m.bi[_ids_at(old) + slot]
         m.bi[_ids_at(block) + slot] = row
@@ -476,30 +460,31 @@ def _resized(m: Memory, grid: int, height: int) -> int:
 @called
 def append_to_grid(m: Memory, grid: int, row: int, w: Intervals, start: int, end: int) -> None:
     """Add a row with these constraints, which are on channels of the grid."""
-    block = m.i[2 * grid + FIRST_BLOCK]
+    header = Grid(m, grid)
+    block = header.first_block
     if block == 0:
         block = _new_block(m, grid, 1, 0)
-    elif m.bi[2 * LINE * block + LENGTH] == LINE_ROWS * _height_of(m, block):
+    elif Block(m, block).length == LINE_ROWS * _height_of(m, block):
         height = _height_of(m, block)
         block = _new_block(m, grid, 1, block) if height == TALLEST else _resized(m, grid, 2 * height)
-    slot = m.bi[2 * LINE * block + LENGTH]
+    slot = Block(m, block).length
     m.bi[_ids_at(block) + slot] = row
     for column in range(columns_of(m, grid)):
         k = _side_of(w, start, end, m.i[_channels_at(grid) + column])
         if k < 0:
             _flip(m, block, column, slot, 0, FREE)
             _write(m, grid, block, column, slot, -np.inf, np.inf)
-            m.i[2 * grid + FREE_COLUMNS] |= 1 << column
+            header.free_columns |= 1 << column
             continue
         first, last = _run_of(m, _cuts_at(grid, column), w.lows[k], w.highs[k])
         _flip(m, block, column, slot, first, last)
         _write(m, grid, block, column, slot, w.lows[k], w.highs[k])
-    m.bi[2 * LINE * block + LENGTH] = slot + 1
-    m.i[2 * grid + GRID_ROWS] += 1
-    m.i[2 * grid + EXTRA] |= row < 0
+    Block(m, block).length = slot + 1
+    header.rows += 1
+    header.extra |= row < 0
     set_home(m, row, -block)
     if m.meta[LINKED] != 0:
-        m.b[LINE * block + LINKS] |= 1 << link_bit(m, row)
+        Block(m, block).links |= 1 << link_bit(m, row)
 
 
 @part
@@ -514,7 +499,7 @@ def _slot_of(m: Memory, block: int, row: int) -> int:
 def read_from_block(m: Memory, row: int, w: Intervals) -> int:
     """Write the constraints of a row that stands in a block into the arrays; return their number."""
     block = -home_of(m, row)
-    grid, slot = m.bi[2 * LINE * block + GRID], _slot_of(m, block, row)
+    grid, slot = Block(m, block).grid, _slot_of(m, block, row)
     count = 0
     for column in range(columns_of(m, grid)):
         if not _is_free(m, block, column, slot):
@@ -528,30 +513,35 @@ def read_from_block(m: Memory, row: int, w: Intervals) -> int:
 @called
 def refresh_block_links(m: Memory, block: int) -> None:
     """Compute a block's mask of links anew."""
+    header = Block(m, block)
     links = 0
-    for slot in range(m.bi[2 * LINE * block + LENGTH]):
+    for slot in range(header.length):
         links |= 1 << link_bit(m, m.bi[_ids_at(block) + slot])
-    m.b[LINE * block + LINKS] = links
+    header.links = links
 
 
 @part
 def _forget_link(m: Memory, block: int, bit: int) -> None:
     """Put the mask of a block right from which a row with the link of this bit is gone."""
-    for slot in range(m.bi[2 * LINE * block + LENGTH]):
+    header = Block(m, block)
+    for slot in range(header.length):
         if link_bit(m, m.bi[_ids_at(block) + slot]) == bit:
             return
-    m.b[LINE * block + LINKS] &= ~(1 << bit)
+    header.links &= ~(1 << bit)
 
 
 @called
 def take_from_block(m: Memory, row: int) -> None:
     """Take a row that stands in a block out; the last row of the grid's first block takes its place."""
     block = -home_of(m, row)
-    grid, slot = m.bi[2 * LINE * block + GRID], _slot_of(m, block, row)
-    head = m.i[2 * grid + FIRST_BLOCK]
-    last = m.bi[2 * LINE * head + LENGTH] - 1
+    block_header = Block(m, block)
+    grid, slot = block_header.grid, _slot_of(m, block, row)
+    grid_header = Grid(m, grid)
+    head = grid_header.first_block
+    head_header = Block(m, head)
+    last = head_header.length - 1
     other = m.bi[_ids_at(head) + last]
-    for column in range(m.i[2 * grid + COLUMNS]):
+    for column in range(grid_header.columns):
         begin, end = _run_at(m, grid, head, column, last)
         was_begin, was_end = _run_at(m, grid, block, column, slot)
         _flip(m, head, column, last, begin, end)
@@ -564,20 +554,20 @@ def take_from_block(m: Memory, row: int) -> None:
     if other != row:
         m.bi[_ids_at(block) + slot] = other
         set_home(m, other, -block)
-    m.bi[2 * LINE * head + LENGTH] = last
-    m.i[2 * grid + GRID_ROWS] -= 1
-    if m.i[2 * grid + GRID_ROWS] < FEWEST_ROWS:
+    head_header.length = last
+    grid_header.rows -= 1
+    if grid_header.rows < FEWEST_ROWS:
         m.meta[SMALL_GRID] = grid
     if m.meta[LINKED] != 0:
         if head != block:
-            m.b[LINE * block + LINKS] |= 1 << link_bit(m, other)
+            block_header.links |= 1 << link_bit(m, other)
             _forget_link(m, head, link_bit(m, other))
         _forget_link(m, block, link_bit(m, row))
     height = _height_of(m, head)
     if last == 0:
-        m.i[2 * grid + FIRST_BLOCK] = m.bi[2 * LINE * head + NEXT]
-        _free_block(m, head, m.i[2 * grid + COLUMNS])
-        if m.i[2 * grid + FIRST_BLOCK] == 0:
+        grid_header.first_block = head_header.next
+        _free_block(m, head, grid_header.columns)
+        if grid_header.first_block == 0:
             _drop_grid(m, grid)
     elif height > 1 and 4 * last <= LINE_ROWS * height:
         _resized(m, grid, height // 2)
@@ -599,12 +589,13 @@ def strings_of(m: Memory, grid: int) -> int:
     NOTHING if a channel on which no row is free has no value, EVERY_ROW if ends in the wrong order (those of a range
     that has no float64 in it) leave nothing to do but to look at the rows.
     """
-    columns, channels = m.i[2 * grid + COLUMNS], _channels_at(grid)
+    header = Grid(m, grid)
+    columns, channels = header.columns, _channels_at(grid)
     wrong = False
     for column in range(columns):
         channel = m.i[channels + column]
-        low, high = m.values[2 * channel], m.values[2 * channel + 1]
-        if low != low and (m.i[2 * grid + FREE_COLUMNS] >> column) & 1 == 0:
+        low, high = Value(m, channel).low, Value(m, channel).high
+        if low != low and (header.free_columns >> column) & 1 == 0:
             return NOTHING
         wrong |= high < low
     if wrong:
@@ -612,11 +603,11 @@ def strings_of(m: Memory, grid: int) -> int:
     strings = 0
     for column in range(columns):
         channel = m.i[channels + column]
-        if m.values[2 * channel] != m.values[2 * channel]:
+        if Value(m, channel).low != Value(m, channel).low:
             _note_string(m, strings, column, FREE)
             strings += 1
             continue
-        first, last = _run_of(m, _cuts_at(grid, column), m.values[2 * channel], m.values[2 * channel + 1])
+        first, last = _run_of(m, _cuts_at(grid, column), Value(m, channel).low, Value(m, channel).high)
         _note_string(m, strings, column, first)
         strings += 1
         if last != first:
@@ -637,7 +628,7 @@ def _string_at(m: Memory, block: int, number: int) -> int:
 def _look_up(m: Memory, grid: int, block: int, line: int, column: int, count: int) -> None:
     """Drop those of the gathered rows whose range does not contain what the query says of a column."""
     channel, pairs = m.i[_channels_at(grid) + column], _pairs_at(m, block, column) + 2 * LINE_ROWS * line
-    low, high = m.values[2 * channel], m.values[2 * channel + 1]
+    low, high = Value(m, channel).low, Value(m, channel).high
     m.b[LOOKED_UP] += count
     for k in range(count):
         place = m.b[LOOK_UPS + k]
@@ -694,11 +685,11 @@ def _look_at_every_row(m: Memory, grid: int, block: int, line: int, lines: int) 
     for word in range(LINE * lines):
         m.b[LEFT + word] = 0
     first = LINE_ROWS * line
-    for slot in range(first, min(first + LINE_ROWS * lines, m.bi[2 * LINE * block + LENGTH])):
+    for slot in range(first, min(first + LINE_ROWS * lines, Block(m, block).length)):
         holds = True
-        for column in range(m.i[2 * grid + COLUMNS]):
+        for column in range(Grid(m, grid).columns):
             channel, pair = m.i[_channels_at(grid) + column], _pairs_at(m, block, column) + 2 * slot
-            inside = (m.bf[pair] <= m.values[2 * channel]) & (m.values[2 * channel + 1] <= m.bf[pair + 1])
+            inside = (m.bf[pair] <= Value(m, channel).low) & (Value(m, channel).high <= m.bf[pair + 1])
             holds &= inside | _is_free(m, block, column, slot)
         m.b[LEFT + ((slot - first) >> 6)] |= holds << ((slot - first) & 63)
 
@@ -730,25 +721,25 @@ def satisfied_in(m: Memory, grid: int, block: int, line: int, lines: int, string
 @part
 def lines_of(m: Memory, block: int) -> int:
     """Return how many lines of a block have rows."""
-    return int(m.bi[2 * LINE * block + LENGTH] + LINE_ROWS - 1) // LINE_ROWS
+    return int(Block(m, block).length + LINE_ROWS - 1) // LINE_ROWS
 
 
 @part
 def first_block(m: Memory, grid: int) -> int:
     """Return the first block of a grid."""
-    return int(m.i[2 * grid + FIRST_BLOCK])
+    return int(Grid(m, grid).first_block)
 
 
 @part
 def next_grid(m: Memory, grid: int) -> int:
     """Return the grid behind one in the chain of their channel, or 0."""
-    return int(m.i[2 * grid + NEXT_GRID])
+    return int(Grid(m, grid).next)
 
 
 @part
 def next_block(m: Memory, block: int) -> int:
     """Return the block behind one, and ask for it."""
-    after = m.bi[2 * LINE * block + NEXT]
+    after = Block(m, block).next
     prefetch(m.b, LINE * after)
     return int(after)
 
@@ -757,7 +748,7 @@ def next_block(m: Memory, block: int) -> int:
 def add_handles(m: Memory, grid: int, block: int, line: int, lines: int, out: Ints, found: int) -> int:
     """Add the handles of the rows that are left of some lines of a block behind what was found."""
     first = _ids_at(block) + LINE_ROWS * line
-    if m.i[2 * grid + EXTRA] == 0:
+    if Grid(m, grid).extra == 0:
         for word in range(LINE * lines):
             bits, ids = m.b[LEFT + word], first + 64 * word
             while bits != 0:
@@ -771,11 +762,12 @@ def add_handles(m: Memory, grid: int, block: int, line: int, lines: int, out: In
             row = m.bi[first + 64 * word + trailing_zeros(bits)]
             bits &= bits - 1
             if row < 0:
-                group = m.extra[EXTRA_COLUMNS * ~row + EXTRA_GROUP]
-                if m.extra[EXTRA_COLUMNS * group + EXTRA_STAMP] == m.meta[STAMP]:
+                group = Extra(m, ~row).group
+                group_extra = Extra(m, group)
+                if group_extra.stamp == m.meta[STAMP]:
                     continue
-                m.extra[EXTRA_COLUMNS * group + EXTRA_STAMP] = m.meta[STAMP]
-                row = m.extra[EXTRA_COLUMNS * ~row + EXTRA_HANDLE]
+                group_extra.stamp = m.meta[STAMP]
+                row = Extra(m, ~row).handle
             out[found] = row
             found += 1
     return found
@@ -784,15 +776,14 @@ def add_handles(m: Memory, grid: int, block: int, line: int, lines: int, out: In
 @part
 def _note_look_ups(m: Memory, grid: int) -> None:
     """Note whether the query had too much to look up in a grid; moving its rows is then paid for by that."""
-    looked_up, stale = m.b[LOOKED_UP], m.i[2 * grid + STALE]
+    header = Grid(m, grid)
+    looked_up, stale = m.b[LOOKED_UP], header.stale
     if stale == IS_STALE:
         m.meta[VERIFIED] += looked_up
-    elif m.i[2 * grid + GRID_ROWS] >= STALE_ROWS and (
-        TOO_MANY * looked_up > m.i[2 * grid + GRID_ROWS] * m.i[2 * grid + COLUMNS]
-    ):
-        m.i[2 * grid + STALE] = stale + 1
+    elif header.rows >= STALE_ROWS and (TOO_MANY * looked_up > header.rows * header.columns):
+        header.stale = stale + 1
     elif stale > 0:
-        m.i[2 * grid + STALE] = stale - 1
+        header.stale = stale - 1
 
 
 @called
@@ -820,4 +811,4 @@ def visit_grids(m: Memory, grid: int, out: Ints, found: int, limit: int) -> int:
 @part
 def links_of_block(m: Memory, block: int) -> int:
     """Return a block's mask of links."""
-    return int(m.b[LINE * block + LINKS])
+    return int(Block(m, block).links)

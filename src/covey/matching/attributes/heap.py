@@ -45,7 +45,10 @@ VERIFIED = (
 )  # rows that queries have met in lists, and had to verify, since this was last looked at
 QUERIES = BLOCK_TOP + 4  # queries ever
 SMALL_GRID = BLOCK_TOP + 5  # a grid that is to give its rows back to lists
-FREE_BLOCKS = BLOCK_TOP + 8  # a chain for each number of columns and each height
+HANDLES = BLOCK_TOP + 6  # length of `homes`
+QUESTION_ROOM = BLOCK_TOP + 7  # rows for which `marks` and `candidates` have room (asking.py)
+ACCEPTOR_ROOM = BLOCK_TOP + 8  # acceptors for which there is room (asking.py)
+FREE_BLOCKS = BLOCK_TOP + 9  # a chain for each number of columns and each height
 HEIGHTS = 5
 META_LENGTH = FREE_BLOCKS + HEIGHTS * 17
 

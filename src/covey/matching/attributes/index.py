@@ -9,7 +9,6 @@ and by the box around those of their conjunctions that have attributes in common
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -28,30 +27,30 @@ from covey.core.attributes.imperfect import hull_of_boxes
 from covey.core.attributes.wire import forms_of
 from covey.core.packing import pack_many, pack_plain
 from covey.core.work import ACCOUNT
-from covey.errors import EventError
-from covey.matching.attributes.atoms import COMPARED, EXACT, member_of
-from covey.matching.attributes.channels import Batch, Channels, Interval
-from covey.matching.attributes.lists import EXTRA_GROUP, EXTRA_HANDLE, SHARED_BIT
+from covey.errors import EventError, FilterError
+from covey.matching.attributes.asking import COVERING, INSIDE, LEFT, MEETING, MEETS, NOT_READY, ask
+from covey.matching.attributes.atoms import COMPARED, member_of
+from covey.matching.attributes.channels import Batch, Channels, Interval, closed_cuts
+from covey.matching.attributes.layout import Extra
+from covey.matching.attributes.lists import SHARED_BIT
 from covey.matching.attributes.packed import PackedEvents
-from covey.matching.attributes.splitting import MOST_ROWS, Sides, is_one_piece, pieces_needed, pieces_of
+from covey.matching.attributes.splitting import MOST_ROWS, Sides, pieces_needed, pieces_of
 from covey.matching.attributes.store import Store
 from covey.matching.attributes.unpacking import Unpacker
 from covey.matching.attributes.view import RESTLESS, IndexView, match_one, place_one
-from covey.matching.jit import Ints, Longs
+from covey.matching.jit import Ints, Longs, address_of_bytes
 from covey.matching.keyset import KeyTable
 
+MOST_BEHIND: Final = 64  # changes of channels, by which what reads events may be behind
+EARLY: Final = range(
+    256, 2_048
+)  # filters of an index that grows: what reads events of so few is made quickly
 MOST_PIECES: Final = 256  # into which a filter that is asked about is split
 
 # Units of work (`core.work`): of a row that comes or goes, of each of its constraints, and of a question to the rows.
 ROW, SIDE, QUESTION = 4.0, 1.0, 10.0
 
-BYTES_OFFSET: Final = (
-    bytes.__basicsize__ - 1
-)  # from a bytes object's address to its bytes, behind which is one more
-
-_INFINITY: Final = math.inf
-_nextafter: Final = math.nextafter
-
+_HANDLE, _GROUP = Extra.index_of("handle"), Extra.index_of("group")
 _PACKED: Final = 64
 _INTS: Final = [Struct(f"={n}i") for n in range(_PACKED + 1)]
 _FLOATS: Final = [Struct(f"={n}d") for n in range(_PACKED + 1)]
@@ -128,6 +127,13 @@ class AttributeIndex:
             max(map(sub, starts[1:], starts), default=0),
         )
         self._count += len(handles)
+        # What events need is made here, a little at a time, and not in one piece when the next event comes.
+        if self._unpacker is not None:
+            is_due = len(self.channels.journal or ()) > MOST_BEHIND
+        else:
+            is_due = self._count in EARLY
+        if is_due:
+            self._followed()
 
     def _add_sides(self, sides: Sides, names: list[int], lows: list[float], highs: list[float]) -> bool:
         """Add the intervals of a conjunction as `intervals_of` makes them: most are intervals of small numbers.
@@ -138,15 +144,10 @@ class AttributeIndex:
         for name, side in sides:
             numbers, channel, low, high = side.numbers, 0, 1.0, 0.0
             if len(numbers) == 2 and not (side.strings or side.booleans or side.absent or side.other):
-                (low, after), (high, closed) = numbers
-                if (-EXACT < low < EXACT or low == -_INFINITY) and (
-                    -EXACT < high < EXACT or high == _INFINITY
-                ):
-                    low = (_nextafter(low, _INFINITY) if after else low) + 0.0  # -0.0 is 0
-                    high = (high if closed else _nextafter(high, -_INFINITY)) + 0.0
-                    attribute = get(name)
-                    if attribute is not None and low <= high:
-                        channel = attribute.number
+                low, high = closed_cuts(*numbers)
+                attribute = get(name)
+                if attribute is not None and low <= high:
+                    channel = attribute.number
             elif len(numbers) + len(side.strings) + 2 * side.booleans.bit_count() > 2:
                 del names[start:], lows[start:], highs[start:]
                 return False
@@ -179,8 +180,8 @@ class AttributeIndex:
         self.store.make_extra(self._last_row)
         # Of most filters they lie side by side, and are found faster so.
         where = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
-        self.store.extra[where, EXTRA_HANDLE] = handle
-        self.store.extra[where, EXTRA_GROUP] = rows[0]
+        self.store.extra[where, _HANDLE] = handle
+        self.store.extra[where, _GROUP] = rows[0]
         self._rows_of[handle] = rows
         return [~row for row in rows]
 
@@ -214,12 +215,12 @@ class AttributeIndex:
 
     def match(self, event: Mapping[str, Any]) -> Ints:
         """Return the handles of filters that match the event; a view, valid until the next call."""
-        found = self._match_packed(event, 0)
+        found, event = self._match_packed(event, 0)
         return self.store.out[:found] if found >= 0 else self._match_plainly(event)
 
     def match_keys(self, event: Mapping[str, Any], keys: KeyTable) -> NDArray[Any]:
         """Return the keys of filters that match the event."""
-        found = self._match_packed(event, keys.address)
+        found, event = self._match_packed(event, keys.address)
         if found < 0:
             return keys.take(self._match_plainly(event))
         if not keys.address:
@@ -227,19 +228,21 @@ class AttributeIndex:
         assert self._view is not None, "a kernel has been asked"
         return self._view.keys[:found].copy()
 
-    def _match_packed(self, event: Mapping[str, Any], keys: int) -> int:
-        """Let a kernel match an event, and take keys at an address; return how many there are, below 0 if it cannot."""
-        packed = pack_plain(event)
+    def _match_packed(self, event: Mapping[str, Any], keys: int) -> tuple[int, Mapping[str, Any]]:
+        """Let a kernel match an event, and take keys at an address; return how many there are, below 0 if it cannot,
+        and the event, flattened if it had to be.
+        """
+        packed, event = pack_plain(event)
         if packed is None:
-            return -1
+            return -1, event
         view = self._view
         if view is None or view.changes != self.changes:
             view = self.view(None)
-        found = match_one(view.address, id(packed) + BYTES_OFFSET, len(packed), keys)
+        found = match_one(view.address, address_of_bytes(packed), len(packed), keys)
         if found >= RESTLESS:
             self.store.tidy()
             found -= RESTLESS
-        return found
+        return found, event
 
     def _match_plainly(self, event: Mapping[str, Any]) -> Ints:
         """Match an event that kernels cannot read, or not all values of which they can judge."""
@@ -272,10 +275,10 @@ class AttributeIndex:
         """Return the links, of which there are `count`, that one event must go to; a batch of one would cost more."""
         if count >= SHARED_BIT:
             return self.links(self.encode([event]), count)[0]
-        view, packed = self.view(None), pack_plain(event)
-        points = -1
+        view, points = self.view(None), -1
+        packed, event = pack_plain(event)
         if packed is not None:
-            points = place_one(view.address, id(packed) + BYTES_OFFSET, len(packed))
+            points = place_one(view.address, address_of_bytes(packed), len(packed))
         if points >= 0:
             mask = self.store.links_one(view.channels, view.values, points, count)
         else:
@@ -350,23 +353,49 @@ class AttributeIndex:
 
     def covers_any(self, filter: AttributeFilter) -> bool:
         """Return whether some filter here covers the given one."""
-        if not self._several:
-            if filter.wire is not None:
-                forms = forms_of(filter.wire)
-                if len(forms) == 1 and is_one_piece(forms[0]):
-                    return len(self._ask(self.channels.covered_form(forms[0]), 1)) > 0
-            if len(filter.conjunctions) == 1:
-                (conjunction,) = filter.conjunctions
-                if pieces_needed(conjunction) == 1:
-                    return len(self._query(conjunction.constraints, 1)) > 0
-        return len(self.covering(filter)) > 0
+        found = self._ask_form(filter, COVERING, 1)
+        if found < 0:
+            return len(self.covering(filter)) > 0
+        # A filter with several conjunctions may cover it with all of them together.
+        return found > 0 or (
+            bool(self._several) and any(self._several[h].covers(filter) for h in self._could_cover(filter))
+        )
 
-    def _query(self, sides: Sides, limit: int = 2**62) -> Ints:
-        return self._ask(self.channels.covered_intervals(sides), limit)
+    def _ask_form(self, filter: AttributeFilter, question: int, limit: int) -> int:
+        """Let a kernel answer a question about a filter that it can read from its wire form; LEFT if it cannot."""
+        form = filter.wire
+        if form is None:
+            if len(filter.conjunctions) != 1:
+                return LEFT
+            try:
+                form = filter.encode()
+            except FilterError:
+                return LEFT  # too long
+        return self._ask(address_of_bytes(form) + 1, len(form) - 1, question, limit)
 
-    def _ask(self, intervals: list[Interval], limit: int) -> Ints:
-        names, lows, highs = _columns(intervals)
-        return self.store.query(self._set(names, lows, highs), limit)
+    def _ask(self, data: int, size: int, question: int, limit: int) -> int:
+        """Call the kernel `ask`, and do what it needs done."""
+        view = self._view
+        if view is None or view.changes != self.changes:
+            view = self.view(None)
+        found = ask(view.address, data, size, question, limit)
+        if found == NOT_READY:
+            self.store.make_question()
+            found = ask(view.address, data, size, question, limit)
+        elif found >= RESTLESS:
+            self.store.tidy()
+            found -= RESTLESS
+        return found
+
+    def _ask_conjunction(self, conjunction: Conjunction, question: int) -> int:
+        """Let the kernel answer a question about a conjunction that it cannot read, with at least one constraint."""
+        groups = len(conjunction.constraints)
+        self.store.set_acceptors(self.channels.acceptors(conjunction, overlap=question != INSIDE), groups)
+        return self._ask(0, groups, question, 0)
+
+    def _query(self, sides: Sides) -> Ints:
+        names, lows, highs = _columns(self.channels.covered_intervals(sides))
+        return self.store.query(self._set(names, lows, highs))
 
     def covering(self, filter: AttributeFilter) -> Ints:
         """Return the handles of filters that cover the given one."""
@@ -409,13 +438,17 @@ class AttributeIndex:
 
     def covered(self, filter: AttributeFilter) -> Ints:
         """Return the handles of filters that the given one covers."""
-        if not filter.conjunctions:
+        found = self._ask_form(filter, INSIDE, 0)
+        if found >= 0:
+            rows = self.store.candidates[:found].copy()
+        elif not filter.conjunctions:
             return _array(self._never)
-        if any(not conjunction.constraints for conjunction in filter.conjunctions):
+        elif any(not conjunction.constraints for conjunction in filter.conjunctions):
             return self._all()
-        if len(filter.conjunctions) > 1:
+        elif len(filter.conjunctions) > 1:
             return self._covered_by_several(filter)
-        rows = self._inside(filter.conjunctions[0])
+        else:
+            rows = self._inside(filter.conjunctions[0])
         if not self._rows_of and not self._never:
             return rows
         return _array([*self._whole_handles(rows), *self._never])
@@ -425,20 +458,14 @@ class AttributeIndex:
         if not conjunction.constraints:
             rows = [~row for some in self._rows_of.values() for row in some]
             return np.concatenate([np.flatnonzero(self.store.homes).astype(np.int32), _array(rows)])
-        acceptors = self.channels.acceptors(conjunction, overlap=False)
-        groups = len(conjunction.constraints)
-        if len({acceptor[3] for acceptor in acceptors}) < groups:
-            return np.zeros(0, dtype=np.int32)
-        names, lows, highs, group_of = zip(*acceptors, strict=True)
-        return self.store.inside(
-            np.array(names, np.int32), np.array(lows), np.array(highs), np.array(group_of, np.int32), groups
-        )
+        found = self._ask_conjunction(conjunction, INSIDE)
+        return self.store.candidates[:found].copy()
 
     def _whole_handles(self, rows: Ints) -> list[int]:
         """Return the handles of filters all of whose rows are among these."""
         found = rows[rows >= 0].tolist()
         among = {~row for row in rows[rows < 0].tolist()}
-        handles = {int(self.store.extra[row, EXTRA_HANDLE]) for row in among}
+        handles = {int(self.store.extra[row, _HANDLE]) for row in among}
         return found + [handle for handle in handles if among.issuperset(self._rows_of[handle])]
 
     def _covered_by_several(self, filter: AttributeFilter) -> Ints:
@@ -462,23 +489,28 @@ class AttributeIndex:
 
     def overlapping(self, filter: AttributeFilter) -> Ints:
         """Return the handles of filters that overlap the given one."""
-        found: list[Ints] = []
-        for conjunction in filter.conjunctions:
-            acceptors = self.channels.acceptors(conjunction, overlap=True)
-            names, lows, highs, group_of = zip(*acceptors, strict=True) if acceptors else ((), (), (), ())
-            rows = self.store.meeting(
-                np.array(names, np.int32),
-                np.array(lows, np.float64),
-                np.array(highs, np.float64),
-                np.array(group_of, np.int32),
-                len(conjunction.constraints),
-            )
-            extra = rows < 0
-            rows[extra] = self.store.extra[~rows[extra], EXTRA_HANDLE]
-            found.append(rows)
+        count = self._ask_form(filter, MEETING, 0)
+        if count >= 0:
+            found = [self._met(count)]
+        else:
+            found = [self._met(self._ask_conjunction(c, MEETING)) for c in filter.conjunctions]
         if len(found) == 1 and not self._rows_of:
             return found[0]
         return np.unique(np.concatenate([np.zeros(0, np.int32), *found]))
+
+    def _met(self, count: int) -> Ints:
+        """Return the handles of the rows that a kernel has found."""
+        rows = self.store.candidates[:count].copy()
+        extra = rows < 0
+        rows[extra] = self.store.extra[~rows[extra], _HANDLE]
+        return rows
+
+    def overlaps_any(self, filter: AttributeFilter) -> bool:
+        """Return whether some filter here overlaps the given one; quicker than `overlapping`."""
+        found = self._ask_form(filter, MEETS, 0)
+        if found >= 0:
+            return found > 0
+        return any(self._ask_conjunction(conjunction, MEETS) for conjunction in filter.conjunctions)
 
     def _all(self) -> Ints:
         rows = np.flatnonzero(self.store.homes).astype(np.int32)

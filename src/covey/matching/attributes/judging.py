@@ -18,7 +18,7 @@ value satisfies the atom; or, where the atom holds for all values but some, NaN 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from covey.matching.attributes.heap import (
     free,
     size_class,
 )
+from covey.matching.attributes.layout import Entries, Gram, Key, Owner, Program
 from covey.matching.attributes.packed import FLOAT, OTHER, TEXT, TRUTH, Bytes, hash_of
 from covey.matching.attributes.patterns import is_like
 from covey.matching.attributes.room import Room
@@ -51,25 +52,17 @@ from covey.matching.jit import (
     longs_at,
     part,
 )
+from covey.matching.records import WORD, Of, addresses_of, note_addresses, pointers_to
 
 # Kinds of keys; the last three are lists of the owner.
 BY_NUMBER, BY_TEXT, BY_TRUTH, BY_LARGE, BY_PREFIX, BY_GRAM, GENERAL, LENGTHS, SIZES = range(9)
-_OWNER_WORDS: Final = 2  # heads of the lists, int32 each
+_OWNER_WORDS: Final = 2  # the heads of its lists
 
-# Fields of a key, as int32 numbers from its start; its number or its bytes follow. A gram has its stamp behind them.
-_NEXT, _HEAD, _OWNER, _SHAPE = 0, 1, 2, 3  # the shape is its kind and the number of its bytes
-_KEY_WORDS: Final = 2
-_GRAM_STAMP: Final = 5
+_KEY_WORDS: Final = 2  # before a key's number or its bytes
 _SHAPE_KINDS: Final = 8
-
-# Fields of a list of entries.
-_LENGTH, _CAPACITY, _FIRST_ENTRY = 0, 1, 2
-
-# Fields of a program, as int32 numbers from its start. Intervals of numbers follow, as closed ends; then places and
-# lengths of bytes, counted from the program's start: those of texts (-1: there is no end) and of patterns.
-PROGRAM_CHANNEL, PROGRAM_FLAGS, PROGRAM_NUMBERS, PROGRAM_TEXTS = 0, 1, 2, 3
-PROGRAM_LIKES, PROGRAM_UNLIKES, PROGRAM_WORDS, PROGRAM_GRAM = 4, 5, 6, 7
-PROGRAM_HEAD: Final = 4  # words
+_HEAD: Final = Key.index_of("head")
+_FIRST_ENTRY: Final = Entries.length_in()
+PROGRAM_HEAD: Final = Program.BYTES // WORD
 # Flags: which truth values and whether values of other kinds pass, and what the channel gets: NaN if the value
 # passes, or NaN unless it does.
 PASSES_FALSE, PASSES_TRUE, PASSES_OTHER, NAN_IF, NAN_UNLESS = 1, 2, 4, 8, 16
@@ -87,22 +80,13 @@ class AtomMemory(NamedTuple):
     """Pointers to the arrays: the heap as float64, int32 and bytes, the hash table, and counters (heap.py)."""
 
     f: Floats
-    i: Ints
-    b: Bytes
+    i: Annotated[Ints, Of("f")]
+    b: Annotated[Bytes, Of("f")]
     table: Ints
     meta: Longs
 
 
-@part
-def atoms_at(addresses: Longs) -> AtomMemory:
-    """Return the pointers to the arrays at these addresses."""
-    return AtomMemory(
-        floats_at(addresses[0]),
-        ints_at(addresses[0]),
-        bytes_at(addresses[0]),
-        ints_at(addresses[1]),
-        longs_at(addresses[2]),
-    )
+atoms_at = pointers_to(AtomMemory)
 
 
 # -- keys --------------------------------------------------------------------------------------------------------
@@ -120,8 +104,9 @@ def _slot(m: AtomMemory, owner: int, kind: int, number: float, data: Bytes, firs
 def _is_same(
     m: AtomMemory, key: int, owner: int, kind: int, number: float, data: Bytes, first: int, last: int
 ) -> bool:
+    known = Key(m, key)
     size = last - first
-    if m.i[2 * key + _OWNER] != owner or m.i[2 * key + _SHAPE] != size * _SHAPE_KINDS + kind:
+    if known.owner != owner or known.shape != size * _SHAPE_KINDS + kind:
         return False
     if kind == BY_NUMBER or kind == BY_TRUTH:
         return m.f[key + _KEY_WORDS] == number
@@ -137,7 +122,7 @@ def _find(m: AtomMemory, owner: int, kind: int, number: float, data: Bytes, firs
     """Return the key of a value, or 0."""
     key = m.table[_slot(m, owner, kind, number, data, first, last)]
     while key != 0 and not _is_same(m, key, owner, kind, number, data, first, last):
-        key = m.i[2 * key + _NEXT]
+        key = Key(m, key).next
     return key
 
 
@@ -150,10 +135,11 @@ def _key_words(size: int) -> int:
 def _new_key(m: AtomMemory, owner: int, kind: int, number: float, data: Bytes, first: int, last: int) -> int:
     slot, size = _slot(m, owner, kind, number, data, first, last), last - first
     key = allocate(m, _key_words(size))
-    m.i[2 * key + _NEXT] = m.table[slot]
-    m.i[2 * key + _HEAD] = 0
-    m.i[2 * key + _OWNER] = owner
-    m.i[2 * key + _SHAPE] = size * _SHAPE_KINDS + kind
+    known = Key(m, key)
+    known.next = m.table[slot]
+    known.head = 0
+    known.owner = owner
+    known.shape = size * _SHAPE_KINDS + kind
     m.f[key + _KEY_WORDS] = number  # and no stamp of a gram
     for k in range(size):
         m.b[8 * (key + _KEY_WORDS) + k] = data[first + k]
@@ -165,16 +151,17 @@ def _new_key(m: AtomMemory, owner: int, kind: int, number: float, data: Bytes, f
 @part
 def _drop_key(m: AtomMemory, key: int) -> None:
     """Take a key out that has no entries left."""
-    shape, begin = m.i[2 * key + _SHAPE], 8 * (key + _KEY_WORDS)
+    known = Key(m, key)
+    shape, begin = known.shape, 8 * (key + _KEY_WORDS)
     kind, size = shape % _SHAPE_KINDS, shape // _SHAPE_KINDS
-    slot = _slot(m, m.i[2 * key + _OWNER], kind, m.f[key + _KEY_WORDS], m.b, begin, begin + size)
+    slot = _slot(m, known.owner, kind, m.f[key + _KEY_WORDS], m.b, begin, begin + size)
     other = m.table[slot]
     if other == key:
-        m.table[slot] = m.i[2 * key + _NEXT]
+        m.table[slot] = known.next
     else:
-        while m.i[2 * other + _NEXT] != key:
-            other = m.i[2 * other + _NEXT]
-        m.i[2 * other + _NEXT] = m.i[2 * key + _NEXT]
+        while Key(m, other).next != key:
+            other = Key(m, other).next
+        Key(m, other).next = known.next
     free(m, key, _key_words(size))
     m.meta[_KEYS] -= 1
 
@@ -188,10 +175,16 @@ def _list_words(capacity: int) -> int:
 
 
 @part
+def _entries_at(head: int) -> int:
+    """Return where in `i` the entries of a list are."""
+    return 2 * head + _FIRST_ENTRY
+
+
+@part
 def _count_entries(m: AtomMemory, head: int) -> int:
     if head <= 0:
         return 1 if head < 0 else 0
-    return m.i[2 * head + _LENGTH]
+    return Entries(m, head).length
 
 
 @part
@@ -206,17 +199,19 @@ def _words_for_one_more(m: AtomMemory, head: int) -> int:
 @part
 def _moved(m: AtomMemory, head: int, capacity: int) -> int:
     """Return a list of another capacity with the same entries, of which there is at least one."""
+    head_entries = Entries(m, head)
     record = allocate(m, _list_words(capacity))
-    m.i[2 * record + _CAPACITY] = capacity
+    record_entries = Entries(m, record)
+    record_entries.capacity = capacity
     if head < 0:
-        m.i[2 * record + _LENGTH] = 1
-        m.i[2 * record + _FIRST_ENTRY] = ~head
+        record_entries.length = 1
+        m.i[_entries_at(record)] = ~head
         return record
-    count = m.i[2 * head + _LENGTH]
-    m.i[2 * record + _LENGTH] = count
+    count = head_entries.length
+    record_entries.length = count
     for k in range(count):
-        m.i[2 * record + _FIRST_ENTRY + k] = m.i[2 * head + _FIRST_ENTRY + k]
-    free(m, head, _list_words(m.i[2 * head + _CAPACITY]))
+        m.i[_entries_at(record) + k] = m.i[_entries_at(head) + k]
+    free(m, head, _list_words(head_entries.capacity))
     return record
 
 
@@ -226,29 +221,30 @@ def _with_entry(m: AtomMemory, head: int, entry: int) -> int:
     if head == 0:
         return ~entry
     count = _count_entries(m, head)
-    if head < 0 or count == m.i[2 * head + _CAPACITY]:
+    if head < 0 or count == Entries(m, head).capacity:
         head = _moved(m, head, count + 2 + (count >> 1))
-    m.i[2 * head + _FIRST_ENTRY + count] = entry
-    m.i[2 * head + _LENGTH] = count + 1
+    m.i[_entries_at(head) + count] = entry
+    Entries(m, head).length = count + 1
     return head
 
 
 @part
 def _without_entry(m: AtomMemory, head: int, entry: int, room: int) -> int:
     """Return the head of the entries without one that is there; their list becomes smaller if there is room."""
+    entries = Entries(m, head)
     if head < 0:
         return 0
-    last, place = m.i[2 * head + _LENGTH] - 1, 0
-    while m.i[2 * head + _FIRST_ENTRY + place] != entry:
+    last, place = entries.length - 1, 0
+    while m.i[_entries_at(head) + place] != entry:
         place += 1
-    m.i[2 * head + _FIRST_ENTRY + place] = m.i[2 * head + _FIRST_ENTRY + last]
-    m.i[2 * head + _LENGTH] = last
+    m.i[_entries_at(head) + place] = m.i[_entries_at(head) + last]
+    entries.length = last
     if last == 1:
-        other = m.i[2 * head + _FIRST_ENTRY]
-        free(m, head, _list_words(m.i[2 * head + _CAPACITY]))
+        other = m.i[_entries_at(head)]
+        free(m, head, _list_words(entries.capacity))
         return ~other
     smaller = last + (last >> 1)
-    is_sparse = 3 * last < m.i[2 * head + _CAPACITY] and m.i[2 * head + _CAPACITY] > 8
+    is_sparse = 3 * last < entries.capacity and entries.capacity > 8
     if is_sparse and m.meta[TOP] + class_words(size_class(_list_words(smaller))) <= room:
         return _moved(m, head, smaller)
     return head
@@ -260,7 +256,7 @@ def _least_crowded(m: AtomMemory, owner: int, text: Bytes, count: int, size: int
     chosen, fewest = 0, 2**62
     for k in range(count):
         key = _find(m, owner, BY_GRAM, 0.0, text, k, k + size)
-        entries = _count_entries(m, m.i[2 * key + _HEAD]) if key != 0 else 0
+        entries = _count_entries(m, Key(m, key).head) if key != 0 else 0
         if entries < fewest:
             chosen, fewest = k, entries
     return chosen
@@ -295,7 +291,7 @@ def change_keys(
         gram = change << 24
         for k in range(change):
             gram |= (text[first + k] + 0) << 8 * k
-        m.i[2 * entry + PROGRAM_GRAM] = gram
+        Program(m, entry).gram = gram
     for k in range(first, last):
         number = numbers[k] if by_number else 0.0
         begin, end = (0, 0) if by_number else (places[k], places[k + 1])
@@ -346,11 +342,11 @@ def fill_table(addresses: Longs, old: Ints) -> None:
     for head in old:
         key = int(head)
         while key != 0:
-            after = m.i[2 * key + _NEXT]
-            shape, begin = m.i[2 * key + _SHAPE], 8 * (key + _KEY_WORDS)
+            after = Key(m, key).next
+            shape, begin = Key(m, key).shape, 8 * (key + _KEY_WORDS)
             kind, size = shape % _SHAPE_KINDS, shape // _SHAPE_KINDS
-            slot = _slot(m, m.i[2 * key + _OWNER], kind, m.f[key + _KEY_WORDS], m.b, begin, begin + size)
-            m.i[2 * key + _NEXT] = m.table[slot]
+            slot = _slot(m, Key(m, key).owner, kind, m.f[key + _KEY_WORDS], m.b, begin, begin + size)
+            Key(m, key).next = m.table[slot]
             m.table[slot] = key
             key = after
 
@@ -371,9 +367,10 @@ def _is_before(m: AtomMemory, begin: int, size: int, data: Bytes, first: int, la
 @called
 def _text_passes(m: AtomMemory, program: int, data: Bytes, first: int, last: int) -> bool:
     """Return whether a text is in the program's intervals and matches its patterns."""
-    cuts = 2 * m.i[2 * program + PROGRAM_TEXTS]
-    likes, unlikes = m.i[2 * program + PROGRAM_LIKES], m.i[2 * program + PROGRAM_UNLIKES]
-    base = 2 * (program + PROGRAM_HEAD + 2 * m.i[2 * program + PROGRAM_NUMBERS])
+    test = Program(m, program)
+    cuts = 2 * test.texts
+    likes, unlikes = test.likes, test.unlikes
+    base = 2 * (program + PROGRAM_HEAD + 2 * test.numbers)
     low, high = 0, cuts  # how many cuts lie before the text
     while low < high:
         middle = (low + high) >> 1
@@ -396,7 +393,7 @@ def _text_passes(m: AtomMemory, program: int, data: Bytes, first: int, last: int
 @part
 def _number_passes(m: AtomMemory, program: int, number: float) -> bool:
     """Return whether a number is in the program's intervals."""
-    base, low, high = program + PROGRAM_HEAD, 0, m.i[2 * program + PROGRAM_NUMBERS]
+    base, low, high = program + PROGRAM_HEAD, 0, Program(m, program).numbers
     while low < high:
         middle = (low + high) >> 1
         if m.f[base + 2 * middle] <= number:
@@ -420,7 +417,8 @@ def _run(
     found: int,
 ) -> int:
     """Write what a program says of a value, if anything; return how many points there are then."""
-    flags, passes = m.i[2 * program + PROGRAM_FLAGS], False
+    test = Program(m, program)
+    flags, passes = test.flags, False
     if kind == FLOAT:
         passes = _number_passes(m, program, number)
     elif kind == TEXT:
@@ -432,7 +430,7 @@ def _run(
     if flags & NAN_UNLESS != 0:
         passes = not passes
     if passes:
-        channels[found] = m.i[2 * program + PROGRAM_CHANNEL]
+        channels[found] = test.channel
         values[found] = np.nan if flags & (NAN_IF | NAN_UNLESS) != 0 else 1.0
         found += 1
     return found
@@ -440,7 +438,7 @@ def _run(
 
 @part
 def _entry(m: AtomMemory, head: int, k: int) -> int:
-    return ~head if head < 0 else m.i[2 * head + _FIRST_ENTRY + k]
+    return ~head if head < 0 else m.i[_entries_at(head) + k]
 
 
 @part
@@ -448,7 +446,7 @@ def _emit(m: AtomMemory, key: int, channels: Ints, values: Floats, found: int, r
     """Write the points of a key's entries, which are channels; return how many there are then, -1 without room."""
     if key == 0:
         return found
-    head = m.i[2 * key + _HEAD]
+    head = Key(m, key).head
     count = _count_entries(m, head)
     if found + count > room:
         return -1
@@ -491,9 +489,9 @@ def _next_stamp(m: AtomMemory) -> None:
         for slot in range(m.meta[TABLE_MASK] + 1):
             key = m.table[slot]
             while key != 0:
-                if m.i[2 * key + _SHAPE] % _SHAPE_KINDS == BY_GRAM:
-                    m.i[2 * key + _GRAM_STAMP] = 0
-                key = m.i[2 * key + _NEXT]
+                if Key(m, key).shape % _SHAPE_KINDS == BY_GRAM:
+                    Gram(m, key).stamp = 0
+                key = Key(m, key).next
 
 
 @called
@@ -509,22 +507,22 @@ def _judge_text(
     room: int,
 ) -> int:
     """Write the points of a text's beginnings and of its grams; return how many there are then, -1 without room."""
-    head = m.i[2 * owner + LENGTHS - GENERAL]
+    head = Owner(m, owner).lengths
     for k in range(_count_entries(m, head)):
         end = first + _entry(m, head, k)
         if end <= last and found >= 0:
             key = _find(m, owner, BY_PREFIX, 0.0, data, first, end)
             found = _emit(m, key, channels, values, found, room)
-    head = m.i[2 * owner + SIZES - GENERAL]
+    head = Owner(m, owner).sizes
     if head != 0:
         _next_stamp(m)
     for k in range(_count_entries(m, head)):
         size = _entry(m, head, k)
         for at in range(first, last - size + 1):
             key = _find(m, owner, BY_GRAM, 0.0, data, at, at + size)
-            if key != 0 and m.i[2 * key + _GRAM_STAMP] != m.meta[STAMP] and found >= 0:
-                m.i[2 * key + _GRAM_STAMP] = m.meta[STAMP]
-                programs = m.i[2 * key + _HEAD]
+            if key != 0 and Gram(m, key).stamp != m.meta[STAMP] and found >= 0:
+                Gram(m, key).stamp = m.meta[STAMP]
+                programs = Key(m, key).head
                 found = _run_all(m, programs, TEXT, 0.0, data, first, last, channels, values, found, room)
     return found
 
@@ -561,7 +559,7 @@ def judge(
             found = _judge_text(m, owner, data, first, last, channels, values, found, room)
     if found < 0:
         return -1
-    programs = m.i[2 * owner]
+    programs = Owner(m, owner).general
     return _run_all(m, programs, kind, number, data, first, last, channels, values, found, room)
 
 
@@ -607,7 +605,7 @@ class AtomTable:
         self._text: Bytes = np.zeros(256, np.uint8)
         self._points: Ints = np.zeros(64, np.int32)
         self._values: Floats = np.zeros(64)
-        self.addresses: Longs = np.zeros(3, np.int64)
+        self.addresses: Longs = np.zeros(addresses_of(AtomMemory), np.int64)
         self._note_addresses()
 
     def __getstate__(self) -> dict[str, object]:
@@ -630,9 +628,8 @@ class AtomTable:
 
     def _note_addresses(self) -> None:
         self._meta[TABLE_MASK] = len(self._table) - 1
-        arrays: tuple[np.ndarray, ...] = (self._heap.array, self._table, self._meta)
-        for place, array in enumerate(arrays):
-            self.addresses[place] = array.ctypes.data
+        arrays = {"f": self._heap.array, "table": self._table, "meta": self._meta}
+        note_addresses(self.addresses, AtomMemory, arrays)
 
     def _grow(self) -> None:
         self._heap.grow(int(self._meta[TOP] + self._meta[WANTED]))
@@ -656,12 +653,12 @@ class AtomTable:
 
     def drop_program(self, program: int) -> None:
         """Take back a program."""
-        words = int(self._heap.array.view(np.int32)[2 * program + PROGRAM_WORDS])
+        words = int(self._heap.array.view(np.int32)[2 * program + Program.index_of("words")])
         change_record(self.addresses, 0, _NO_WORDS, program, words)
 
     def gram_of(self, program: int) -> bytes:
         """Return the gram under which a program was filed."""
-        gram = int(self._heap.array.view(np.int32)[2 * program + PROGRAM_GRAM])
+        gram = int(self._heap.array.view(np.int32)[2 * program + Program.index_of("gram")])
         return gram.to_bytes(4, "little")[: gram >> 24]
 
     def file_program(self, owner: int, literal: bytes, size: int, program: int) -> None:

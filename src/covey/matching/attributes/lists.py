@@ -32,19 +32,12 @@ from covey.matching.attributes.heap import (
     free,
     size_class,
 )
+from covey.matching.attributes.layout import Extra, RowList
 from covey.matching.attributes.memory import Memory
 from covey.matching.jit import called, part
+from covey.matching.records import WORD
 
-# Fields of a list's header, as int32 numbers from its start.
-LENGTH = 0
-CAPACITY = 1
-KIND = 2
-NEXT = 3
-OWNER = 4
-LINKS_LOW = 5
-LINKS_HIGH = 6
-VISITS = 7
-HEADER_WORDS = 4
+HEADER_WORDS = RowList.BYTES // WORD
 
 IDS = 0
 KEYED = 1
@@ -65,13 +58,6 @@ RECENT = 4  # windows for which a count holds
 DEAR = 16
 POOR = 51
 FEW = 4  # rows that are not worth counting
-
-# Columns of `extra`, where rows with negative ids ~n have their properties.
-EXTRA_HOME = 0
-EXTRA_HANDLE = 1
-EXTRA_GROUP = 2
-EXTRA_STAMP = 3
-EXTRA_COLUMNS = 4
 
 
 @part
@@ -103,15 +89,17 @@ def list_words(kind: int, capacity: int) -> int:
 @part
 def ids_at(m: Memory, record: int) -> int:
     """Return where in `i` the column of ids begins; `channel` and `chain` follow, a capacity further each."""
-    return 2 * (record + HEADER_WORDS + float_columns(m.i[2 * record + KIND]) * m.i[2 * record + CAPACITY])
+    header = RowList(m, record)
+    return 2 * (record + HEADER_WORDS + float_columns(header.kind) * header.capacity)
 
 
 @part
 def key_at(m: Memory, record: int) -> int:
     """Return where in `f` the column with the access range begins: key, or low with high a capacity further."""
-    kind = m.i[2 * record + KIND]
+    header = RowList(m, record)
+    kind = header.kind
     first = 0 if kind <= SPAN or kind == POSTING else 2
-    return record + HEADER_WORDS + first * m.i[2 * record + CAPACITY]
+    return record + HEADER_WORDS + first * header.capacity
 
 
 @part
@@ -120,19 +108,19 @@ def set_home(m: Memory, row: int, record: int) -> None:
     if row >= 0:
         m.homes[row] = record
     else:
-        m.extra[EXTRA_COLUMNS * ~row + EXTRA_HOME] = record
+        Extra(m, ~row).home = record
 
 
 @part
 def home_of(m: Memory, row: int) -> int:
     """Return the list in which the row stands."""
-    return m.homes[row] if row >= 0 else m.extra[EXTRA_COLUMNS * ~row + EXTRA_HOME]
+    return m.homes[row] if row >= 0 else Extra(m, ~row).home
 
 
 @part
 def handle_of(m: Memory, row: int) -> int:
     """Return the handle of the row's filter."""
-    return row if row >= 0 else m.extra[EXTRA_COLUMNS * ~row + EXTRA_HANDLE]
+    return row if row >= 0 else Extra(m, ~row).handle
 
 
 @called
@@ -140,12 +128,12 @@ def new_list(m: Memory, kind: int, owner: int, capacity: int) -> int:
     """Return a new, empty list with room for at least `capacity` rows."""
     words = class_words(size_class(list_words(kind, capacity)))
     record = allocate(m, words)
-    base = 2 * record
-    for k in range(2 * HEADER_WORDS):
-        m.i[base + k] = 0
-    m.i[base + CAPACITY] = (2 * (words - HEADER_WORDS)) // (2 * float_columns(kind) + int_columns(kind))
-    m.i[base + KIND] = kind
-    m.i[base + OWNER] = owner
+    header = RowList(m, record)
+    for word in range(record, record + HEADER_WORDS):
+        m.f[word] = 0.0
+    header.capacity = (2 * (words - HEADER_WORDS)) // (2 * float_columns(kind) + int_columns(kind))
+    header.kind = kind
+    header.owner = owner
     if words > m.meta[LARGEST_LIST]:
         m.meta[LARGEST_LIST] = words
     return record
@@ -154,13 +142,15 @@ def new_list(m: Memory, kind: int, owner: int, capacity: int) -> int:
 @part
 def drop_list(m: Memory, record: int) -> None:
     """Give back a list."""
-    free(m, record, list_words(m.i[2 * record + KIND], m.i[2 * record + CAPACITY]))
+    header = RowList(m, record)
+    free(m, record, list_words(header.kind, header.capacity))
 
 
 @part
 def copy_row(m: Memory, source: int, position: int, target: int, place: int) -> None:
     """Copy a row's columns to a place in another list of the same kind, or of the same list."""
-    kind, a, b = m.i[2 * source + KIND], m.i[2 * source + CAPACITY], m.i[2 * target + CAPACITY]
+    header = RowList(m, source)
+    kind, a, b = header.kind, header.capacity, RowList(m, target).capacity
     for column in range(float_columns(kind)):
         m.f[target + HEADER_WORDS + column * b + place] = m.f[source + HEADER_WORDS + column * a + position]
     from_ids, to_ids = ids_at(m, source) + position, ids_at(m, target) + place
@@ -171,18 +161,19 @@ def copy_row(m: Memory, source: int, position: int, target: int, place: int) -> 
 @called
 def _moved(m: Memory, record: int, capacity: int) -> int:
     """Move the list to a block with room for at least `capacity` rows; return where."""
-    base = 2 * record
-    larger = new_list(m, m.i[base + KIND], m.i[base + OWNER], capacity)
-    length = m.i[base + LENGTH]
-    m.i[2 * larger + LENGTH] = length
-    m.i[2 * larger + NEXT] = m.i[base + NEXT]
-    m.i[2 * larger + LINKS_LOW] = m.i[base + LINKS_LOW]
-    m.i[2 * larger + LINKS_HIGH] = m.i[base + LINKS_HIGH]
-    m.i[2 * larger + VISITS] = m.i[base + VISITS]
+    record_header = RowList(m, record)
+    larger = new_list(m, record_header.kind, record_header.owner, capacity)
+    larger_header = RowList(m, larger)
+    length = record_header.length
+    larger_header.length = length
+    larger_header.next = record_header.next
+    larger_header.links_low = record_header.links_low
+    larger_header.links_high = record_header.links_high
+    larger_header.visits = record_header.visits
     ids = ids_at(m, record)
     for k in range(length):
         copy_row(m, record, k, larger, k)
-        if m.i[base + KIND] != POSTING:
+        if record_header.kind != POSTING:
             set_home(m, m.i[ids + k], larger)
     drop_list(m, record)
     return larger
@@ -197,12 +188,12 @@ def larger_capacity(length: int) -> int:
 @part
 def append(m: Memory, record: int, row: int) -> int:
     """Add a row's id at the end, for the caller to fill the other columns; return where the list is now."""
-    length = m.i[2 * record + LENGTH]
-    if length == m.i[2 * record + CAPACITY]:
+    length = RowList(m, record).length
+    if length == RowList(m, record).capacity:
         record = _moved(m, record, larger_capacity(length))
     m.i[ids_at(m, record) + length] = row
-    m.i[2 * record + LENGTH] = length + 1
-    if m.i[2 * record + KIND] != POSTING:
+    RowList(m, record).length = length + 1
+    if RowList(m, record).kind != POSTING:
         set_home(m, row, record)
     return record
 
@@ -220,15 +211,15 @@ def position_of(m: Memory, record: int, row: int) -> int:
 @part
 def remove_at(m: Memory, record: int, position: int) -> int:
     """Take the row at `position` out; return where the list is now."""
-    base = 2 * record
-    last = m.i[base + LENGTH] - 1
-    if is_ordered(m.i[base + KIND]):
+    header = RowList(m, record)
+    last = header.length - 1
+    if is_ordered(header.kind):
         for k in range(position, last):
             copy_row(m, record, k + 1, record, k)
     else:
         copy_row(m, record, last, record, position)
-    m.i[base + LENGTH] = last
-    if 0 < last < m.i[base + CAPACITY] // 3 and m.i[base + CAPACITY] > 8:
+    header.length = last
+    if 0 < last < header.capacity // 3 and header.capacity > 8:
         return _moved(m, record, last + last // 4 + 1)
     return record
 
@@ -240,20 +231,21 @@ def note_visit(m: Memory, record: int, rows: int, passed: int) -> None:
     VISITS is the number of a window of queries, and what the list's rows have cost in it: a visit counts one, and up to
     DEAR more by the share of rows whose chain had to be followed. A new window begins with half of the old one's count.
     """
+    header = RowList(m, record)
     m.meta[VERIFIED] += rows
     if rows < FEW:
         return
-    window, visits = (m.meta[QUERIES] >> WINDOW_BITS) & 0xFFFF, m.i[2 * record + VISITS]
+    window, visits = (m.meta[QUERIES] >> WINDOW_BITS) & 0xFFFF, header.visits
     count = visits & COUNT_MASK
     if visits >> COUNT_BITS != window:
         count >>= 1
-    m.i[2 * record + VISITS] = (window << COUNT_BITS) | min(count + 1 + DEAR * passed // rows, COUNT_MASK)
+    header.visits = (window << COUNT_BITS) | min(count + 1 + DEAR * passed // rows, COUNT_MASK)
 
 
 @part
 def is_poor(m: Memory, record: int) -> bool:
     """Return whether queries have met the list's rows so often, of late, that they would be cheaper in a grid."""
-    window, visits = (m.meta[QUERIES] >> WINDOW_BITS) & 0xFFFF, m.i[2 * record + VISITS]
+    window, visits = (m.meta[QUERIES] >> WINDOW_BITS) & 0xFFFF, RowList(m, record).visits
     return visits & COUNT_MASK >= POOR and (window - (visits >> COUNT_BITS)) & 0xFFFF <= RECENT
 
 
@@ -266,23 +258,26 @@ def link_bit(m: Memory, row: int) -> int:
 @part
 def add_link(m: Memory, record: int, bit: int) -> None:
     """Set a bit of the list's mask of links."""
+    header = RowList(m, record)
     if bit < 32:
-        m.i[2 * record + LINKS_LOW] |= 1 << bit
+        header.links_low |= 1 << bit
     else:
-        m.i[2 * record + LINKS_HIGH] |= 1 << (bit - 32)
+        header.links_high |= 1 << (bit - 32)
 
 
 @part
 def links_of(m: Memory, record: int) -> int:
     """Return the list's mask of links."""
-    return (m.i[2 * record + LINKS_LOW] & 0xFFFFFFFF) | (m.i[2 * record + LINKS_HIGH] << 32)
+    header = RowList(m, record)
+    return (header.links_low & 0xFFFFFFFF) | (header.links_high << 32)
 
 
 @called
 def refresh_links(m: Memory, record: int) -> None:
     """Compute the list's mask of links anew."""
-    m.i[2 * record + LINKS_LOW] = 0
-    m.i[2 * record + LINKS_HIGH] = 0
+    header = RowList(m, record)
+    header.links_low = 0
+    header.links_high = 0
     ids = ids_at(m, record)
-    for k in range(m.i[2 * record + LENGTH]):
+    for k in range(header.length):
         add_link(m, record, link_bit(m, m.i[ids + k]))

@@ -33,7 +33,8 @@ from covey.matching.attributes.grids import (
     row_of_grid,
 )
 from covey.matching.attributes.heap import EXTRA_ROWS, GRIDS, ROWS
-from covey.matching.attributes.lists import KIND, VERIFY, home_of, is_poor, position_of
+from covey.matching.attributes.layout import RowList
+from covey.matching.attributes.lists import VERIFY, home_of, is_poor, position_of
 from covey.matching.attributes.memory import Intervals, Memory
 from covey.matching.attributes.rows import is_dear, least_cost, note_constraint, place_row, read_row, take_row
 from covey.matching.jit import Floats, Ints, Longs, called, part
@@ -65,7 +66,7 @@ def _read_poor(m: Memory, row: int, w: Intervals) -> int:
     record = home_of(m, row)
     if is_in_block(record):
         return read_from_block(m, row, w) if is_stale(m, grid_of_block(m, -record)) else 0
-    if record == 0 or m.i[2 * record + KIND] < VERIFY:
+    if record == 0 or RowList(m, record).kind < VERIFY:
         return 0
     poor = is_poor(m, record)
     if not poor and m.meta[GRIDS] == 0:

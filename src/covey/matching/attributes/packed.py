@@ -157,6 +157,19 @@ def point_at(data: Bytes, at: int, end: int) -> tuple[int, float, int, int, int,
 
 
 @part
+def list_at(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """Return how many values the list at `at` has and where they begin; -1 if there is no list."""
+    head = _signed(data[at])
+    if 0x90 <= head <= 0x9F:
+        return head & 0x0F, at + 1
+    if head == 0xDC or head == 0xDD:
+        size = 2 << (head - 0xDC)
+        if at + 1 + size <= end:
+            return _signed(_big_endian(data, at + 1, size)), at + 1 + size
+    return -1, at
+
+
+@part
 def map_at(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Return how many attributes a packed event has and where they begin; -1 if it is no map."""
     if at >= end:

@@ -20,11 +20,14 @@ those that were reached.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from covey.matching.attributes.grids import is_in_block, read_from_block
 from covey.matching.attributes.heap import (
     EXTRA_ROWS,
+    HANDLES,
     POSTED_EXTRA,
     POSTED_HANDLES,
     ROWS,
@@ -33,11 +36,9 @@ from covey.matching.attributes.heap import (
     class_words,
     size_class,
 )
+from covey.matching.attributes.layout import Channel, Directory, RowList
 from covey.matching.attributes.lists import (
-    CAPACITY,
     CHUNK,
-    LENGTH,
-    NEXT,
     POSTING,
     append,
     drop_list,
@@ -51,11 +52,6 @@ from covey.matching.attributes.lists import (
 )
 from covey.matching.attributes.memory import Intervals, Memory, memory_at
 from covey.matching.attributes.ranges import (
-    CHANNEL_COLUMNS,
-    CHANNEL_REFERENCES,
-    COUNT,
-    POSTINGS,
-    RANGES,
     bucket_of,
     buckets_at,
     directory_words,
@@ -73,6 +69,8 @@ from covey.matching.jit import Floats, Ints, Longs, called, floats_at, ints_at, 
 NEW_WORDS = 64  # of a directory with its first list
 A_ROW = 32  # postings that are looked at in the time in which a row is
 MOST_CANDIDATES = 8  # of so many rows one may be a candidate, to be looked at by itself
+RARE = 256  # constraints on a channel, of which one looks at all rather than find out how many are concerned
+TRIED = 32  # rows that may show at once that something overlaps
 EVERY = 1 << 62  # as the number of rows that have postings: all of them, and whatever comes
 
 
@@ -85,38 +83,40 @@ def is_posted(m: Memory, row: int) -> bool:
 @part
 def _post(m: Memory, channel: int, low: float, high: float, row: int) -> None:
     """Add one posting."""
-    column = CHANNEL_COLUMNS * channel + POSTINGS
-    if m.channels[column] == 0:
-        m.channels[column] = new_directory(m, channel, POSTING)
-    while not has_room(m, m.channels[column], low):
-        make_room(m, m.channels[column], low)
-    directory = m.channels[column]
+    ways = Channel(m, channel)
+    if ways.postings == 0:
+        ways.postings = new_directory(m, channel, POSTING)
+    while not has_room(m, ways.postings, low):
+        make_room(m, ways.postings, low)
+    directory = ways.postings
     place = buckets_at(m, directory) + bucket_of(m, directory, low)
     record = append(m, m.i[place], row)
+    header = RowList(m, record)
     m.i[place] = record
-    key = key_at(m, record) + m.i[2 * record + LENGTH] - 1
-    m.f[key], m.f[key + m.i[2 * record + CAPACITY]] = low, high
+    key = key_at(m, record) + header.length - 1
+    m.f[key], m.f[key + header.capacity] = low, high
     put_in_order(m, record)
 
 
 @part
 def _unpost(m: Memory, channel: int, low: float, row: int) -> None:
     """Take one posting away."""
-    directory = m.channels[CHANNEL_COLUMNS * channel + POSTINGS]
+    directory = Channel(m, channel).postings
     bucket = bucket_of(m, directory, low)
     place = buckets_at(m, directory) + bucket
     record = m.i[place]
     while True:
         position = rows_below(m, record, low, False)
-        ids, length = ids_at(m, record), m.i[2 * record + LENGTH]
+        ids, length = ids_at(m, record), RowList(m, record).length
         while position < length and m.i[ids + position] != row:
             position += 1
         if position < length:
             break
-        record = m.i[2 * record + NEXT]
+        record = RowList(m, record).next
     moved = remove_at(m, record, position)
-    if m.i[2 * moved + LENGTH] == 0:
-        m.i[place] = relink(m, m.i[place], record, m.i[2 * moved + NEXT])
+    header = RowList(m, moved)
+    if header.length == 0:
+        m.i[place] = relink(m, m.i[place], record, header.next)
         drop_list(m, moved)
         if m.i[place] == 0:
             drop_bucket(m, directory, bucket)
@@ -138,16 +138,17 @@ def words_to_post(m: Memory, w: Intervals, start: int, end: int) -> int:
     """Return how many words at most the postings of a row with these constraints can take from the heap."""
     words = 0
     for k in range(start, end):
-        directory = m.channels[CHANNEL_COLUMNS * w.names[k] + POSTINGS]
+        directory = Channel(m, w.names[k]).postings
         if directory == 0:
             words += NEW_WORDS
             continue
         record = m.i[buckets_at(m, directory) + bucket_of(m, directory, w.lows[k])]
-        length = m.i[2 * record + LENGTH]
-        if length >= CHUNK or m.i[2 * record + NEXT] != 0:  # it is split, or gets a list before or behind it
+        header = RowList(m, record)
+        length = header.length
+        if length >= CHUNK or header.next != 0:  # it is split, or gets a list before or behind it
             words += 2 * class_words(size_class(list_words(POSTING, CHUNK)))
-            words += class_words(size_class(directory_words(larger_room(m.i[2 * directory + COUNT]))))
-        if length == m.i[2 * record + CAPACITY]:
+            words += class_words(size_class(directory_words(larger_room(Directory(m, directory).count))))
+        if length == header.capacity:
             words += class_words(size_class(list_words(POSTING, larger_capacity(length))))
     return words
 
@@ -160,9 +161,10 @@ def words_to_unpost(m: Memory, row: int, w: Intervals) -> int:
     """
     words = 0
     for k in range(_read(m, row, w)):
-        directory = m.channels[CHANNEL_COLUMNS * w.names[k] + POSTINGS]
+        directory = Channel(m, w.names[k]).postings
         record = m.i[buckets_at(m, directory) + bucket_of(m, directory, w.lows[k])]
-        rows = CHUNK if m.i[2 * record + NEXT] != 0 else m.i[2 * record + CAPACITY]
+        header = RowList(m, record)
+        rows = CHUNK if header.next != 0 else header.capacity
         words += class_words(size_class(list_words(POSTING, rows)))
     return words
 
@@ -208,6 +210,20 @@ def post_some(
     return True
 
 
+class Question(NamedTuple):
+    """A conjunction as acceptors, those of its group g from starts[g] to starts[g + 1], and room to work in.
+
+    `w` has room for the constraints of one row, `sizes` for a number for each group, and `marks` for a bit for each
+    row, all zero.
+    """
+
+    a: Intervals
+    starts: Ints
+    w: Intervals
+    sizes: Longs
+    marks: Longs
+
+
 @part
 def _accepted(w: Intervals, constraint: int, a: Intervals, count: int) -> bool:
     """Return whether one of the acceptors contains the constraint."""
@@ -222,12 +238,12 @@ def _accepted(w: Intervals, constraint: int, a: Intervals, count: int) -> bool:
 
 
 @part
-def _inside(m: Memory, row: int, w: Intervals, a: Intervals, count: int, groups: int) -> bool:
-    """Return whether the row lies inside the conjunction with these acceptors."""
-    constraints = _read(m, row, w)
+def _inside(m: Memory, row: int, q: Question, groups: int) -> bool:
+    """Return whether the row lies inside the conjunction."""
+    constraints = _read(m, row, q.w)
     accepted = 0
     for k in range(constraints):
-        accepted += _accepted(w, k, a, count)
+        accepted += _accepted(q.w, k, q.a, q.starts[groups])
         if accepted + constraints - 1 - k < groups:
             return False
     return accepted == groups
@@ -239,7 +255,7 @@ def _inside(m: Memory, row: int, w: Intervals, a: Intervals, count: int, groups:
 @part
 def _span(m: Memory, a: Intervals, acceptor: int) -> tuple[int, int, int]:
     """Return the posting directory of an acceptor's channel and the buckets where constraints inside it may begin."""
-    directory = m.channels[CHANNEL_COLUMNS * a.names[acceptor] + POSTINGS]
+    directory = Channel(m, a.names[acceptor]).postings
     if directory == 0:
         return 0, 0, 0
     return (
@@ -249,19 +265,26 @@ def _span(m: Memory, a: Intervals, acceptor: int) -> tuple[int, int, int]:
     )
 
 
+@part
+def _references(m: Memory, q: Question, group: int) -> int:
+    """Return how many constraints there are on the channels of a group's acceptors: at least their postings."""
+    total = 0
+    for k in range(q.starts[group], q.starts[group + 1]):
+        total += Channel(m, q.a.names[k]).references
+    return total
+
+
 @called
-def _postings_of(m: Memory, a: Intervals, group_of: Ints, count: int, group: int) -> int:
+def _postings_of(m: Memory, q: Question, group: int) -> int:
     """Return how many postings the acceptors of a group have, by whole buckets but for single ones."""
     total = 0
-    for k in range(count):
-        if group_of[k] != group:
-            continue
-        directory, first, last = _span(m, a, k)
+    for k in range(q.starts[group], q.starts[group + 1]):
+        directory, first, last = _span(m, q.a, k)
         if last - first == 1:
             record = m.i[buckets_at(m, directory) + first]
             while record != 0:
-                total += rows_below(m, record, a.highs[k], True) - rows_below(m, record, a.lows[k], False)
-                record = m.i[2 * record + NEXT]
+                total += rows_below(m, record, q.a.highs[k], True) - rows_below(m, record, q.a.lows[k], False)
+                record = RowList(m, record).next
         else:
             total += CHUNK * (last - first)
     return total
@@ -289,87 +312,70 @@ def _is_marked(marks: Longs, number: int) -> int:
 
 
 @called
-def _gather_inside(
-    m: Memory,
-    a: Intervals,
-    group_of: Ints,
-    count: int,
-    group: int,
-    handles: int,
-    marks: Longs,
-    marked: bool,
-    out: Ints,
-) -> int:
+def _gather_inside(m: Memory, q: Question, group: int, marked: bool, out: Ints) -> int:
     """Write the ids of rows with a constraint inside an acceptor of a group, if `marked` of marked ones only; return
     their number."""
-    found = 0
-    for k in range(count):
-        if group_of[k] != group:
-            continue
+    found, handles, a = 0, m.meta[HANDLES], q.a
+    for k in range(q.starts[group], q.starts[group + 1]):
         directory, first, last = _span(m, a, k)
         for bucket in range(first, last):
             record = m.i[buckets_at(m, directory) + bucket]
             while record != 0:
-                ids, highs = ids_at(m, record), key_at(m, record) + m.i[2 * record + CAPACITY]
+                ids, highs = ids_at(m, record), key_at(m, record) + RowList(m, record).capacity
                 start, end = rows_below(m, record, a.lows[k], False), rows_below(m, record, a.highs[k], True)
                 for position in range(start, end):
                     row = m.i[ids + position]
                     out[found] = row
                     inside = m.f[highs + position] <= a.highs[k]
                     if marked:
-                        inside &= _is_marked(marks, _number_of(row, handles)) != 0
+                        inside &= _is_marked(q.marks, _number_of(row, handles)) != 0
                     found += inside
-                record = m.i[2 * record + NEXT]
+                record = RowList(m, record).next
     return found
 
 
-@kernel
-def rows_inside(
-    addresses: Longs,
-    names: Ints,
-    lows: Floats,
-    highs: Floats,
-    acceptors: Ints,
-    acceptor_lows: Floats,
-    acceptor_highs: Floats,
-    group_of: Ints,
-    groups: int,
-    handles: int,
-    marks: Longs,
-    sizes: Longs,
-    out: Ints,
-) -> int:
-    """Write the ids of all rows inside the conjunction with these acceptors; return their number.
+@part
+def _estimate(m: Memory, q: Question, groups: int) -> bool:
+    """Write to `sizes` about how many postings each group has; return whether some group has none.
 
-    `names`, `lows` and `highs` are working space for the constraints of one row, `marks` for a bit for each row, all
-    zero, and `sizes` for a number for each group.
+    If there is a rare channel, constraints on channels are counted instead, which needs no look at postings.
     """
-    m = memory_at(addresses)
-    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
-    a = Intervals(
-        ints_at(acceptors.ctypes.data),
-        floats_at(acceptor_lows.ctypes.data),
-        floats_at(acceptor_highs.ctypes.data),
-    )
-    count, found, asked = len(acceptors), 0, 0
+    fewest = 1 << 62
     for group in range(groups):
-        sizes[group] = _postings_of(m, a, group_of, count, group)
+        q.sizes[group] = _references(m, q, group)
+        fewest = min(fewest, q.sizes[group])
+    if fewest > RARE:
+        for group in range(groups):
+            q.sizes[group] = _postings_of(m, q, group)
+            fewest = min(fewest, q.sizes[group])
+    return fewest == 0
+
+
+@called
+def rows_inside(m: Memory, q: Question, groups: int, out: Ints) -> int:
+    """Write the ids of all rows inside the conjunction, which has at least one group; return their number.
+
+    `out` has room for all rows twice.
+    """
+    if _estimate(m, q, groups):
+        return 0
+    found, asked, handles = 0, 0, m.meta[HANDLES]
     while asked < groups:
         best = 0
         for group in range(1, groups):
-            if sizes[group] < sizes[best]:
+            if q.sizes[group] < q.sizes[best]:
                 best = group
-        if asked > 0 and (found == 0 or sizes[best] > A_ROW * found):
+        if asked > 0 and (found == 0 or q.sizes[best] > A_ROW * found):
             break
         for k in range(found):
-            _mark(marks, _number_of(out[k], handles))
+            _mark(q.marks, _number_of(out[k], handles))
         # What was found before is marked; it is unmarked from behind the new ones, which are never more.
         for k in range(found):
             out[m.meta[ROWS] + k] = out[k]
-        before, found = found, _gather_inside(m, a, group_of, count, best, handles, marks, asked > 0, out)
+        before, found = found, _gather_inside(m, q, best, asked > 0, out)
         for k in range(before):
-            _unmark(marks, _number_of(out[m.meta[ROWS] + k], handles))
-        sizes[best] = EVERY
+            _unmark(q.marks, _number_of(out[m.meta[ROWS] + k], handles))
+        q.sizes[best] = EVERY
         asked += 1
     if asked == groups:
         return found
@@ -377,7 +383,7 @@ def rows_inside(
     found = 0
     for k in range(last):
         row = out[k]
-        if _inside(m, row, w, a, count, groups):
+        if _inside(m, row, q, groups):
             out[found] = row
             found += 1
     return found
@@ -402,10 +408,10 @@ def _meets(w: Intervals, constraint: int, a: Intervals, count: int) -> bool:
 
 
 @part
-def _all_meet(m: Memory, row: int, w: Intervals, a: Intervals, count: int) -> bool:
-    """Return whether the row overlaps the conjunction with these acceptors."""
-    for k in range(_read(m, row, w)):
-        if not _meets(w, k, a, count):
+def _all_meet(m: Memory, row: int, q: Question, count: int) -> bool:
+    """Return whether the row overlaps the conjunction."""
+    for k in range(_read(m, row, q.w)):
+        if not _meets(q.w, k, q.a, count):
             return False
     return True
 
@@ -422,24 +428,22 @@ def _is_repeated(a: Intervals, acceptor: int) -> bool:
 @part
 def _first_begin(m: Memory, a: Intervals, acceptor: int) -> float:
     """Return the least low end of constraints on an acceptor's channel that may meet it: without ranges its own."""
-    if m.channels[CHANNEL_COLUMNS * a.names[acceptor] + RANGES] == 0:
+    if Channel(m, a.names[acceptor]).ranges == 0:
         return float(a.lows[acceptor])
     return -np.inf
 
 
 @called
-def _common_group(m: Memory, a: Intervals, group_of: Ints, count: int, groups: int) -> int:
+def _common_group(m: Memory, q: Question, groups: int) -> int:
     """Return the group, of those whose attribute all rows constrain, that has the fewest postings to look at; -1 if
     none has so few that rows are better looked at one by one."""
-    best, fewest = -1, m.meta[ROWS] // MOST_CANDIDATES
+    best, fewest, a = -1, m.meta[ROWS] // MOST_CANDIDATES, q.a
     for group in range(groups):
         rows, total = 0, 0
-        for k in range(count):
-            if group_of[k] != group:
-                continue
+        for k in range(q.starts[group], q.starts[group + 1]):
             if not _is_repeated(a, k):
-                rows += m.channels[CHANNEL_COLUMNS * a.names[k] + CHANNEL_REFERENCES]
-            directory = m.channels[CHANNEL_COLUMNS * a.names[k] + POSTINGS]
+                rows += Channel(m, a.names[k]).references
+            directory = Channel(m, a.names[k]).postings
             if directory != 0 and a.lows[k] == a.lows[k]:
                 first = bucket_of(m, directory, _first_begin(m, a, k))
                 total += CHUNK // 2 * (bucket_of(m, directory, a.highs[k]) + 1 - first)
@@ -449,101 +453,103 @@ def _common_group(m: Memory, a: Intervals, group_of: Ints, count: int, groups: i
 
 
 @called
-def _gather_meeting(
-    m: Memory, a: Intervals, group_of: Ints, count: int, group: int, handles: int, marks: Longs, out: Ints
-) -> int:
+def _gather_meeting(m: Memory, q: Question, group: int, out: Ints) -> int:
     """Write the ids of rows with a constraint that meets an acceptor of a group, each once; return their number."""
-    found = 0
-    for k in range(count):
-        directory = m.channels[CHANNEL_COLUMNS * a.names[k] + POSTINGS]
-        if group_of[k] != group or directory == 0 or a.lows[k] != a.lows[k]:
+    found, handles, a = 0, m.meta[HANDLES], q.a
+    for k in range(q.starts[group], q.starts[group + 1]):
+        directory = Channel(m, a.names[k]).postings
+        if directory == 0 or a.lows[k] != a.lows[k]:
             continue
         begin = _first_begin(m, a, k)
         for bucket in range(bucket_of(m, directory, begin), bucket_of(m, directory, a.highs[k]) + 1):
             record = m.i[buckets_at(m, directory) + bucket]
             while record != 0:
-                ids, highs = ids_at(m, record), key_at(m, record) + m.i[2 * record + CAPACITY]
+                ids, highs = ids_at(m, record), key_at(m, record) + RowList(m, record).capacity
                 start, end = rows_below(m, record, begin, False), rows_below(m, record, a.highs[k], True)
                 for position in range(start, end):
                     row = m.i[ids + position]
                     number = _number_of(row, handles)
-                    if m.f[highs + position] >= a.lows[k] and _is_marked(marks, number) == 0:
-                        _mark(marks, number)
+                    if m.f[highs + position] >= a.lows[k] and _is_marked(q.marks, number) == 0:
+                        _mark(q.marks, number)
                         out[found] = row
                         found += 1
-                record = m.i[2 * record + NEXT]
+                record = RowList(m, record).next
     for k in range(found):
-        _unmark(marks, _number_of(out[k], handles))
+        _unmark(q.marks, _number_of(out[k], handles))
     return found
 
 
 @called
-def _mark_missing(m: Memory, a: Intervals, count: int, acceptor: int, handles: int, marks: Longs) -> None:
+def _mark_missing(m: Memory, q: Question, count: int, acceptor: int) -> None:
     """Mark the rows whose constraint on an acceptor's channel misses all acceptors."""
-    channel = a.names[acceptor]
-    directory = m.channels[CHANNEL_COLUMNS * channel + POSTINGS]
-    buckets = 0 if directory == 0 else m.i[2 * directory + COUNT]
+    channel, handles, a = q.a.names[acceptor], m.meta[HANDLES], q.a
+    directory = Channel(m, channel).postings
+    buckets = 0 if directory == 0 else Directory(m, directory).count
     for bucket in range(buckets):
         record = m.i[buckets_at(m, directory) + bucket]
         while record != 0:
             ids, lows = ids_at(m, record), key_at(m, record)
-            highs = lows + m.i[2 * record + CAPACITY]
-            for position in range(m.i[2 * record + LENGTH]):
+            highs = lows + RowList(m, record).capacity
+            for position in range(RowList(m, record).length):
                 low, high, misses = m.f[lows + position], m.f[highs + position], 1
                 for k in range(acceptor, count):
                     if a.names[k] == channel:
                         misses &= 1 - ((a.lows[k] <= high) & (low <= a.highs[k]))
                 number = _number_of(m.i[ids + position], handles)
-                marks[number >> 6] |= misses << (number & 63)
-            record = m.i[2 * record + NEXT]
+                q.marks[number >> 6] |= misses << (number & 63)
+            record = RowList(m, record).next
 
 
-@kernel
-def rows_meeting(
-    addresses: Longs,
-    names: Ints,
-    lows: Floats,
-    highs: Floats,
-    acceptors: Ints,
-    acceptor_lows: Floats,
-    acceptor_highs: Floats,
-    group_of: Ints,
-    groups: int,
-    handles: int,
-    marks: Longs,
-    out: Ints,
-) -> int:
+@called
+def rows_meeting(m: Memory, q: Question, groups: int, out: Ints, limit: int) -> int:
     """Write the ids of all rows that some event can satisfy together with the acceptors; return their number.
 
-    The room is that of `rows_inside`.
+    With a limit it may stop at so many. The room is that of `rows_inside`.
     """
-    m = memory_at(addresses)
-    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
-    a = Intervals(
-        ints_at(acceptors.ctypes.data),
-        floats_at(acceptor_lows.ctypes.data),
-        floats_at(acceptor_highs.ctypes.data),
-    )
-    count, found = len(acceptors), 0
-    group = _common_group(m, a, group_of, count, groups)
+    count, found, handles = q.starts[groups], 0, m.meta[HANDLES]
+    group = _common_group(m, q, groups)
     if group >= 0:
-        candidates = _gather_meeting(m, a, group_of, count, group, handles, marks, out)
+        candidates = _gather_meeting(m, q, group, out)
         for k in range(candidates):
             row = out[k]
-            if _all_meet(m, row, w, a, count):
+            if _all_meet(m, row, q, count):
                 out[found] = row
                 found += 1
+                if found >= limit:
+                    break
         return found
     for k in range(count):
-        if not _is_repeated(a, k):
-            _mark_missing(m, a, count, k, handles, marks)
+        if not _is_repeated(q.a, k):
+            _mark_missing(m, q, count, k)
     for number in range(handles + m.meta[EXTRA_ROWS]):
         row = number if number < handles else ~(number - handles)
         out[found] = row
-        found += (home_of(m, row) != 0) & (_is_marked(marks, number) == 0)
+        found += (home_of(m, row) != 0) & (_is_marked(q.marks, number) == 0)
     for word in range((handles + m.meta[EXTRA_ROWS] + 63) >> 6):
-        marks[word] = 0
+        q.marks[word] = 0
     return found
+
+
+@called
+def meets_any(m: Memory, q: Question, groups: int, out: Ints) -> bool:
+    """Return whether some event can satisfy a row together with the acceptors.
+
+    Mostly one can: then a row constrains none of these attributes, or one of a few rows from here and there shows it.
+    """
+    count, rows, constraints = q.starts[groups], m.meta[HANDLES] + m.meta[EXTRA_ROWS], 0
+    if m.meta[ROWS] == 0:
+        return False
+    for k in range(count):
+        if not _is_repeated(q.a, k):
+            constraints += Channel(m, q.a.names[k]).references
+    if constraints < m.meta[ROWS]:
+        return True
+    step = max(1, rows // TRIED)
+    for number in range(0, rows, step):
+        row = number if number < m.meta[HANDLES] else ~(number - m.meta[HANDLES])
+        if home_of(m, row) != 0 and _all_meet(m, row, q, count):
+            return True
+    return rows_meeting(m, q, groups, out, 1) > 0
 
 
 @kernel

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covey.matching.attributes.constraints import CHANNEL, HIGH, LOW, SIMPLE_LIST, VERIFY_LIST, hash_of
+from covey.matching.attributes.constraints import hash_of
 from covey.matching.attributes.grids import visit_grids
 from covey.matching.attributes.heap import (
     ALWAYS_SIMPLE,
@@ -25,18 +25,11 @@ from covey.matching.attributes.heap import (
     TABLE_MASK,
     VERIFIED,
 )
+from covey.matching.attributes.layout import Channel, Constraint, Directory, Extra, RowList, Value
 from covey.matching.attributes.lists import (
-    CAPACITY,
-    EXTRA_COLUMNS,
-    EXTRA_GROUP,
-    EXTRA_HANDLE,
-    EXTRA_STAMP,
     HEADER_WORDS,
     IDS,
     KEYED,
-    KIND,
-    LENGTH,
-    NEXT,
     SPAN,
     VERIFY,
     ids_at,
@@ -44,24 +37,8 @@ from covey.matching.attributes.lists import (
     list_words,
     note_visit,
 )
-from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
-from covey.matching.attributes.ranges import (
-    ABSENCE,
-    CHANNEL_COLUMNS,
-    COUNT,
-    FIRST_DIRECTORY,
-    FIRST_GRID,
-    LOWER,
-    NEXT_DIRECTORY,
-    SHORT_SIMPLE,
-    SHORT_VERIFY,
-    SIDE,
-    SPANS,
-    WIDTH,
-    bucket_of,
-    buckets_at,
-    rows_below,
-)
+from covey.matching.attributes.memory import Intervals, Memory, memory_at, workspace_at
+from covey.matching.attributes.ranges import LOWER, SPANS, bucket_of, buckets_at, rows_below
 from covey.matching.jit import (
     BLOCK,
     Floats,
@@ -82,17 +59,17 @@ ENOUGH = 1 << 17  # rows that a batch verifies before the store may move some
 def set_values(m: Memory, w: Intervals, start: int, end: int) -> None:
     """Write an event's values into the table."""
     for k in range(start, end):
-        m.values[2 * w.names[k]] = w.lows[k]
-        m.values[2 * w.names[k] + 1] = w.highs[k]
+        Value(m, w.names[k]).low = w.lows[k]
+        Value(m, w.names[k]).high = w.highs[k]
 
 
 @part
 def reset_values(m: Memory, w: Intervals, start: int, end: int) -> None:
     """Put the values of these channels back to what an event that does not name them has."""
     for k in range(start, end):
-        default = 1.0 if m.channels[CHANNEL_COLUMNS * w.names[k] + ABSENCE] != 0 else np.nan
-        m.values[2 * w.names[k]] = default
-        m.values[2 * w.names[k] + 1] = default
+        default = 1.0 if Channel(m, w.names[k]).absence != 0 else np.nan
+        Value(m, w.names[k]).low = default
+        Value(m, w.names[k]).high = default
 
 
 @part
@@ -105,8 +82,11 @@ def chain_holds(m: Memory, chain: int) -> bool:
         cell = m.i[place]
         last = cell < 0
         cell = abs(cell)
-        channel = m.i[2 * cell + CHANNEL]
-        if not (m.f[cell + LOW] <= m.values[2 * channel] and m.values[2 * channel + 1] <= m.f[cell + HIGH]):
+        channel = Constraint(m, cell).channel
+        if not (
+            Constraint(m, cell).low <= Value(m, channel).low
+            and Value(m, channel).high <= Constraint(m, cell).high
+        ):
             return False
         if last:
             return True
@@ -116,7 +96,7 @@ def chain_holds(m: Memory, chain: int) -> bool:
 @part
 def holds_inline(m: Memory, column: int, capacity: int, channel: int) -> bool:
     """Return whether the inline constraint of a row is satisfied."""
-    return (m.f[column] <= m.values[2 * channel]) & (m.values[2 * channel + 1] <= m.f[column + capacity])
+    return (m.f[column] <= Value(m, channel).low) & (Value(m, channel).high <= m.f[column + capacity])
 
 
 @part
@@ -139,7 +119,7 @@ def verify_rows(m: Memory, record: int, first: int, last: int, out: Ints, found:
     Positions of rows that pass the inline constraint are first gathered where the answers will go, without
     branches; few of them are left for the chains.
     """
-    capacity, column, ids = m.i[2 * record + CAPACITY], record + HEADER_WORDS, ids_at(m, record)
+    capacity, column, ids = RowList(m, record).capacity, record + HEADER_WORDS, ids_at(m, record)
     passed = 0
     for k in range(first, last):
         out[found + passed] = k
@@ -157,11 +137,12 @@ def _settle(m: Memory, ids: int, capacity: int, out: Ints, found: int, passed: i
         if chain_holds(m, m.i[ids + 2 * capacity + position]):
             row = m.i[ids + position]
             if row < 0:
-                group = m.extra[EXTRA_COLUMNS * ~row + EXTRA_GROUP]
-                if m.extra[EXTRA_COLUMNS * group + EXTRA_STAMP] == m.meta[STAMP]:
+                group = Extra(m, ~row).group
+                group_extra = Extra(m, group)
+                if group_extra.stamp == m.meta[STAMP]:
                     continue
-                m.extra[EXTRA_COLUMNS * group + EXTRA_STAMP] = m.meta[STAMP]
-                row = m.extra[EXTRA_COLUMNS * ~row + EXTRA_HANDLE]
+                group_extra.stamp = m.meta[STAMP]
+                row = Extra(m, ~row).handle
             out[last] = row
             last += 1
     return last
@@ -170,7 +151,8 @@ def _settle(m: Memory, ids: int, capacity: int, out: Ints, found: int, passed: i
 @part
 def check_spans(m: Memory, record: int, low: float, high: float, out: Ints, found: int) -> int:
     """Add the satisfied rows of a list of two-sided ranges."""
-    kind, capacity, length = m.i[2 * record + KIND], m.i[2 * record + CAPACITY], m.i[2 * record + LENGTH]
+    header = RowList(m, record)
+    kind, capacity, length = header.kind, header.capacity, header.length
     keys, ids, column = key_at(m, record), ids_at(m, record), record + HEADER_WORDS
     passed = 0
     if kind == SPAN:
@@ -191,35 +173,36 @@ def visit_spans(m: Memory, directory: int, low: float, high: float, out: Ints, f
     """Add the satisfied rows of a directory of two-sided ranges."""
     lists = buckets_at(m, directory)
     # The margin makes up for the rounding of this difference.
-    first = bucket_of(m, directory, high - m.f[directory + WIDTH] - abs(high) * 2.0**-50)
+    first = bucket_of(m, directory, high - Directory(m, directory).width - abs(high) * 2.0**-50)
     for bucket in range(first, bucket_of(m, directory, low) + 1):
         record = m.i[lists + bucket]
         while record != 0:
             found = check_spans(m, record, low, high, out, found)
-            record = m.i[2 * record + NEXT]
+            record = RowList(m, record).next
     return found
 
 
 @part
 def visit_side(m: Memory, directory: int, low: float, high: float, out: Ints, found: int) -> int:
     """Add the satisfied rows of a directory of one-sided ranges: its first rows, or its last ones, in order of key."""
-    lists, lower = buckets_at(m, directory), m.i[2 * directory + SIDE] == LOWER
+    header = Directory(m, directory)
+    lists, lower = buckets_at(m, directory), header.side == LOWER
     boundary = bucket_of(m, directory, low if lower else high)
-    first, last = (0, boundary + 1) if lower else (boundary, m.i[2 * directory + COUNT])
+    first, last = (0, boundary + 1) if lower else (boundary, header.count)
     for bucket in range(first, last):
         record = m.i[lists + bucket]
         while record != 0:
-            start, end = 0, m.i[2 * record + LENGTH]
+            start, end = 0, RowList(m, record).length
             if bucket == boundary:
                 if lower:
                     end = rows_below(m, record, low, True)
                 else:
                     start = rows_below(m, record, high, False)
-            if m.i[2 * record + KIND] == KEYED:
+            if RowList(m, record).kind == KEYED:
                 found = copy_ids(m, record, start, end, out, found)
             else:
                 found = verify_rows(m, record, start, end, out, found)
-            record = m.i[2 * record + NEXT]
+            record = RowList(m, record).next
     return found
 
 
@@ -229,11 +212,11 @@ def visit_ranges(
 ) -> int:
     """Add the satisfied rows of a channel's directories."""
     while directory != 0 and found < limit:
-        if m.i[2 * directory + SIDE] == SPANS:
+        if Directory(m, directory).side == SPANS:
             found = visit_spans(m, directory, low, high, out, found)
         else:
             found = visit_side(m, directory, low, high, out, found)
-        directory = m.i[2 * directory + NEXT_DIRECTORY]
+        directory = Directory(m, directory).next
     return found
 
 
@@ -241,11 +224,11 @@ def visit_ranges(
 def visit_chain(m: Memory, record: int, out: Ints, found: int, limit: int) -> int:
     """Add the satisfied rows of a chain of lists that needs no look at ranges."""
     while record != 0 and found < limit:
-        if m.i[2 * record + KIND] == IDS:
-            found = copy_ids(m, record, 0, m.i[2 * record + LENGTH], out, found)
+        if RowList(m, record).kind == IDS:
+            found = copy_ids(m, record, 0, RowList(m, record).length, out, found)
         else:
-            found = verify_rows(m, record, 0, m.i[2 * record + LENGTH], out, found)
-        record = m.i[2 * record + NEXT]
+            found = verify_rows(m, record, 0, RowList(m, record).length, out, found)
+        record = RowList(m, record).next
     return found
 
 
@@ -254,7 +237,7 @@ def _approach_directory(m: Memory, directory: int) -> None:
     """Ask for the first list of a directory and for the directory after it."""
     if directory != 0:
         prefetch(m.f, m.i[buckets_at(m, directory)])
-        prefetch(m.f, m.i[2 * directory + NEXT_DIRECTORY])
+        prefetch(m.f, Directory(m, directory).next)
 
 
 @part
@@ -270,31 +253,31 @@ def approach(m: Memory, w: Intervals, start: int, end: int, cells: Ints) -> None
         cells[k - start] = slot
         prefetch(m.table, slot)
     for k in range(start, end):
-        column = CHANNEL_COLUMNS * w.names[k]
+        channel = Channel(m, w.names[k])
         prefetch(m.f, m.table[cells[k - start]])
-        prefetch(m.f, m.channels[column + SHORT_SIMPLE])
-        prefetch(m.f, m.channels[column + SHORT_VERIFY])
-        prefetch(m.f, m.channels[column + FIRST_DIRECTORY])
+        prefetch(m.f, channel.short_simple)
+        prefetch(m.f, channel.short_verify)
+        prefetch(m.f, channel.first_directory)
     for k in range(start, end):
         slot = cells[k - start]
         record = m.table[slot]
         while record != 0 and not (
-            m.i[2 * record + CHANNEL] == w.names[k]
-            and m.f[record + LOW] == w.lows[k]
-            and m.f[record + HIGH] == w.highs[k]
+            Constraint(m, record).channel == w.names[k]
+            and Constraint(m, record).low == w.lows[k]
+            and Constraint(m, record).high == w.highs[k]
         ):
             slot = (slot + 1) & mask
             record = m.table[slot]
         cells[k - start] = record
-        prefetch(m.f, m.i[2 * record + SIMPLE_LIST])
-        prefetch(m.f, m.i[2 * record + VERIFY_LIST])
-        _approach_directory(m, m.channels[CHANNEL_COLUMNS * w.names[k] + FIRST_DIRECTORY])
+        prefetch(m.f, Constraint(m, record).simple_list)
+        prefetch(m.f, Constraint(m, record).verify_list)
+        _approach_directory(m, Channel(m, w.names[k]).first_directory)
     for k in range(end - start):
-        directory = m.channels[CHANNEL_COLUMNS * w.names[start + k] + FIRST_DIRECTORY]
+        directory = Channel(m, w.names[start + k]).first_directory
         if directory != 0:
-            _approach_directory(m, m.i[2 * directory + NEXT_DIRECTORY])
-        record = m.i[2 * cells[k] + VERIFY_LIST]
-        for word in range(record + 8, record + min(64, list_words(VERIFY, m.i[2 * record + LENGTH])), 8):
+            _approach_directory(m, Directory(m, directory).next)
+        record = Constraint(m, cells[k]).verify_list
+        for word in range(record + 8, record + min(64, list_words(VERIFY, RowList(m, record).length)), 8):
             prefetch(m.f, word)
 
 
@@ -306,7 +289,7 @@ def next_stamp(m: Memory) -> None:
     if m.meta[STAMP] == 2**31 - 1:
         m.meta[STAMP] = 1
         for row in range(m.meta[EXTRA_ROWS]):
-            m.extra[EXTRA_COLUMNS * row + EXTRA_STAMP] = 0
+            Extra(m, row).stamp = 0
 
 
 @part
@@ -324,22 +307,20 @@ def satisfied(
     approach(m, w, start, end, cells)
     found = visit_chain(m, m.meta[ALWAYS_SIMPLE], out, found, limit)
     for k in range(start, end):
-        column = CHANNEL_COLUMNS * w.names[k]
-        record = m.channels[column + SHORT_SIMPLE]
+        channel = Channel(m, w.names[k])
+        record = channel.short_simple
         if record != 0:
             found = check_spans(m, record, w.lows[k], w.highs[k], out, found)
-        record = m.channels[column + SHORT_VERIFY]
+        record = channel.short_verify
         if record != 0:
             found = check_spans(m, record, w.lows[k], w.highs[k], out, found)
-        found = visit_ranges(
-            m, m.channels[column + FIRST_DIRECTORY], w.lows[k], w.highs[k], out, found, limit
-        )
-        if m.channels[column + FIRST_GRID] != 0:
-            found = visit_grids(m, m.channels[column + FIRST_GRID], out, found, limit)
+        found = visit_ranges(m, channel.first_directory, w.lows[k], w.highs[k], out, found, limit)
+        if channel.first_grid != 0:
+            found = visit_grids(m, channel.first_grid, out, found, limit)
     for k in range(end - start):
         if cells[k] != 0:
-            found = visit_chain(m, m.i[2 * cells[k] + SIMPLE_LIST], out, found, limit)
-            found = visit_chain(m, m.i[2 * cells[k] + VERIFY_LIST], out, found, limit)
+            found = visit_chain(m, Constraint(m, cells[k]).simple_list, out, found, limit)
+            found = visit_chain(m, Constraint(m, cells[k]).verify_list, out, found, limit)
     found = visit_chain(m, m.meta[ALWAYS_VERIFY], out, found, limit)
     reset_values(m, w, start, end)
     return found
@@ -349,13 +330,10 @@ def satisfied(
 def query(addresses: Longs, count: int, limit: int) -> int:
     """Write the handles of rows that `count` intervals, one a channel, satisfy; return their number.
 
-    The intervals, the room for cells and the output follow the memory's own arrays in `addresses`.
+    The intervals, the room for cells and the output are those of the workspace.
     """
-    m = memory_at(addresses)
-    w = Intervals(
-        ints_at(addresses[ARRAYS]), floats_at(addresses[ARRAYS + 1]), floats_at(addresses[ARRAYS + 2])
-    )
-    return satisfied(m, w, 0, count, ints_at(addresses[ARRAYS + 3]), ints_at(addresses[ARRAYS + 4]), 0, limit)
+    room = workspace_at(addresses)
+    return satisfied(memory_at(addresses), room.intervals, 0, count, room.cells, room.out, 0, limit)
 
 
 @kernel
@@ -369,7 +347,7 @@ def query_batch(
     """
     m = memory_at(addresses)
     w = Intervals(ints_at(names.ctypes.data), floats_at(points.ctypes.data), floats_at(points.ctypes.data))
-    cells, answers = ints_at(addresses[ARRAYS + 3]), ints_at(out.ctypes.data)
+    cells, answers = workspace_at(addresses).cells, ints_at(out.ctypes.data)
     found = ends[first - 1] if first > 0 else 0
     for number in range(first, len(starts) - 1):
         if found + m.meta[ROWS] + BLOCK > len(out):

@@ -20,15 +20,11 @@ import math
 import numpy as np
 
 from covey.matching.attributes.heap import LARGEST_LIST, LINKED, allocate, class_words, free, size_class
+from covey.matching.attributes.layout import Channel, Directory, RowList
 from covey.matching.attributes.lists import (
-    CAPACITY,
     CHUNK,
     HEADER_WORDS,
     KEYED,
-    KIND,
-    LENGTH,
-    NEXT,
-    OWNER,
     POSTING,
     SPAN,
     VERIFY,
@@ -48,32 +44,13 @@ from covey.matching.attributes.lists import (
 )
 from covey.matching.attributes.memory import Memory
 from covey.matching.jit import called, part, sort
+from covey.matching.records import WORD
 
-# Fields of a directory's header, as int32 numbers from its start; WIDTH is its fifth word, a float.
-DIRECTORY_CHANNEL = 0
-SIDE = 1
-COUNT = 2
-ROOM = 3
-NEXT_DIRECTORY = 4
-LIST_KIND = 5
-EXPONENT = 6
-WIDTH = 4
-DIRECTORY_WORDS = 5
+DIRECTORY_WORDS = Directory.BYTES // WORD
 
 LOWER = 0
 UPPER = 1
 SPANS = 2
-
-# Columns of `channels`, the array of int32 properties of each channel.
-FIRST_DIRECTORY = 0
-CHANNEL_REFERENCES = 1
-RANGES = 2
-ABSENCE = 3
-SHORT_SIMPLE = 4
-SHORT_VERIFY = 5
-POSTINGS = 6
-FIRST_GRID = 7
-CHANNEL_COLUMNS = 8
 
 SHORT = 64
 STEP = 16  # rows between two that the first sweep over an ordered list looks at
@@ -101,7 +78,7 @@ def bucket_of(m: Memory, directory: int, end: float) -> int:
     """Return the number of the bucket where a row with this end belongs: the last one with key ≤ end."""
     keys = directory + DIRECTORY_WORDS
     # Halving without branches: which way to go cannot be foreseen.
-    bucket, count = 0, m.i[2 * directory + COUNT]
+    bucket, count = 0, Directory(m, directory).count
     while count > 1:
         half = count >> 1
         bucket += half * (m.f[keys + bucket + half] <= end)
@@ -112,7 +89,7 @@ def bucket_of(m: Memory, directory: int, end: float) -> int:
 @part
 def buckets_at(m: Memory, directory: int) -> int:
     """Return where in `i` the column of the buckets' lists begins."""
-    return 2 * (directory + DIRECTORY_WORDS + m.i[2 * directory + ROOM])
+    return 2 * (directory + DIRECTORY_WORDS + Directory(m, directory).room)
 
 
 @part
@@ -132,48 +109,53 @@ def _empty_directory(m: Memory, room: int) -> int:
     words = class_words(size_class(directory_words(room)))
     directory = allocate(m, words)
     m.meta[LARGEST_LIST] = max(m.meta[LARGEST_LIST], words)
-    for k in range(2 * DIRECTORY_WORDS):
-        m.i[2 * directory + k] = 0
-    m.i[2 * directory + ROOM] = (2 * (words - DIRECTORY_WORDS)) // 3
+    for word in range(directory, directory + DIRECTORY_WORDS):
+        m.f[word] = 0.0
+    Directory(m, directory).room = (2 * (words - DIRECTORY_WORDS)) // 3
     return directory
 
 
 @called
 def _point_at(m: Memory, old: int, new: int) -> None:
     """Let the chain of directories that `old` stands in have `new` in its place."""
-    channel = m.i[2 * old + DIRECTORY_CHANNEL]
-    if m.i[2 * old + LIST_KIND] == POSTING:
-        m.channels[CHANNEL_COLUMNS * channel + POSTINGS] = new
+    header = Directory(m, old)
+    channel = header.channel
+    ways = Channel(m, channel)
+    if header.list_kind == POSTING:
+        ways.postings = new
         return
-    previous = m.channels[CHANNEL_COLUMNS * channel + FIRST_DIRECTORY]
+    previous = ways.first_directory
     if previous == old:
-        m.channels[CHANNEL_COLUMNS * channel + FIRST_DIRECTORY] = new
+        ways.first_directory = new
         return
-    while m.i[2 * previous + NEXT_DIRECTORY] != old:
-        previous = m.i[2 * previous + NEXT_DIRECTORY]
-    m.i[2 * previous + NEXT_DIRECTORY] = new
+    while Directory(m, previous).next != old:
+        previous = Directory(m, previous).next
+    Directory(m, previous).next = new
 
 
 @called
 def _directory_of(m: Memory, channel: int, low: float, high: float, kind: int) -> int:
     """Return the directory for such a range, made when there was none; `kind` is that of the short list."""
+    ways = Channel(m, channel)
     side = side_of(low, high)
     exponent = width_exponent(low, high) if side == SPANS else 0
     if side != SPANS:
         kind = KEYED if kind == SPAN else VERIFY_KEYED
-    directory = m.channels[CHANNEL_COLUMNS * channel + FIRST_DIRECTORY]
+    directory = ways.first_directory
     while directory != 0:
-        base = 2 * directory
-        if m.i[base + SIDE] == side and m.i[base + LIST_KIND] == kind and m.i[base + EXPONENT] == exponent:
+        if (
+            Directory(m, directory).side == side
+            and Directory(m, directory).list_kind == kind
+            and Directory(m, directory).exponent == exponent
+        ):
             return directory
-        directory = m.i[base + NEXT_DIRECTORY]
+        directory = Directory(m, directory).next
     directory = new_directory(m, channel, kind)
-    base = 2 * directory
-    m.i[base + SIDE] = side
-    m.i[base + EXPONENT] = exponent
-    m.f[directory + WIDTH] = np.inf if exponent > 1023 else 2.0**exponent
-    m.i[base + NEXT_DIRECTORY] = m.channels[CHANNEL_COLUMNS * channel + FIRST_DIRECTORY]
-    m.channels[CHANNEL_COLUMNS * channel + FIRST_DIRECTORY] = directory
+    Directory(m, directory).side = side
+    Directory(m, directory).exponent = exponent
+    Directory(m, directory).width = np.inf if exponent > 1023 else 2.0**exponent
+    Directory(m, directory).next = ways.first_directory
+    ways.first_directory = directory
     return directory
 
 
@@ -181,31 +163,33 @@ def _directory_of(m: Memory, channel: int, low: float, high: float, kind: int) -
 def new_directory(m: Memory, channel: int, kind: int) -> int:
     """Return a new directory with one empty bucket."""
     directory = _empty_directory(m, 2)
-    m.i[2 * directory + DIRECTORY_CHANNEL] = channel
-    m.i[2 * directory + LIST_KIND] = kind
+    header = Directory(m, directory)
+    header.channel = channel
+    header.list_kind = kind
     m.f[directory + DIRECTORY_WORDS] = -np.inf
     m.i[buckets_at(m, directory)] = new_list(m, kind, directory, 4)
-    m.i[2 * directory + COUNT] = 1
+    header.count = 1
     return directory
 
 
 @called
 def _insert_bucket(m: Memory, directory: int, bucket: int, key: float, record: int) -> None:
     """Add a bucket with this number; the directory may move."""
-    count = m.i[2 * directory + COUNT]
-    if count == m.i[2 * directory + ROOM]:
+    count = Directory(m, directory).count
+    if count == Directory(m, directory).room:
         larger = _empty_directory(m, larger_room(count))
-        room = m.i[2 * larger + ROOM]
+        header = Directory(m, larger)
+        room = header.room
         for k in range(2 * DIRECTORY_WORDS):
             m.i[2 * larger + k] = m.i[2 * directory + k]
-        m.i[2 * larger + ROOM] = room
+        header.room = room
         old_lists, lists = buckets_at(m, directory), buckets_at(m, larger)
         for k in range(count):
             m.f[larger + DIRECTORY_WORDS + k] = m.f[directory + DIRECTORY_WORDS + k]
             m.i[lists + k] = m.i[old_lists + k]
             _own(m, m.i[lists + k], larger)
         _point_at(m, directory, larger)
-        free(m, directory, directory_words(m.i[2 * directory + ROOM]))
+        free(m, directory, directory_words(Directory(m, directory).room))
         directory = larger
     keys, lists = directory + DIRECTORY_WORDS, buckets_at(m, directory)
     for k in range(count, bucket, -1):
@@ -214,15 +198,15 @@ def _insert_bucket(m: Memory, directory: int, bucket: int, key: float, record: i
     m.f[keys + bucket] = key
     m.i[lists + bucket] = record
     _own(m, record, directory)
-    m.i[2 * directory + COUNT] = count + 1
+    Directory(m, directory).count = count + 1
 
 
 @part
 def _own(m: Memory, record: int, directory: int) -> None:
     """Let every list of a bucket's chain know its directory."""
     while record != 0:
-        m.i[2 * record + OWNER] = directory
-        record = m.i[2 * record + NEXT]
+        RowList(m, record).owner = directory
+        record = RowList(m, record).next
 
 
 @part
@@ -231,30 +215,34 @@ def append_range(m: Memory, channel: int, low: float, high: float, row: int, ver
 
     The row stands at the list's end, its range already filled in.
     """
-    field, kind = (SHORT_VERIFY, VERIFY_SPAN) if verify else (SHORT_SIMPLE, SPAN)
-    record = m.channels[CHANNEL_COLUMNS * channel + field]
-    if record != 0 and m.i[2 * record + LENGTH] >= SHORT:
-        for k in range(m.i[2 * record + LENGTH]):
+    ways = Channel(m, channel)
+    record = ways.short_verify if verify else ways.short_simple
+    if record != 0 and RowList(m, record).length >= SHORT:
+        for k in range(RowList(m, record).length):
             _spread(m, channel, record, k)
         drop_list(m, record)
         record = 0
     if record == 0:
-        record = new_list(m, kind, -channel, 1)
+        record = new_list(m, VERIFY_SPAN if verify else SPAN, -channel, 1)
     record = append(m, record, row)
-    m.channels[CHANNEL_COLUMNS * channel + field] = record
-    place = key_at(m, record) + m.i[2 * record + LENGTH] - 1
+    if verify:
+        ways.short_verify = record
+    else:
+        ways.short_simple = record
+    place = key_at(m, record) + RowList(m, record).length - 1
     m.f[place] = low
-    m.f[place + m.i[2 * record + CAPACITY]] = high
+    m.f[place + RowList(m, record).capacity] = high
     return record
 
 
 @called
 def _spread(m: Memory, channel: int, short: int, position: int) -> None:
     """Put a copy of a short list's row into its bucket."""
-    capacity = m.i[2 * short + CAPACITY]
+    short_header = RowList(m, short)
+    capacity = short_header.capacity
     low = m.f[key_at(m, short) + position]
     high = m.f[key_at(m, short) + capacity + position]
-    kind = m.i[2 * short + KIND]
+    kind = short_header.kind
     end = high if side_of(low, high) == UPPER else low
     directory = _directory_of(m, channel, low, high, kind)
     while not has_room(m, directory, end):
@@ -263,9 +251,10 @@ def _spread(m: Memory, channel: int, short: int, position: int) -> None:
     bucket = bucket_of(m, directory, end)
     row = m.i[ids_at(m, short) + position]
     record = append(m, m.i[buckets_at(m, directory) + bucket], row)
+    record_header = RowList(m, record)
     m.i[buckets_at(m, directory) + bucket] = record
-    place = m.i[2 * record + LENGTH] - 1
-    room = m.i[2 * record + CAPACITY]
+    place = record_header.length - 1
+    room = record_header.capacity
     if kind >= VERIFY:
         ids, from_ids = ids_at(m, record) + place, ids_at(m, short) + position
         m.i[ids + room] = m.i[from_ids + capacity]
@@ -277,7 +266,7 @@ def _spread(m: Memory, channel: int, short: int, position: int) -> None:
         m.f[residual] = m.f[from_residual]
         m.f[residual + room] = m.f[from_residual + capacity]
     m.f[key_at(m, record) + place] = end
-    if m.i[2 * directory + SIDE] == SPANS:
+    if Directory(m, directory).side == SPANS:
         m.f[key_at(m, record) + room + place] = high
     else:
         put_in_order(m, record)
@@ -288,7 +277,7 @@ def _spread(m: Memory, channel: int, short: int, position: int) -> None:
 @part
 def rows_below(m: Memory, record: int, key: float, inclusive: bool) -> int:
     """Return how many rows of an ordered list have a smaller key, or one not greater."""
-    keys, length = key_at(m, record), m.i[2 * record + LENGTH]
+    keys, length = key_at(m, record), RowList(m, record).length
     # Two sweeps rather than halving: their loads need not wait for one another.
     steps = 0
     for k in range(keys + STEP - 1, keys + length, STEP):
@@ -302,10 +291,11 @@ def rows_below(m: Memory, record: int, key: float, inclusive: bool) -> int:
 @called
 def put_in_order(m: Memory, record: int) -> None:
     """Move the last row of a list that is otherwise in order of key to its place."""
-    last, kind, capacity = m.i[2 * record + LENGTH] - 1, m.i[2 * record + KIND], m.i[2 * record + CAPACITY]
-    m.i[2 * record + LENGTH] = last
+    header = RowList(m, record)
+    last, kind, capacity = header.length - 1, header.kind, header.capacity
+    header.length = last
     place = rows_below(m, record, m.f[key_at(m, record) + last], True)
-    m.i[2 * record + LENGTH] = last + 1
+    header.length = last + 1
     if place == last:
         return
     for column in range(float_columns(kind)):
@@ -326,10 +316,11 @@ def put_in_order(m: Memory, record: int) -> None:
 def has_room(m: Memory, directory: int, end: float) -> bool:
     """Return whether a row may be added to the first list of its bucket. Chained lists all have one key."""
     record = m.i[buckets_at(m, directory) + bucket_of(m, directory, end)]
+    header = RowList(m, record)
     # Only the first list of a chain may be empty: it has just been put there.
-    if m.i[2 * record + NEXT] != 0 and m.f[key_at(m, m.i[2 * record + NEXT])] != end:
+    if header.next != 0 and m.f[key_at(m, header.next)] != end:
         return False
-    return m.i[2 * record + LENGTH] < CHUNK
+    return header.length < CHUNK
 
 
 @called
@@ -337,13 +328,14 @@ def make_room(m: Memory, directory: int, end: float) -> None:
     """Bring `has_room` nearer: split the bucket at its median, or, when it has a single key, chain or divide it."""
     bucket = bucket_of(m, directory, end)
     record = m.i[buckets_at(m, directory) + bucket]
-    key, kind = m.f[key_at(m, record)], m.i[2 * record + KIND]
-    if m.i[2 * record + NEXT] == 0 and not _has_one_key(m, record):
+    header = RowList(m, record)
+    key, kind = m.f[key_at(m, record)], header.kind
+    if header.next == 0 and not _has_one_key(m, record):
         _split(m, directory, bucket, record)
         return
     other = new_list(m, kind, directory, 4)
     if end == key:
-        m.i[2 * other + NEXT] = record
+        RowList(m, other).next = record
         m.i[buckets_at(m, directory) + bucket] = other
     elif end > key:
         _insert_bucket(m, directory, bucket + 1, end, other)
@@ -355,7 +347,7 @@ def make_room(m: Memory, directory: int, end: float) -> None:
 @called
 def _has_one_key(m: Memory, record: int) -> bool:
     keys = key_at(m, record)
-    for k in range(1, m.i[2 * record + LENGTH]):
+    for k in range(1, RowList(m, record).length):
         if m.f[keys + k] != m.f[keys]:
             return False
     return True
@@ -364,9 +356,10 @@ def _has_one_key(m: Memory, record: int) -> bool:
 @called
 def _split(m: Memory, directory: int, bucket: int, record: int) -> None:
     """Split a bucket with more than one key at its median."""
+    header = RowList(m, record)
     length, kind, keys, ids = (
-        m.i[2 * record + LENGTH],
-        m.i[2 * record + KIND],
+        header.length,
+        header.kind,
         key_at(m, record),
         ids_at(m, record),
     )
@@ -382,7 +375,7 @@ def _split(m: Memory, directory: int, bucket: int, record: int) -> None:
     for k in range(length):
         target = lower if m.f[keys + k] < ordered[cut] else upper
         append(m, target, m.i[ids + k])
-        copy_row(m, record, k, target, m.i[2 * target + LENGTH] - 1)
+        copy_row(m, record, k, target, RowList(m, target).length - 1)
     drop_list(m, record)
     if m.meta[LINKED] != 0:
         refresh_links(m, lower)
@@ -394,13 +387,14 @@ def _split(m: Memory, directory: int, bucket: int, record: int) -> None:
 @called
 def drop_bucket(m: Memory, directory: int, bucket: int) -> None:
     """Take a bucket without lists out, and its directory when that was its last."""
-    count = m.i[2 * directory + COUNT] - 1
+    header = Directory(m, directory)
+    count = header.count - 1
     keys, lists = directory + DIRECTORY_WORDS, buckets_at(m, directory)
     for k in range(bucket, count):
         m.f[keys + k] = m.f[keys + k + 1]
         m.i[lists + k] = m.i[lists + k + 1]
-    m.i[2 * directory + COUNT] = count
+    header.count = count
     m.f[keys] = -np.inf
     if count == 0:
-        _point_at(m, directory, m.i[2 * directory + NEXT_DIRECTORY])
-        free(m, directory, directory_words(m.i[2 * directory + ROOM]))
+        _point_at(m, directory, header.next)
+        free(m, directory, directory_words(header.room))

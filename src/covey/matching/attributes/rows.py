@@ -13,17 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covey.matching.attributes.constraints import (
-    CHANNEL,
-    HIGH,
-    LOW,
-    REFERENCES,
-    SIMPLE_LIST,
-    VERIFY_LIST,
-    find,
-    intern,
-    release,
-)
+from covey.matching.attributes.constraints import find, intern, release
 from covey.matching.attributes.grids import (
     append_to_grid,
     find_grid,
@@ -41,15 +31,11 @@ from covey.matching.attributes.heap import (
     allocate,
     free,
 )
+from covey.matching.attributes.layout import Bounds, Channel, Constraint, Directory, RowList
 from covey.matching.attributes.lists import (
-    CAPACITY,
     CHUNK,
     HEADER_WORDS,
     IDS,
-    KIND,
-    LENGTH,
-    NEXT,
-    OWNER,
     SPAN,
     VERIFY,
     add_link,
@@ -66,22 +52,7 @@ from covey.matching.attributes.lists import (
     set_home,
 )
 from covey.matching.attributes.memory import Intervals, Memory
-from covey.matching.attributes.ranges import (
-    ABSENCE,
-    CHANNEL_COLUMNS,
-    CHANNEL_REFERENCES,
-    DIRECTORY_CHANNEL,
-    RANGES,
-    SHORT_SIMPLE,
-    SHORT_VERIFY,
-    SIDE,
-    SPANS,
-    UPPER,
-    append_range,
-    bucket_of,
-    buckets_at,
-    drop_bucket,
-)
+from covey.matching.attributes.ranges import SPANS, UPPER, append_range, bucket_of, buckets_at, drop_bucket
 from covey.matching.jit import Floats, Ints, called, part, prefetch
 
 # Channel 0 belongs to no attribute and its value is always 0: the inline constraint of rows that need none.
@@ -93,14 +64,12 @@ GOOD_SHARE = 16  # rows whose access lets through less than one of so many event
 @part
 def cost(m: Memory, channel: int, low: float, high: float) -> float:
     """Return an estimate of how many rows an event would meet if all like this one had this constraint as access."""
-    if m.channels[CHANNEL_COLUMNS * channel + ABSENCE] != 0:
+    ways = Channel(m, channel)
+    if ways.absence != 0:
         return np.inf
     if low == high:
-        return float(m.i[2 * find(m, channel, low, high) + REFERENCES])
-    return (
-        1.0
-        + weight_of_range(m, channel, low, high) * m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES]
-    )
+        return float(Constraint(m, find(m, channel, low, high)).references)
+    return 1.0 + weight_of_range(m, channel, low, high) * ways.references
 
 
 @part
@@ -110,7 +79,7 @@ def weight_of_range(m: Memory, channel: int, low: float, high: float) -> float:
     One-sided ranges cost more than equalities even if they are narrow: a part of the short list and of the directory
     is looked at whatever the value.
     """
-    first, last = m.bounds[2 * channel], m.bounds[2 * channel + 1]
+    first, last = Bounds(m, channel).least, Bounds(m, channel).greatest
     share = (min(high, last) - max(low, first)) / (last - first) if first < last else 0.5
     return max(0.0, share) + (0.05 if low != -np.inf and high != np.inf else 0.5)
 
@@ -133,17 +102,18 @@ def least_cost(m: Memory, w: Intervals, count: int) -> float:
 @part
 def note_constraint(m: Memory, channel: int, low: float, high: float) -> None:
     """Count a constraint in the statistics that `cost` reads; an equality is interned."""
-    m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES] += 1
+    ways = Channel(m, channel)
+    ways.references += 1
     if low == high:
         intern(m, channel, low, high)
         return
-    m.channels[CHANNEL_COLUMNS * channel + RANGES] += 1
+    ways.ranges += 1
     if low != -np.inf:
-        m.bounds[2 * channel] = min(m.bounds[2 * channel], low)
-        m.bounds[2 * channel + 1] = max(m.bounds[2 * channel + 1], low)
+        Bounds(m, channel).least = min(Bounds(m, channel).least, low)
+        Bounds(m, channel).greatest = max(Bounds(m, channel).greatest, low)
     if high != np.inf:
-        m.bounds[2 * channel] = min(m.bounds[2 * channel], high)
-        m.bounds[2 * channel + 1] = max(m.bounds[2 * channel + 1], high)
+        Bounds(m, channel).least = min(Bounds(m, channel).least, high)
+        Bounds(m, channel).greatest = max(Bounds(m, channel).greatest, high)
 
 
 @part
@@ -173,10 +143,13 @@ def place_row(m: Memory, row: int, w: Intervals, start: int, end: int, gridded: 
         m.meta[ALWAYS_SIMPLE if simple else ALWAYS_VERIFY] = record
     elif w.lows[access] == w.highs[access]:
         cell = find(m, w.names[access], w.lows[access], w.highs[access])
-        field = 2 * cell + (SIMPLE_LIST if simple else VERIFY_LIST)
-        head = _with_room(m, m.i[field], IDS if simple else VERIFY, cell)
-        record = append(m, head, row)
-        m.i[field] = record
+        equality = Constraint(m, cell)
+        if simple:
+            record = append(m, _with_room(m, equality.simple_list, IDS, cell), row)
+            equality.simple_list = record
+        else:
+            record = append(m, _with_room(m, equality.verify_list, VERIFY, cell), row)
+            equality.verify_list = record
     else:
         record = append_range(m, w.names[access], w.lows[access], w.highs[access], row, not simple)
     if not simple:
@@ -197,10 +170,10 @@ def _head_of_always(m: Memory, simple: bool) -> int:
 @part
 def _with_room(m: Memory, first: int, kind: int, owner: int) -> int:
     """Return the first list of a chain if it has room for a row, else a new one with the chain behind it."""
-    if first != 0 and m.i[2 * first + LENGTH] < CHUNK:
+    if first != 0 and RowList(m, first).length < CHUNK:
         return first
     record = new_list(m, kind, owner, 1)
-    m.i[2 * record + NEXT] = first
+    RowList(m, record).next = first
     return record
 
 
@@ -209,8 +182,8 @@ def _fill_residual(
     m: Memory, record: int, access: int, inline: int, w: Intervals, start: int, end: int
 ) -> None:
     """Fill the columns of the list's last row: the inline constraint and the chain of the others."""
-    base = 2 * record
-    capacity, position = m.i[base + CAPACITY], m.i[base + LENGTH] - 1
+    header = RowList(m, record)
+    capacity, position = header.capacity, header.length - 1
     column = record + HEADER_WORDS + position
     ids = ids_at(m, record) + position
     if inline < 0:
@@ -241,7 +214,7 @@ def _fill_residual(
 @called
 def _still_linked(m: Memory, record: int, bit: int) -> bool:
     ids = ids_at(m, record)
-    for k in range(m.i[2 * record + LENGTH]):
+    for k in range(RowList(m, record).length):
         if link_bit(m, m.i[ids + k]) == bit:
             return True
     return False
@@ -250,28 +223,35 @@ def _still_linked(m: Memory, record: int, bit: int) -> bool:
 @part
 def read_access(m: Memory, record: int, position: int, w: Intervals) -> int:
     """Write the access constraint of the row at this place, if any, as the first of the arrays; return 0 or 1."""
-    kind, capacity, owner = m.i[2 * record + KIND], m.i[2 * record + CAPACITY], m.i[2 * record + OWNER]
+    record_header = RowList(m, record)
+    kind, capacity, owner = record_header.kind, record_header.capacity, record_header.owner
+    constraint = Constraint(m, owner)
+    owner_header = Directory(m, owner)
     if owner == 0:
         return 0
     if kind == IDS or kind == VERIFY:
-        w.names[0], w.lows[0], w.highs[0] = m.i[2 * owner + CHANNEL], m.f[owner + LOW], m.f[owner + HIGH]
+        w.names[0], w.lows[0], w.highs[0] = (
+            constraint.channel,
+            constraint.low,
+            constraint.high,
+        )
         return 1
     key = key_at(m, record) + position
-    if owner < 0 or m.i[2 * owner + SIDE] == SPANS:
+    if owner < 0 or owner_header.side == SPANS:
         w.lows[0], w.highs[0] = m.f[key], m.f[key + capacity]
-    elif m.i[2 * owner + SIDE] == UPPER:
+    elif owner_header.side == UPPER:
         w.lows[0], w.highs[0] = -np.inf, m.f[key]
     else:
         w.lows[0], w.highs[0] = m.f[key], np.inf
-    w.names[0] = -owner if owner < 0 else m.i[2 * owner + DIRECTORY_CHANNEL]
+    w.names[0] = -owner if owner < 0 else owner_header.channel
     return 1
 
 
 @called
 def read_row(m: Memory, record: int, position: int, w: Intervals) -> int:
     """Write the constraints of the row at this place of a list into the arrays, access first; return their number."""
-    base = 2 * record
-    kind, capacity = m.i[base + KIND], m.i[base + CAPACITY]
+    header = RowList(m, record)
+    kind, capacity = header.kind, header.capacity
     count = read_access(m, record, position, w)
     if kind <= SPAN:
         return count
@@ -292,9 +272,9 @@ def read_row(m: Memory, record: int, position: int, w: Intervals) -> int:
             last = cell < 0
             cell = abs(cell)
             w.names[count], w.lows[count], w.highs[count] = (
-                m.i[2 * cell + CHANNEL],
-                m.f[cell + LOW],
-                m.f[cell + HIGH],
+                Constraint(m, cell).channel,
+                Constraint(m, cell).low,
+                Constraint(m, cell).high,
             )
             count += 1
             place += 1
@@ -306,8 +286,9 @@ def read_row(m: Memory, record: int, position: int, w: Intervals) -> int:
 @part
 def foresee_row(m: Memory, record: int, position: int) -> None:
     """Ask for the chain of the row at this place."""
-    if m.i[2 * record + KIND] >= VERIFY:
-        prefetch(m.f, m.i[ids_at(m, record) + 2 * m.i[2 * record + CAPACITY] + position])
+    header = RowList(m, record)
+    if header.kind >= VERIFY:
+        prefetch(m.f, m.i[ids_at(m, record) + 2 * header.capacity + position])
 
 
 @part
@@ -324,20 +305,21 @@ def take_row(m: Memory, row: int, w: Intervals, freed_channels: Ints, freed_valu
         m.meta[ROWS] -= 1
         return count
     record = home_of(m, row)
+    record_header = RowList(m, record)
     position = position_of(m, record, row)
     count = read_row(m, record, position, w)
-    base = 2 * record
     first_chained, chain = count, 0
-    if m.i[base + KIND] >= VERIFY:
+    if record_header.kind >= VERIFY:
         ids = ids_at(m, record) + position
-        first_chained = 1 if m.i[base + OWNER] != 0 else 0
-        if m.i[ids + m.i[base + CAPACITY]] != NO_CHANNEL:
+        first_chained = 1 if record_header.owner != 0 else 0
+        if m.i[ids + record_header.capacity] != NO_CHANNEL:
             first_chained += 1
-        chain = m.i[ids + 2 * m.i[base + CAPACITY]]
+        chain = m.i[ids + 2 * record_header.capacity]
     moved = remove_at(m, record, position)
-    if moved != record or m.i[2 * moved + LENGTH] == 0:
+    moved_header = RowList(m, moved)
+    if moved != record or moved_header.length == 0:
         _replace(m, record, moved, w.lows[0], w.highs[0])
-    if m.i[2 * moved + LENGTH] == 0:
+    if moved_header.length == 0:
         drop_list(m, moved)
     elif m.meta[LINKED] != 0:
         bit = link_bit(m, row)
@@ -364,10 +346,11 @@ def _release_all(
     """Drop the references of a row's constraints, of which those from `first_chained` on stand in its chain."""
     for k in range(count):
         channel = w.names[k]
-        m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES] -= 1
+        ways = Channel(m, channel)
+        ways.references -= 1
         equality = w.lows[k] == w.highs[k]
         if not equality:
-            m.channels[CHANNEL_COLUMNS * channel + RANGES] -= 1
+            ways.ranges -= 1
         if equality or k >= first_chained:
             if k >= first_chained:
                 cell = abs(m.i[2 * chain + k - first_chained])
@@ -376,7 +359,7 @@ def _release_all(
             if release(m, cell) and equality:
                 freed_channels[m.meta[FREED]], freed_values[m.meta[FREED]] = channel, w.lows[k]
                 m.meta[FREED] += 1
-        if m.channels[CHANNEL_COLUMNS * channel + CHANNEL_REFERENCES] == 0:
+        if ways.references == 0:
             freed_channels[m.meta[FREED]], freed_values[m.meta[FREED]] = channel, np.nan
             m.meta[FREED] += 1
 
@@ -384,19 +367,26 @@ def _release_all(
 @called
 def _replace(m: Memory, old: int, new: int, low: float, high: float) -> None:
     """Let whatever points at the list `old` point at `new`, or past it if `new` is empty; (low, high) is its access."""
-    kind, owner = m.i[2 * new + KIND], m.i[2 * new + OWNER]
-    after = m.i[2 * new + NEXT] if m.i[2 * new + LENGTH] == 0 else new
+    header = RowList(m, new)
+    kind, owner = header.kind, header.owner
+    after = header.next if header.length == 0 else new
     if kind == IDS or kind == VERIFY:
         if owner == 0:
             place = ALWAYS_SIMPLE if kind == IDS else ALWAYS_VERIFY
             m.meta[place] = relink(m, m.meta[place], old, after)
         else:
-            field = 2 * owner + (SIMPLE_LIST if kind == IDS else VERIFY_LIST)
-            m.i[field] = relink(m, m.i[field], old, after)
+            equality = Constraint(m, owner)
+            if kind == IDS:
+                equality.simple_list = relink(m, equality.simple_list, old, after)
+            else:
+                equality.verify_list = relink(m, equality.verify_list, old, after)
     elif owner < 0:
-        m.channels[CHANNEL_COLUMNS * -owner + (SHORT_SIMPLE if kind <= SPAN else SHORT_VERIFY)] = after
+        if kind <= SPAN:
+            Channel(m, -owner).short_simple = after
+        else:
+            Channel(m, -owner).short_verify = after
     else:
-        bucket = bucket_of(m, owner, high if m.i[2 * owner + SIDE] == UPPER else low)
+        bucket = bucket_of(m, owner, high if Directory(m, owner).side == UPPER else low)
         field = buckets_at(m, owner) + bucket
         m.i[field] = relink(m, m.i[field], old, after)
         if m.i[field] == 0:
@@ -409,7 +399,7 @@ def relink(m: Memory, first: int, old: int, new: int) -> int:
     if first == old:
         return new
     record = first
-    while m.i[2 * record + NEXT] != old:
-        record = m.i[2 * record + NEXT]
-    m.i[2 * record + NEXT] = new
+    while RowList(m, record).next != old:
+        record = RowList(m, record).next
+    RowList(m, record).next = new
     return first

@@ -13,7 +13,6 @@ from typing import Any
 from covey.core.attributes.conjunction import Conjunction
 from covey.core.attributes.constraint import Constraint, compare
 from covey.core.attributes.cuts import intervals
-from covey.core.attributes.wire import Form
 from covey.matching.attributes.atoms import (
     NUMBERS,
     excepted_numbers,
@@ -52,19 +51,6 @@ def pieces_needed(conjunction: Conjunction) -> int:
     return count
 
 
-def is_one_piece(form: Form) -> bool:
-    """Return whether a conjunction with this wire form certainly has no set to split."""
-    for k in range(1, len(form), 2):
-        side = form[k]
-        if type(side) is not list:
-            continue
-        if len(side) == 1 and type(side[0]) is list and len(side[0]) <= LARGEST_SET:
-            return False
-        if len(side) == 5 and not side[0] and not side[2] and len(side[1]) <= 4 * LARGEST_SET:
-            return False
-    return True
-
-
 def choices_of(side: Any) -> list[Any] | None:
     """Return the values and intervals, as their wire forms, of which a constraint consists that is a small set; None
     for others. It is given as its own wire form or as it is."""
@@ -75,8 +61,8 @@ def choices_of(side: Any) -> list[Any] | None:
             return None if excepted_numbers(side[1]) is not None else _interval_forms(side[1])
         return None
     if type(side) is Constraint:
-        size = len(side.numbers) + len(side.strings) + 2 * side.booleans.bit_count()
-        if 2 < size <= 2 * LARGEST_SET:
+        numbers, texts = side.numbers, side.strings
+        if 2 < len(numbers) + len(texts) + 2 * side.booleans.bit_count() <= 2 * LARGEST_SET:
             values = values_of(side)
             if values is not None:
                 return [value for _, value in values]

@@ -7,6 +7,8 @@ strings or filters; channels.py does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,23 +17,25 @@ from covey.matching.attributes.forwarding import links_batch
 from covey.matching.attributes.grids import (
     FIRST_WORDS,
     GRID_WORDS,
-    LINE,
     QUERY_ROOM,
     is_in_block,
     refresh_block_links,
 )
 from covey.matching.attributes.heap import (
+    ACCEPTOR_ROOM,
     BLOCK_ROOM,
     BLOCK_TOP,
     CONSTRAINTS,
     EXTRA_ROWS,
     FREED,
+    HANDLES,
     LARGEST_BLOCK,
     LARGEST_LIST,
     LINKED,
     META_LENGTH,
     POSTED_EXTRA,
     QUERIES,
+    QUESTION_ROOM,
     ROWS,
     SMALL_GRID,
     TABLE_MASK,
@@ -39,16 +43,9 @@ from covey.matching.attributes.heap import (
     VERIFIED,
     WANTED,
 )
-from covey.matching.attributes.lists import (
-    EXTRA_COLUMNS,
-    EXTRA_HOME,
-    SHARED_BIT,
-    home_of,
-    ids_at,
-    position_of,
-    refresh_links,
-)
-from covey.matching.attributes.memory import ARRAYS, Intervals, Memory, memory_at
+from covey.matching.attributes.layout import LINE, Channel, Extra
+from covey.matching.attributes.lists import SHARED_BIT, home_of, ids_at, position_of, refresh_links
+from covey.matching.attributes.memory import ADDRESSES, WORKSPACE, Intervals, Memory, Workspace, memory_at
 from covey.matching.attributes.moving import CROWD_WORDS, consider_row, give_back_row
 from covey.matching.attributes.postings import (
     EVERY,
@@ -56,17 +53,26 @@ from covey.matching.attributes.postings import (
     post_row,
     post_some,
     read_rows,
-    rows_inside,
-    rows_meeting,
     unpost_row,
     words_to_post,
     words_to_unpost,
 )
 from covey.matching.attributes.query import query, query_batch
-from covey.matching.attributes.ranges import ABSENCE, CHANNEL_COLUMNS, SHORT
+from covey.matching.attributes.ranges import SHORT
 from covey.matching.attributes.room import Room
 from covey.matching.attributes.rows import foresee_row, note_constraint, place_row, take_row
-from covey.matching.jit import BLOCK, Floats, Ints, Longs, floats_at, ints_at, kernel, part, prefetch
+from covey.matching.jit import (
+    BLOCK,
+    Floats,
+    Ints,
+    Longs,
+    floats_at,
+    ints_at,
+    kernel,
+    part,
+    prefetch,
+)
+from covey.matching.records import note_addresses
 
 ROOM_WORDS = 2048  # for directories and other small records of one operation
 # When rows are moved to grids: if a query has to verify MUCH rows on the average.
@@ -77,6 +83,7 @@ A_LOOK = 64  # rows that are verified in the time in which one is looked at and 
 MOST_LOOKS, FEW_LOOKS = 2048, 256  # at a time; and where others wait: that is a millisecond
 MOST_PATIENCE = 1024
 CHANGED = 8  # one of so many rows must be new for patience to end
+FEW_ACCEPTORS = 256  # for which there is always room
 AHEAD = 4  # rows between one step towards a record and the next: time for memory to answer
 
 
@@ -273,7 +280,7 @@ def refresh_all_links(addresses: Longs, handles: int) -> None:
     for handle in range(handles):
         _refresh_home(m, m.homes[handle])
     for row in range(m.meta[EXTRA_ROWS]):
-        _refresh_home(m, m.extra[EXTRA_COLUMNS * row + EXTRA_HOME])
+        _refresh_home(m, Extra(m, row).home)
 
 
 @part
@@ -315,12 +322,12 @@ class Store:
     def __init__(self) -> None:
         self._heap = Room(np.zeros(2 * ROOM_WORDS, dtype=np.int64))
         self.table: Ints = np.zeros(1024, dtype=np.int32)
-        self.channels: Ints = np.zeros((16, CHANNEL_COLUMNS), dtype=np.int32)
+        self.channels: Ints = np.zeros((16, Channel.length_in()), dtype=np.int32)
         self.values: Floats = np.full((16, 2), np.nan)
         self.values[0] = 0.0
         self.bounds: Floats = np.empty((16, 2))
         self.homes: Ints = np.zeros(16, dtype=np.int32)
-        self.extra: Ints = np.zeros((1, EXTRA_COLUMNS), dtype=np.int32)
+        self.extra: Ints = np.zeros((1, Extra.length_in()), dtype=np.int32)
         self.links: Ints = np.zeros(1, dtype=np.int32)
         self.blocks: Longs = np.zeros(0, dtype=np.int64)
         self.meta: Longs = np.zeros(META_LENGTH, dtype=np.int64)
@@ -336,12 +343,17 @@ class Store:
         self._one_start: Longs = np.zeros(2, dtype=np.int64)
         self._one_mask: Longs = np.zeros(1, dtype=np.int64)
         self._freed: tuple[Ints, Floats] = (np.zeros(1024, dtype=np.int32), np.zeros(1024))
+        # Room for a question about a filter (asking.py): its acceptors, groups, and their sizes; rows.
+        self._acceptors: Ints = np.zeros(FEW_ACCEPTORS, dtype=np.int32)
+        self._acceptor_lows: Floats = np.zeros(FEW_ACCEPTORS)
+        self._acceptor_highs: Floats = np.zeros(FEW_ACCEPTORS)
+        self._groups: Ints = np.zeros(FEW_ACCEPTORS + 1, dtype=np.int32)
+        self._sizes: Longs = np.zeros(FEW_ACCEPTORS, dtype=np.int64)
         self._marks: Longs = np.zeros(1, dtype=np.int64)
-        self._sizes: Longs = np.zeros(16, dtype=np.int64)
-        self._candidates: Ints = np.zeros(0, dtype=np.int32)
+        self.candidates: Ints = np.zeros(0, dtype=np.int32)
         self._crowds: Longs = np.zeros(2 + CROWD_WORDS, dtype=np.int64)
         self._tidied, self._looked, self._credit, self._patience, self._added = 0, 0, 0.0, 1, 0
-        self.addresses: Longs = np.zeros(ARRAYS + 5, dtype=np.int64)
+        self.addresses: Longs = np.zeros(ADDRESSES, dtype=np.int64)
         self._note_addresses()
 
     def __getstate__(self) -> dict[str, object]:
@@ -350,7 +362,8 @@ class Store:
         return vars(self) | {
             "out": answers,
             "_batch_out": answers.copy(),
-            "_candidates": answers[:0].copy(),
+            "_marks": self._marks[:1],
+            "candidates": answers[:0].copy(),
             "_heap": Room(self._heap.array[: self._used()]),
             "blocks": self.blocks[: int(self.meta[BLOCK_TOP])],
         }
@@ -373,35 +386,52 @@ class Store:
     @property
     def nbytes(self) -> int:
         """How many bytes all arrays take, free room included."""
-        return sum(array.nbytes for array in self._memory())
+        return sum(array.nbytes for array in self._memory().values())
 
     @property
     def _room(self) -> int:
         """How many words records may take: copying ids by the block reads up to a block beyond them."""
         return len(self._heap.array) - BLOCK
 
-    def _memory(self) -> tuple[np.ndarray, ...]:
-        return (
-            self._heap.array,
-            self.table,
-            self.channels,
-            self.values,
-            self.bounds,
-            self.homes,
-            self.extra,
-            self.links,
-            self.meta,
-            self.blocks,
-        )
+    def _memory(self) -> dict[str, np.ndarray]:
+        """Return the arrays of `memory.Memory` by its fields."""
+        return {
+            "f": self._heap.array,
+            "table": self.table,
+            "channels": self.channels,
+            "values": self.values,
+            "bounds": self.bounds,
+            "homes": self.homes,
+            "extra": self.extra,
+            "links": self.links,
+            "meta": self.meta,
+            "b": self.blocks,
+        }
 
     def _note_addresses(self) -> None:
         """Tell kernels where the arrays are; to be called after any of them was replaced."""
         self.meta[TABLE_MASK] = len(self.table) - 1
         self.meta[EXTRA_ROWS] = len(self.extra)
         self.meta[BLOCK_ROOM] = len(self.blocks)
-        arrays = (*self._memory(), self.names, self.lows, self.highs, self.cells, self.out)
-        for number, array in enumerate(arrays):
-            self.addresses[number] = array.ctypes.data
+        self.meta[HANDLES] = len(self.homes)
+        self.meta[QUESTION_ROOM] = min(64 * len(self._marks), len(self.candidates) // 2)
+        self.meta[ACCEPTOR_ROOM] = len(self._acceptors)
+        note_addresses(self.addresses, Memory, self._memory())
+        room = {
+            "intervals": {"names": self.names, "lows": self.lows, "highs": self.highs},
+            "cells": self.cells,
+            "out": self.out,
+            "acceptors": {
+                "names": self._acceptors,
+                "lows": self._acceptor_lows,
+                "highs": self._acceptor_highs,
+            },
+            "groups": self._groups,
+            "sizes": self._sizes,
+            "marks": self._marks,
+            "candidates": self.candidates,
+        }
+        note_addresses(self.addresses, Workspace, room, WORKSPACE)
 
     def make_channel(self, channel: int, absence: bool) -> None:
         """Make a channel usable; one for absence holds for every event that does not say otherwise."""
@@ -411,7 +441,7 @@ class Store:
             self.values = grown(self.values, channel + 1, fill=np.nan)
             self._note_addresses()
         self.channels[channel] = 0
-        self.channels[channel, ABSENCE] = int(absence)
+        self.channels[channel, Channel.index_of("absence")] = int(absence)
         self.bounds[channel] = (np.inf, -np.inf)
         self.values[channel] = 1.0 if absence else np.nan
 
@@ -536,7 +566,7 @@ class Store:
 
     def in_grids(self) -> int:
         """Return how many rows stand in grids."""
-        return int((self.homes < 0).sum() + (self.extra[:, EXTRA_HOME] < 0).sum())
+        return int((self.homes < 0).sum() + (self.extra[:, Extra.index_of("home")] < 0).sum())
 
     def make_postings(self, most: int) -> bool:
         """Make postings of so many more rows, and keep them from now on; return whether all rows have theirs."""
@@ -545,31 +575,32 @@ class Store:
             self._grow()
         return bool(self.meta[POSTED_EXTRA] == EVERY)
 
-    def inside(self, names: Ints, lows: Floats, highs: Floats, group_of: Ints, groups: int) -> Ints:
-        """Return the ids of rows inside the conjunction of `groups` attributes with these acceptors."""
+    def make_question(self) -> None:
+        """Make postings of all rows, and room to mark every row and to write all of them twice."""
         while self.meta[POSTED_EXTRA] != EVERY:
             self.make_postings(EVERY)
-        self._make_marks(groups)
-        work = (self.names, self.lows, self.highs, names, lows, highs, group_of, groups, len(self.homes))
-        found = rows_inside(self.addresses, *work, self._marks, self._sizes, self._candidates)
-        return self._candidates[:found].copy()
-
-    def meeting(self, names: Ints, lows: Floats, highs: Floats, group_of: Ints, groups: int) -> Ints:
-        """Return the ids of rows that have events in common with the conjunction of `groups` attributes with these
-        acceptors."""
-        while self.meta[POSTED_EXTRA] != EVERY:
-            self.make_postings(EVERY)
-        self._make_marks(groups)
-        work = (self.names, self.lows, self.highs, names, lows, highs, group_of, groups, len(self.homes))
-        return self._candidates[: rows_meeting(self.addresses, *work, self._marks, self._candidates)].copy()
-
-    def _make_marks(self, groups: int) -> None:
-        """Make room to mark every row, and to write all of them twice."""
         rows = len(self.homes) + len(self.extra)
         self._marks = grown(self._marks, rows // 64 + 1)
-        self._sizes = grown(self._sizes, groups)
-        if len(self._candidates) < 2 * rows:
-            self._candidates = np.empty(2 * rows * 5 // 4, dtype=np.int32)
+        if len(self.candidates) < 2 * rows:
+            self.candidates = np.empty(2 * rows * 5 // 4, dtype=np.int32)
+        self._note_addresses()
+
+    def set_acceptors(self, acceptors: Sequence[tuple[int, float, float, int]], groups: int) -> None:
+        """Write the acceptors (channel, low, high, group) of a conjunction, in order of groups, where kernels look for
+        them."""
+        count = len(acceptors)
+        if count > len(self._acceptors) or groups > len(self._sizes):
+            self._acceptors = grown(self._acceptors, max(count, groups))
+            self._acceptor_lows = grown(self._acceptor_lows, len(self._acceptors))
+            self._acceptor_highs = grown(self._acceptor_highs, len(self._acceptors))
+            self._groups = grown(self._groups, len(self._acceptors) + 1)
+            self._sizes = grown(self._sizes, len(self._acceptors))
+            self._note_addresses()
+        names, lows, highs, group_of = zip(*acceptors, strict=True) if acceptors else ((), (), (), ())
+        self._acceptors[:count] = names
+        self._acceptor_lows[:count] = lows
+        self._acceptor_highs[:count] = highs
+        self._groups[: groups + 1] = np.searchsorted(group_of, range(groups + 1))
 
     def read(self, ids: Ints) -> tuple[Longs, Ints, Floats, Floats]:
         """Return the constraints of rows in the form that `add_rows` takes."""

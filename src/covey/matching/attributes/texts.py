@@ -7,7 +7,7 @@ arrival; one that is removed leaves a hole, and when holes outnumber texts the o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -18,30 +18,30 @@ FREE: Final = -1  # of a slot: nothing was ever here
 HOLE: Final = -2  # of a slot: what was here is gone
 
 
+class TextTable(NamedTuple):
+    """Pointers to the arrays of `Texts`; the mask is the length of its table less one."""
+
+    table: Ints
+    mask: int
+    owners: Ints
+    starts: Longs
+    texts: Bytes
+
+
 @part
-def find(
-    data: Bytes,
-    first: int,
-    last: int,
-    owner: int,
-    mask: int,
-    table: Ints,
-    owners: Ints,
-    starts: Longs,
-    texts: Bytes,
-) -> int:
-    """Return the number of an owner's text, or -1. All arrays are pointers; `mask` is the table's length less one."""
-    slot = hash_of(data, first, last, owner) & mask
-    while table[slot] != FREE:
-        number = table[slot]
-        slot = (slot + 1) & mask
+def find_hashed(t: TextTable, data: Bytes, first: int, last: int, owner: int, hashed: int) -> int:
+    """Return the number of an owner's text, whose `hash_of` is known, or -1."""
+    slot = hashed & t.mask
+    while t.table[slot] != FREE:
+        number = t.table[slot]
+        slot = (slot + 1) & t.mask
         if number == HOLE:
             continue
-        begin = starts[number]
-        if owners[number] == owner and starts[number + 1] - begin == last - first:
+        begin = t.starts[number]
+        if t.owners[number] == owner and t.starts[number + 1] - begin == last - first:
             same = True
             for k in range(last - first):
-                if texts[begin + k] != data[first + k]:
+                if t.texts[begin + k] != data[first + k]:
                     same = False
                     break
             if same:
@@ -49,20 +49,23 @@ def find(
     return -1
 
 
+@part
+def find(t: TextTable, data: Bytes, first: int, last: int, owner: int) -> int:
+    """Return the number of an owner's text, or -1."""
+    return find_hashed(t, data, first, last, owner, hash_of(data, first, last, owner))
+
+
 @kernel
 def find_one(data: Bytes, owner: int, table: Ints, owners: Ints, starts: Longs, texts: Bytes) -> int:
     """Return the number of an owner's text, or -1."""
-    return find(
-        bytes_at(data.ctypes.data),
-        0,
-        len(data),
-        owner,
-        len(table) - 1,
+    known = TextTable(
         ints_at(table.ctypes.data),
+        len(table) - 1,
         ints_at(owners.ctypes.data),
         longs_at(starts.ctypes.data),
         bytes_at(texts.ctypes.data),
     )
+    return find(known, bytes_at(data.ctypes.data), 0, len(data), owner)
 
 
 @kernel
@@ -105,8 +108,14 @@ class Texts:
 
     @property
     def arrays(self) -> tuple[Ints, Ints, Longs, Bytes]:
-        """What `find` takes."""
+        """What `find_one` takes."""
         return self.table, self.owners, self.starts, self.texts
+
+    @property
+    def places(self) -> dict[str, Any]:
+        """What a `TextTable` points to."""
+        arrays = zip(("table", "owners", "starts", "texts"), self.arrays, strict=True)
+        return {"mask": len(self.table) - 1, **dict(arrays)}
 
     def _fill(self) -> None:
         self.table = np.full(1 << max(4, (2 * self._count).bit_length()), FREE, np.int32)

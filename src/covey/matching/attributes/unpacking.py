@@ -13,7 +13,7 @@ one follows it (`follow`): what has changed since is in the journal of `Channels
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from covey.errors import EventError
 from covey.matching.attributes.atoms import NUMBERS, TEXTS
 from covey.matching.attributes.channels import Attribute, Batch, Channels, Journal
 from covey.matching.attributes.columns import Columns, Kinds
-from covey.matching.attributes.judging import atoms_at, judge
+from covey.matching.attributes.judging import AtomMemory, atoms_at, judge
+from covey.matching.attributes.layout import AttributeRow, Odd
 from covey.matching.attributes.packed import (
     FLOAT,
     LARGE,
@@ -32,35 +33,65 @@ from covey.matching.attributes.packed import (
     WRONG,
     Bytes,
     PackedEvents,
+    hash_of,
     map_at,
     point_at,
 )
-from covey.matching.attributes.texts import Texts, find
-from covey.matching.jit import Floats, Ints, Longs, bytes_at, floats_at, ints_at, kernel, longs_at, part
+from covey.matching.attributes.texts import Texts, TextTable, find, find_hashed
+from covey.matching.jit import (
+    Floats,
+    Ints,
+    Longs,
+    bytes_at,
+    called,
+    floats_at,
+    ints_at,
+    kernel,
+    longs_at,
+    part,
+)
+from covey.matching.records import addresses_of, note_addresses, pointers_to
 
-# Columns of the table of attributes.
-NUMBER, SYMBOL, _ABSENCE, _PRESENCE, _KIND, ATOMS, COLUMNS = 0, 1, 2, 3, 4, 5, 6
+COLUMNS: Final = AttributeRow.length_in()
+_ODD_COLUMNS: Final = Odd.length_in(np.int64)
 POINTS: Final = 4  # that a value has at most, but for those of atoms
-# Columns of the list of values that are left to Python: where they stand in the batch, whose they are, their bytes.
-_PLACE, _OWNER, _FIRST, _LAST, _ODD_COLUMNS = 0, 1, 2, 3, 4
-
 _ODD: Final = -1  # instead of a channel: this value is in the list
+_WRONG: Final = -1  # instead of a number of points: the bytes are no packed event
 _NO_ROOM: Final = -(2**62)  # instead of a number of values: there are more points than there is room for
-_NO_ATOMS: Final[Longs] = np.zeros(3, np.int64)
+_NO_ATOMS: Final[Longs] = np.zeros(addresses_of(AtomMemory), np.int64)
 
 Key = TypeVar("Key", bound=Hashable)
 
 
+class Vocabulary(NamedTuple):
+    """Pointers to what an index knows of attributes: who they are, their channels, and the texts that filters ask for.
+
+    `judges` is where the addresses of atoms are, `absences` the channels of the attributes that are asked to be absent.
+    """
+
+    attributes: Ints
+    names: TextTable
+    name_values: Ints
+    texts: TextTable
+    symbols: Ints
+    judges: Longs
+    absences: Ints
+    absence_count: int
+
+
+vocabulary_at = pointers_to(Vocabulary)
+
+
 @part
-def put_point(
-    channel: int,
-    kind: int,
-    number: float,
-    attributes: Ints,
-    owner: int,
-    channels: Ints,
-    values: Floats,
-    found: int,
+def owner_of(v: Vocabulary, data: Bytes, first: int, last: int, hashed: int) -> int:
+    """Return the number of the attribute with a name, whose hash is known; -1 if no filter asks for it."""
+    name = find_hashed(v.names, data, first, last, 0, hashed)
+    return v.name_values[name] if name >= 0 else -1
+
+
+@part
+def _put_point(
+    row: AttributeRow, channel: int, kind: int, number: float, channels: Ints, values: Floats, found: int
 ) -> int:
     """Write a value's point, if it has a channel, and those of its presence and its kind, POINTS at most; return how
     many points there are then."""
@@ -68,22 +99,105 @@ def put_point(
         channels[found] = channel
         values[found] = number
         found += 1
-    absence = attributes[COLUMNS * owner + _ABSENCE]
-    if absence != 0:
-        channels[found] = absence
+    if row.absence != 0:
+        channels[found] = row.absence
         values[found] = np.nan
         found += 1
-    presence = attributes[COLUMNS * owner + _PRESENCE]
-    if presence != 0:
-        channels[found] = presence
+    if row.presence != 0:
+        channels[found] = row.presence
         values[found] = 1.0
         found += 1
-    told = attributes[COLUMNS * owner + _KIND]
-    if told != 0 and (kind == FLOAT or kind == TEXT):
-        channels[found] = told
+    if row.kind != 0 and (kind == FLOAT or kind == TEXT):
+        channels[found] = row.kind
         values[found] = NUMBERS if kind == FLOAT else TEXTS
         found += 1
     return found
+
+
+@called
+def put_value(
+    v: Vocabulary,
+    owner: int,
+    kind: int,
+    number: float,
+    symbol: int,
+    data: Bytes,
+    first: int,
+    last: int,
+    channels: Ints,
+    values: Floats,
+    found: int,
+    room: int,
+) -> int:
+    """Write the points of an attribute's value; return how many points there are then, -1 if `room` is too little.
+
+    The value is a number, a truth value as 0 or 1, or the text `data[first:last]` that filters know by `symbol`, -1 if
+    they do not know it.
+    """
+    row, channel, plain = AttributeRow(v.attributes, owner), 0, number
+    if found + POINTS > room:
+        return -1
+    if kind == FLOAT:
+        channel = row.number
+    elif kind == TRUTH:
+        channel = row.symbol
+    elif kind == TEXT and symbol >= 0:
+        channel, number = row.symbol, float(symbol)
+    found = _put_point(row, channel, kind, number, channels, values, found)
+    if row.atoms != 0:
+        judges = atoms_at(v.judges)
+        found = judge(judges, row.atoms, kind, plain, data, first, last, channels, values, found, room)
+    return found
+
+
+@part
+def symbol_of(v: Vocabulary, owner: int, kind: int, data: Bytes, first: int, last: int) -> int:
+    """Return the number of a text that filters ask for in an attribute, -1 if there is none."""
+    text = find(v.texts, data, first, last, owner) if kind == TEXT else -1
+    return v.symbols[text] if text >= 0 else -1
+
+
+@part
+def _unpack_event(
+    v: Vocabulary,
+    data: Bytes,
+    first: int,
+    end: int,
+    event: int,
+    stamps: Longs,
+    channels: Ints,
+    values: Floats,
+    found: int,
+    room: int,
+    odd: Longs,
+    left: int,
+) -> tuple[int, int]:
+    """Write the points of one event behind the first `found`; return how many there are then, or _WRONG or _NO_ROOM,
+    and how many values are left to Python."""
+    count, at = map_at(data, first, end)
+    for _ in range(count):
+        kind, number, name_first, name_last, value_first, value_last, at = point_at(data, at, end)
+        if kind == WRONG:
+            return _WRONG, left
+        owner = owner_of(v, data, name_first, name_last, hash_of(data, name_first, name_last, 0))
+        if owner < 0 or kind == NOTHING:
+            continue
+        if stamps[owner] == event:
+            return _WRONG, left
+        stamps[owner] = event
+        if kind == LARGE and found < room:
+            value = Odd(odd, left)
+            value.place, value.owner, value.first, value.last = found, owner, name_last, at
+            channels[found] = _ODD
+            found, left = found + 1, left + 1
+            continue
+        symbol = symbol_of(v, owner, kind, data, value_first, value_last)
+        found = put_value(
+            v, owner, kind, number, symbol, data, value_first, value_last, channels, values, found, room
+        )
+        if found < 0:
+            return _NO_ROOM, left
+    return (found if count >= 0 and at == end else _WRONG), left
 
 
 @kernel
@@ -91,19 +205,8 @@ def unpack_events(
     data: Bytes,
     firsts: Longs,
     lasts: Longs,
-    attributes: Ints,
+    vocabulary: Longs,
     stamps: Longs,
-    name_table: Ints,
-    name_owners: Ints,
-    name_starts: Longs,
-    name_texts: Bytes,
-    name_values: Ints,
-    table: Ints,
-    owners: Ints,
-    starts: Longs,
-    texts: Bytes,
-    symbols: Ints,
-    atoms: Longs,
     event_starts: Longs,
     channels: Ints,
     values: Floats,
@@ -115,69 +218,22 @@ def unpack_events(
     `odd` has room for one value for each byte. `stamps` has one number an attribute, -1 at first: an event with an
     attribute twice would be matched twice, for which nobody has room.
     """
-    found, left = 0, 0
-    bytes_ = bytes_at(data.ctypes.data)
-    rows, points, numbers = (
-        ints_at(attributes.ctypes.data),
+    # As pointers: an index into an array is first looked at for being negative, which takes longer than all the rest.
+    bytes_, points, numbers = (
+        bytes_at(data.ctypes.data),
         ints_at(channels.ctypes.data),
         floats_at(values.ctypes.data),
     )
-    name_mask, mask = len(name_table) - 1, len(table) - 1
-    names = ints_at(name_table.ctypes.data), ints_at(name_owners.ctypes.data)
-    name_places, name_bytes = longs_at(name_starts.ctypes.data), bytes_at(name_texts.ctypes.data)
-    known = ints_at(table.ctypes.data), ints_at(owners.ctypes.data)
-    places, known_bytes = longs_at(starts.ctypes.data), bytes_at(texts.ctypes.data)
-    judges, room = atoms_at(atoms), len(channels)
+    seen, rest = longs_at(stamps.ctypes.data), longs_at(odd.ctypes.data)
+    v, room, found, left = vocabulary_at(vocabulary), len(channels), 0, 0
     for event in range(len(firsts)):
         event_starts[event] = found
-        end = lasts[event]
-        count, at = map_at(bytes_, firsts[event], end)
-        if count < 0:
-            return -1 - event
-        for _ in range(count):
-            kind, number, first, last, value_first, value_last, at = point_at(bytes_, at, end)
-            if kind == WRONG:
-                return -1 - event
-            name = find(bytes_, first, last, 0, name_mask, names[0], names[1], name_places, name_bytes)
-            if name < 0 or kind == NOTHING:
-                continue
-            owner = name_values[name]
-            if stamps[owner] == event:
-                return -1 - event
-            stamps[owner] = event
-            if found + POINTS > room:
-                return _NO_ROOM
-            if kind == LARGE:
-                odd[_ODD_COLUMNS * left + _PLACE] = found
-                odd[_ODD_COLUMNS * left + _OWNER] = owner
-                odd[_ODD_COLUMNS * left + _FIRST] = last
-                odd[_ODD_COLUMNS * left + _LAST] = at
-                left += 1
-                channels[found] = _ODD
-                found += 1
-                continue
-            channel = 0
-            if kind == FLOAT:
-                channel = attributes[COLUMNS * owner + NUMBER]
-            elif kind == TRUTH:
-                channel = attributes[COLUMNS * owner + SYMBOL]
-            given = number
-            if kind == TEXT:
-                text = find(
-                    bytes_, value_first, value_last, owner, mask, known[0], known[1], places, known_bytes
-                )
-                if text >= 0:
-                    channel, number = attributes[COLUMNS * owner + SYMBOL], float(symbols[text])
-            found = put_point(channel, kind, number, rows, owner, points, numbers, found)
-            judged = attributes[COLUMNS * owner + ATOMS]
-            if judged != 0:
-                found = judge(
-                    judges, judged, kind, given, bytes_, value_first, value_last, points, numbers, found, room
-                )
-                if found < 0:
-                    return _NO_ROOM
-        if at != end:
-            return -1 - event
+        first, last = firsts[event], lasts[event]
+        found, left = _unpack_event(
+            v, bytes_, first, last, event, seen, points, numbers, found, room, rest, left
+        )
+        if found < 0:
+            return _NO_ROOM if found == _NO_ROOM else -1 - event
     event_starts[len(firsts)] = found
     return left
 
@@ -188,12 +244,11 @@ def place_columns(
     name: Ints,
     kind: Kinds,
     value: Floats,
-    owner_of: Ints,
-    symbol_of: Ints,
+    owners: Ints,
+    symbols: Ints,
     text_starts: Longs,
     text_bytes: Bytes,
-    attributes: Ints,
-    atoms: Longs,
+    vocabulary: Longs,
     event_starts: Longs,
     channels: Ints,
     values: Floats,
@@ -201,55 +256,37 @@ def place_columns(
 ) -> int:
     """Write the channels and values of a block of events; return how many values are left to Python.
 
-    `owner_of` has the attribute of each name, -1 if no filter asks for it, `symbol_of` the number of each text, -1 if
-    no filter asks for it. `odd` gets, for what is left, its place among the channels and its point. The bytes of text
-    n, if its attribute has atoms, are those from text_starts[n] to text_starts[n + 1]. _NO_ROOM if there are more
-    points than there is room for.
+    `owners` has the attribute of each name, -1 if no filter asks for it, `symbols` the number of each text, -1 if no
+    filter asks for it. `odd` gets, for what is left, its place among the channels and its point. The bytes of text n,
+    if its attribute has atoms, are those from text_starts[n] to text_starts[n + 1]. _NO_ROOM if there are more points
+    than there is room for.
     """
-    found, left, point = 0, 0, 0
-    # As pointers: an index into an array is first looked at for being negative, which takes longer than all the rest.
-    owners, symbols, rows = (
-        ints_at(owner_of.ctypes.data),
-        ints_at(symbol_of.ctypes.data),
-        ints_at(attributes.ctypes.data),
-    )
+    owner_of_name, symbol_of_text = ints_at(owners.ctypes.data), ints_at(symbols.ctypes.data)
     names, kinds, given = ints_at(name.ctypes.data), bytes_at(kind.ctypes.data), floats_at(value.ctypes.data)
     points, numbers = ints_at(channels.ctypes.data), floats_at(values.ctypes.data)
     places, bytes_ = longs_at(text_starts.ctypes.data), bytes_at(text_bytes.ctypes.data)
-    judges, room = atoms_at(atoms), len(channels)
+    v, room, found, left, point = vocabulary_at(vocabulary), len(channels), 0, 0, 0
     for event in range(len(ends)):
         event_starts[event] = found
         for at in range(point, ends[event]):
-            owner = owners[names[at]]
+            owner = owner_of_name[names[at]]
             if owner < 0:
                 continue
             sort = kinds[at] + 0  # as a plain integer
-            if found + POINTS > room:
-                return _NO_ROOM
-            if sort == LARGE:
-                odd[2 * left] = found
-                odd[2 * left + 1] = at
-                left += 1
+            if sort == LARGE and found < room:
+                odd[2 * left], odd[2 * left + 1] = found, at
                 points[found] = _ODD
-                found += 1
+                found, left = found + 1, left + 1
                 continue
-            channel, number = 0, given[at] + 0.0  # -0.0 is 0, in blocks that were written before too
-            plain, first, last = number, 0, 0
-            if sort == FLOAT:
-                channel = rows[COLUMNS * owner + NUMBER]
-            elif sort == TEXT:
+            number, symbol, first, last = given[at] + 0.0, -1, 0, 0  # -0.0 is 0, in old blocks too
+            if sort == TEXT:
                 text = np.int64(number)
-                symbol, first, last = symbols[text], places[text], places[text + 1]
-                if symbol >= 0:
-                    channel, number = rows[COLUMNS * owner + SYMBOL], float(symbol)
-            elif sort == TRUTH:
-                channel = rows[COLUMNS * owner + SYMBOL]
-            found = put_point(channel, sort, number, rows, owner, points, numbers, found)
-            judged = rows[COLUMNS * owner + ATOMS]
-            if judged != 0:
-                found = judge(judges, judged, sort, plain, bytes_, first, last, points, numbers, found, room)
-                if found < 0:
-                    return _NO_ROOM
+                symbol, first, last = symbol_of_text[text], places[text], places[text + 1]
+            found = put_value(
+                v, owner, sort, number, symbol, bytes_, first, last, points, numbers, found, room
+            )
+            if found < 0:
+                return _NO_ROOM
         point = ends[event]
     event_starts[len(ends)] = found
     return left
@@ -260,6 +297,7 @@ class Unpacker:
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
+        self.vocabulary: Longs = np.zeros(addresses_of(Vocabulary), np.int64)
         self._room: tuple[Ints, Floats, Longs] = (np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64))
         self._build()
 
@@ -278,11 +316,23 @@ class Unpacker:
             ]
         )
 
-    @property
-    def arrays(self) -> tuple[Ints, Texts, Texts, Longs]:
-        """The table of attributes, their names, the texts that filters ask for, and the addresses of atoms; others
-        after the next change."""
-        return self._attributes, self._names, self._texts, self._atoms
+        self._note_addresses()
+
+    def _note_addresses(self) -> None:
+        """Tell kernels where the arrays are; to be called after any of them may have been replaced."""
+        self._absences = self._channels.absence_channels()
+        atoms = self._channels.atoms
+        arrays = {
+            "attributes": self._attributes,
+            "names": self._names.places,
+            "name_values": self._names.values,
+            "texts": self._texts.places,
+            "symbols": self._texts.values,
+            "judges": _NO_ATOMS if atoms is None else atoms.addresses,
+            "absences": self._absences,
+            "absence_count": len(self._absences),
+        }
+        note_addresses(self.vocabulary, Vocabulary, arrays)
 
     def follow(self, journal: Journal) -> None:
         """Take over the changes of the channels since the last time."""
@@ -306,6 +356,8 @@ class Unpacker:
         # A name that is in use no more stays, without channels; when most are such, all is made anew.
         if len(self._owners) > 64 + 2 * len(self._channels.attributes):
             self._build()
+        else:
+            self._note_addresses()
 
     def encode(self, data: Bytes, offsets: Longs) -> Batch:
         """Return events in the form that batches take: event n is the bytes from offsets[n] to offsets[n + 1].
@@ -326,13 +378,8 @@ class Unpacker:
                 data,
                 firsts,
                 lasts,
-                self._attributes,
+                self.vocabulary,
                 np.full(len(self._owners), -1, np.int64),
-                *self._names.arrays,
-                self._names.values,
-                *self._texts.arrays,
-                self._texts.values,
-                self._atoms,
                 starts,
                 channels,
                 values,
@@ -349,7 +396,7 @@ class Unpacker:
             return batch
         rows, text = odd[: _ODD_COLUMNS * left].reshape(-1, _ODD_COLUMNS), data.data
         keys = [(owner, bytes(text[first:last])) for owner, first, last in rows[:, 1:].tolist()]
-        return self._with_odd(batch, rows[:, _PLACE], keys, lambda key: self.points(*key))
+        return self._with_odd(batch, rows[:, Odd.index_of("place")], keys, lambda key: self.points(*key))
 
     def _make_room(self, points: int, odd: int) -> tuple[Ints, Floats, Longs]:
         """Return room for so many points and numbers about odd ones. It is kept: new memory costs more than its use."""
@@ -381,8 +428,7 @@ class Unpacker:
                 symbol_of,
                 text_starts,
                 text_bytes,
-                self._attributes,
-                self._atoms,
+                self.vocabulary,
                 starts,
                 channels,
                 values,
@@ -406,7 +452,7 @@ class Unpacker:
 
     def _bytes_of(self, texts: Sequence[str], owners: Ints) -> tuple[Longs, Bytes]:
         """Return the bytes of the texts whose owners have atoms, and where they begin; others have none."""
-        judged = self._attributes[ATOMS::COLUMNS]
+        judged = self._attributes[AttributeRow.index_of("atoms") :: COLUMNS]
         some = [
             text.encode() if owner >= 0 and judged[owner] else b""
             for text, owner in zip(texts, owners.tolist(), strict=True)
@@ -414,11 +460,6 @@ class Unpacker:
         starts: Longs = np.zeros(len(some) + 1, np.int64)
         np.cumsum([len(text) for text in some], out=starts[1:])
         return starts, np.frombuffer(b"".join(some) + b"\0", np.uint8)
-
-    @property
-    def _atoms(self) -> Longs:
-        """The addresses of the index's atoms."""
-        return _NO_ATOMS if self._channels.atoms is None else self._channels.atoms.addresses
 
     def _with_odd(
         self,
@@ -474,4 +515,5 @@ def _row(attribute: Attribute) -> tuple[int, ...]:
         attribute.presence,
         attribute.kind,
         0 if attribute.atoms is None else attribute.atoms.owner,
+        int(attribute.is_special),
     )

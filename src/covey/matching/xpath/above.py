@@ -10,28 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from covey.matching.jit import part
-from covey.matching.xpath.memory import (
-    ABOVE_LIST,
-    ABOVE_MARK,
-    ABOVE_NEXT,
-    CHAIN_COLUMNS,
-    CHAIN_FOR,
-    CHAIN_HEAD,
-    EDGE_SHIFT,
-    ELEMENT_COLUMNS,
-    EXACT,
-    LABEL,
-    LABELS_ABOVE,
-    LAST,
-    LEVEL,
-    PARENT,
-    PARENT_MARK,
-    REACH,
-    SELF,
-    SYMBOL_BITS,
-    WILDCARD_SYMBOL,
-    Memory,
-)
+from covey.matching.xpath.memory import EDGE_SHIFT, SELF, SYMBOL_BITS, WILDCARD_SYMBOL, Chain, Element, Memory
 
 
 @part
@@ -39,12 +18,11 @@ def labels_above(m: Memory, first: int, last: int) -> tuple[int, int]:
     """Return the labels of the certain parents of places[first:last], and of all elements above, as bits."""
     parents = above = np.int64(0)
     for p in range(first, last):
-        row = ELEMENT_COLUMNS * m.places[p]
-        low, high = m.elements[row + LABELS_ABOVE], m.elements[row + LABELS_ABOVE + 1]
-        above |= (np.int64(high) << 32) | (np.int64(low) & 0xFFFFFFFF)
-        parent = m.elements[row + PARENT]
-        if m.elements[row + EXACT] != 0 and parent >= 0:
-            label = max(m.elements[ELEMENT_COLUMNS * parent + LABEL], WILDCARD_SYMBOL)
+        row = Element(m, m.places[p])
+        above |= row.labels_above
+        parent = row.parent
+        if row.exact != 0 and parent >= 0:
+            label = max(Element(m, parent).label, WILDCARD_SYMBOL)
             parents |= (np.int64(1) << (label & 63)) | (1 << WILDCARD_SYMBOL)
     return parents, above  # type: ignore[return-value]
 
@@ -68,23 +46,21 @@ def fits_above(m: Memory, parents: int, above: int, block: int, length: int) -> 
 @part
 def places_above_one(m: Memory, place: int, edge: int, symbol: int, end: int) -> int:
     """Append where a parent may be when its kid, hanging by `edge`, is at `place`; return the new end."""
-    row = ELEMENT_COLUMNS * place
+    row = Element(m, place)
     if edge == 0:
-        parent = m.elements[row + PARENT]
+        parent = row.parent
         m.places[end] = parent
-        return end + ((symbol == WILDCARD_SYMBOL) | (symbol == m.elements[ELEMENT_COLUMNS * parent + LABEL]))
+        return end + ((symbol == WILDCARD_SYMBOL) | (symbol == Element(m, parent).label))
     if edge == SELF:
         m.places[end] = place
-        return end + ((symbol == WILDCARD_SYMBOL) | (symbol == m.elements[row + LABEL]))
-    limit = m.elements[row + LEVEL] - edge
-    element = m.elements[row + PARENT]
+        return end + ((symbol == WILDCARD_SYMBOL) | (symbol == row.label))
+    limit = row.level - edge
+    element = row.parent
     while element >= 0:
-        row = ELEMENT_COLUMNS * element
+        row = Element(m, element)
         m.places[end] = element
-        end += (m.elements[row + LEVEL] <= limit) & (
-            (symbol == m.elements[row + LABEL]) | (symbol == WILDCARD_SYMBOL)
-        )
-        element = m.elements[row + PARENT]
+        end += (row.level <= limit) & ((symbol == row.label) | (symbol == WILDCARD_SYMBOL))
+        element = row.parent
     return end
 
 
@@ -96,35 +72,35 @@ def chain_above(m: Memory, visit: int, first: int, last: int) -> int:
     """
     count = 0
     for p in range(first, last):
-        row = ELEMENT_COLUMNS * m.places[p]
-        level, above = m.elements[row + LEVEL], m.elements[row + PARENT]
-        if above >= 0 and m.elements[row + EXACT] != 0:
-            m.elements[ELEMENT_COLUMNS * above + PARENT_MARK] = visit
+        row = Element(m, m.places[p])
+        level, above = row.level, row.parent
+        if above >= 0 and row.exact != 0:
+            Element(m, above).parent_mark = visit
         while above >= 0:
-            row = ELEMENT_COLUMNS * above
-            if m.elements[row + ABOVE_MARK] == visit:
-                if m.elements[row + REACH] >= level:
+            row = Element(m, above)
+            if row.above_mark == visit:
+                if row.reach >= level:
                     break
-                m.elements[row + REACH] = level
+                row.reach = level
             else:
-                m.elements[row + ABOVE_MARK] = visit
-                m.elements[row + REACH] = level
-                m.elements[ELEMENT_COLUMNS * count + ABOVE_LIST] = above
+                row.above_mark = visit
+                row.reach = level
+                Element(m, count).above_list = above
                 count += 1
                 _chain_one(m, visit, above)
-            above = m.elements[row + PARENT]
+            above = row.parent
     return count
 
 
 @part
 def _chain_one(m: Memory, visit: int, element: int) -> None:
-    row = ELEMENT_COLUMNS * element
-    if m.elements[row + LABEL] >= 0:
-        chain = CHAIN_COLUMNS * m.elements[row + LABEL]
-        begun = m.chains[chain + CHAIN_FOR] == visit
-        m.elements[row + ABOVE_NEXT] = m.chains[chain + CHAIN_HEAD] if begun else -1
-        m.chains[chain + CHAIN_FOR] = visit
-        m.chains[chain + CHAIN_HEAD] = element
+    row = Element(m, element)
+    if row.label >= 0:
+        chain = Chain(m, row.label)
+        begun = chain.visit == visit
+        row.above_next = chain.head if begun else -1
+        chain.visit = visit
+        chain.head = element
 
 
 @part
@@ -134,51 +110,52 @@ def places_above_many(
     """Do what `places_above_one` does for places[first:last], whose elements above are chained and listed."""
     if edge == SELF:
         for p in range(first, last):
-            good = (symbol == WILDCARD_SYMBOL) | (symbol == m.elements[ELEMENT_COLUMNS * m.places[p] + LABEL])
+            good = (symbol == WILDCARD_SYMBOL) | (symbol == Element(m, m.places[p]).label)
             m.places[end] = m.places[p]
             end += good
         return end
     step = 0
-    element = np.int64(-1)
+    element = -1
     if symbol == WILDCARD_SYMBOL:
         if listed > 0:
-            element = np.int64(m.elements[ABOVE_LIST])
-    elif m.chains[CHAIN_COLUMNS * symbol + CHAIN_FOR] == visit:
-        element = np.int64(m.chains[CHAIN_COLUMNS * symbol + CHAIN_HEAD])
+            element = Element(m, 0).above_list
+    elif Chain(m, symbol).visit == visit:
+        element = Chain(m, symbol).head
     while element >= 0:
-        row = ELEMENT_COLUMNS * element
+        row = Element(m, element)
         m.places[end] = element
         if edge == 0:
-            end += m.elements[row + PARENT_MARK] == visit
+            end += row.parent_mark == visit
         else:
-            end += m.elements[row + REACH] - m.elements[row + LEVEL] >= edge
+            end += row.reach - row.level >= edge
         step += 1
         if symbol != WILDCARD_SYMBOL:
-            element = np.int64(m.elements[row + ABOVE_NEXT])
+            element = row.above_next
         elif step < listed:
-            element = np.int64(m.elements[ELEMENT_COLUMNS * step + ABOVE_LIST])
+            element = Element(m, step).above_list
         else:
-            element = np.int64(-1)
+            element = -1
     return end
 
 
 @part
 def kid_fits(m: Memory, edge: int, place: int, first: int, last: int) -> bool:
     """Return whether a kid at places[first:last], hanging by `edge`, allows its parent at `place`."""
+    above = Element(m, place)
     if edge == 0:
         for p in range(first, last):
-            row = ELEMENT_COLUMNS * m.places[p]
-            if m.elements[row + PARENT] == place and m.elements[row + EXACT] != 0:
+            row = Element(m, m.places[p])
+            if row.parent == place and row.exact != 0:
                 return True
     elif edge == SELF:
         for p in range(first, last):
             if m.places[p] == place:
                 return True
     else:
-        level = m.elements[ELEMENT_COLUMNS * place + LEVEL] + edge
-        end = m.elements[ELEMENT_COLUMNS * place + LAST]
+        level = above.level + edge
+        end = above.last
         for p in range(first, last):
             below = m.places[p]
-            if place < below <= end and m.elements[ELEMENT_COLUMNS * below + LEVEL] >= level:
+            if place < below <= end and Element(m, below).level >= level:
                 return True
     return False

@@ -9,19 +9,11 @@ from covey.matching.xpath.memory import (
     BLOCK_COLUMNS,
     ENTRY_COLUMNS,
     FREE_LISTS,
-    HASH,
-    HOME,
-    KID_COUNT,
-    KIDS,
-    LENGTH,
-    LIST,
     LIST_COUNT,
-    NODE,
-    NODE_COLUMNS,
-    SIZE,
-    SYMBOL,
     TABLE_MASK,
+    Entry,
     Memory,
+    Node,
 )
 
 
@@ -52,13 +44,9 @@ def find_node(m: Memory, symbol: int, content: int, first: int, last: int) -> in
     slot = content & mask
     while m.table[slot] >= 0:
         node = m.table[slot]
-        row = NODE_COLUMNS * node
-        if (
-            m.nodes[row + HASH] == content
-            and m.nodes[row + SYMBOL] == symbol
-            and m.nodes[row + KID_COUNT] == last - first
-        ):
-            start = m.nodes[row + KIDS]
+        row = Node(m, node)
+        if row.hash == content and row.symbol == symbol and row.kid_count == last - first:
+            start = row.kids
             same = True
             for i in range(last - first):
                 same &= m.kids[start + i] == m.stack[first + i]
@@ -72,7 +60,7 @@ def find_node(m: Memory, symbol: int, content: int, first: int, last: int) -> in
 def enter_table(m: Memory, node: int) -> None:
     """Put a node into the hash table, which has room."""
     mask = m.state[TABLE_MASK]
-    slot = m.nodes[NODE_COLUMNS * node + HASH] & mask
+    slot = Node(m, node).hash & mask
     while m.table[slot] >= 0:
         slot = (slot + 1) & mask
     m.table[slot] = node
@@ -82,7 +70,7 @@ def enter_table(m: Memory, node: int) -> None:
 def leave_table(m: Memory, node: int) -> None:
     """Take a node out of the hash table, moving up what was displaced by it."""
     mask = m.state[TABLE_MASK]
-    slot = m.nodes[NODE_COLUMNS * node + HASH] & mask
+    slot = Node(m, node).hash & mask
     while m.table[slot] != node:
         slot = (slot + 1) & mask
     hole = slot
@@ -90,7 +78,7 @@ def leave_table(m: Memory, node: int) -> None:
         slot = (slot + 1) & mask
         if m.table[slot] < 0:
             break
-        home = m.nodes[NODE_COLUMNS * m.table[slot] + HASH] & mask
+        home = Node(m, m.table[slot]).hash & mask
         if ((slot - home) & mask) >= ((slot - hole) & mask):
             m.table[hole] = m.table[slot]
             hole = slot
@@ -121,14 +109,15 @@ def _move_entry(m: Memory, key: int, home: int, new_key: int, new_home: int) -> 
     m.lists[new_key] = m.lists[key]
     for column in range(ENTRY_COLUMNS):
         m.lists[new_home + column] = m.lists[home + column]
-    m.nodes[NODE_COLUMNS * m.lists[new_home + NODE] + HOME] = new_home
+    Node(m, Entry(m, new_home).node).home = new_home
 
 
 @part
 def append_entry(m: Memory, kid: int, key: int) -> int:
     """Make room for one more entry in the list of `kid`, write its key and return its home."""
-    at = m.nodes[NODE_COLUMNS * kid + HOME]
-    block, length, size = m.lists[at + LIST], m.lists[at + LENGTH], m.lists[at + SIZE]
+    at = Node(m, kid).home
+    entry = Entry(m, at)
+    block, length, size = entry.list, entry.length, entry.size
     if size < 0 or length == 1 << size:
         bigger = take_list(m, size + 1)
         homes, new_homes = block + (1 << max(size, 0)), bigger + (1 << (size + 1))
@@ -137,24 +126,25 @@ def append_entry(m: Memory, kid: int, key: int) -> int:
         if size >= 0:
             give_list(m, block, size)
         block, size = bigger, size + 1
-        m.lists[at + LIST] = block
-        m.lists[at + SIZE] = size
+        entry.list = block
+        entry.size = size
     m.lists[block + length] = key
-    m.lists[at + LENGTH] = length + 1
+    entry.length = length + 1
     return block + (1 << size) + length * ENTRY_COLUMNS
 
 
 @part
 def remove_entry(m: Memory, node: int, kid: int) -> None:
     """Take the entry of `node` out of the list of `kid`; the last entry takes its place."""
-    at = m.nodes[NODE_COLUMNS * kid + HOME]
-    block, last = m.lists[at + LIST], m.lists[at + LENGTH] - 1
-    homes = block + (1 << m.lists[at + SIZE])
-    home = m.nodes[NODE_COLUMNS * node + HOME]
+    at = Node(m, kid).home
+    entry = Entry(m, at)
+    block, last = entry.list, entry.length - 1
+    homes = block + (1 << entry.size)
+    home = Node(m, node).home
     position = (home - homes) // ENTRY_COLUMNS
     if position != last:
         _move_entry(m, block + last, homes + last * ENTRY_COLUMNS, block + position, home)
-    m.lists[at + LENGTH] = last
+    entry.length = last
 
 
 @part
@@ -172,8 +162,8 @@ def sort_list(m: Memory, block: int, length: int, size: int) -> None:
                 one, two = homes + (j - gap) * ENTRY_COLUMNS, homes + j * ENTRY_COLUMNS
                 for column in range(ENTRY_COLUMNS):
                     _swap(m, one + column, two + column)
-                m.nodes[NODE_COLUMNS * m.lists[one + NODE] + HOME] = one
-                m.nodes[NODE_COLUMNS * m.lists[two + NODE] + HOME] = two
+                Node(m, Entry(m, one).node).home = one
+                Node(m, Entry(m, two).node).home = two
                 j -= gap
         gap //= 3
 

@@ -26,53 +26,32 @@ from covey.matching.xpath.blocks import (
     take_list,
 )
 from covey.matching.xpath.memory import (
-    ACCEPT,
-    ACCESS,
     BLOCK_COLUMNS,
-    EDGE,
     EDGE_BITS,
     EDGE_SHIFT,
     ENTRY_COLUMNS,
-    FLAGS,
     FREE_KIDS,
     FREE_LISTS,
     FREE_NODE,
     FURTHER,
-    HANDLE_COLUMNS,
-    HASH,
-    HOME,
-    KID_COUNT,
-    KIDS,
     KIDS_COUNT,
     KIDS_ROOM,
-    LEAF,
-    LENGTH,
-    LIST,
     LIST_COUNT,
     LIST_ROOM,
     LIVE_NODES,
     MANY,
     MORE,
-    NEXT,
-    NODE,
     NODE_COLUMNS,
     NODE_COUNT,
-    OTHER,
-    OTHER_EDGE,
     OTHER_SHIFT,
-    PREVIOUS,
-    RANK,
     RANK_SHIFT,
-    REFERENCES,
-    SIZE,
     STACK_TOP,
-    SYMBOL,
-    SYMBOL_COLUMNS,
-    TOP,
-    USES,
     WATCHED,
-    WATCHERS,
+    Entry,
+    Filed,
     Memory,
+    Node,
+    Symbol,
     memory_at,
 )
 
@@ -81,12 +60,10 @@ from covey.matching.xpath.memory import (
 def _access_kid(m: Memory, first: int, last: int) -> int:
     best = first
     for i in range(first + 1, last):
-        kid, champion = NODE_COLUMNS * (m.stack[i] >> 8), NODE_COLUMNS * (m.stack[best] >> 8)
-        better = np.int64(m.nodes[kid + RANK]) - m.nodes[champion + RANK]
+        kid, champion = Node(m, m.stack[i] >> 8), Node(m, m.stack[best] >> 8)
+        better = kid.rank - champion.rank
         if better == 0:
-            better = (
-                np.int64(m.lists[m.nodes[champion + HOME] + LENGTH]) - m.lists[m.nodes[kid + HOME] + LENGTH]
-            )
+            better = Entry(m, champion.home).length - Entry(m, kid.home).length
         if better > 0:
             best = i
     return best - first
@@ -98,7 +75,7 @@ def _has_room(m: Memory, first: int, last: int) -> bool:
     if first == last:
         return m.state[LIST_COUNT] + BLOCK_COLUMNS <= m.state[LIST_ROOM]
     kid = m.stack[first + _access_kid(m, first, last)] >> 8
-    entries = 2 << max(m.lists[m.nodes[NODE_COLUMNS * kid + HOME] + SIZE], 0)
+    entries = 2 << max(Entry(m, Node(m, kid).home).size, 0)
     room = m.state[LIST_COUNT] + BLOCK_COLUMNS * entries <= m.state[LIST_ROOM]
     return room and m.state[KIDS_COUNT] + (1 << size_for(last - first)) <= m.state[KIDS_ROOM]
 
@@ -108,7 +85,7 @@ def _new_node(m: Memory) -> int:
     m.state[LIVE_NODES] += 1
     node = m.state[FREE_NODE]
     if node >= 0:
-        m.state[FREE_NODE] = m.nodes[NODE_COLUMNS * node + KIDS]
+        m.state[FREE_NODE] = Node(m, node).kids
     else:
         node = m.state[NODE_COUNT]
         m.state[NODE_COUNT] = node + 1
@@ -128,51 +105,53 @@ def _hold_kids(m: Memory, node: int, first: int, last: int) -> None:
         block = m.state[KIDS_COUNT]
         m.state[KIDS_COUNT] = block + (1 << size)
     access = _access_kid(m, first, last)
-    row = NODE_COLUMNS * node
-    m.nodes[row + KIDS] = block
-    m.nodes[row + ACCESS] = access
+    row = Node(m, node)
+    row.kids = block
+    row.access = access
     for i in range(last - first):
         m.kids[block + i] = m.stack[first + i]
-        kid = NODE_COLUMNS * (m.stack[first + i] >> 8)
-        m.nodes[kid + REFERENCES] += 1
-        m.nodes[row + RANK] = max(m.nodes[row + RANK], m.nodes[kid + RANK] + 1)
+        kid = Node(m, m.stack[first + i] >> 8)
+        kid.references += 1
+        row.rank = max(row.rank, kid.rank + 1)
         if i != access:
-            m.nodes[kid + WATCHERS] += 1
-            m.lists[m.nodes[kid + HOME] + FLAGS] |= WATCHED
+            kid.watchers += 1
+            Entry(m, kid.home).flags |= WATCHED
 
 
 @part
 def _make_node(m: Memory, symbol: int, content: int, first: int, last: int) -> int:
+    counted = Symbol(m, symbol)
     node = _new_node(m)
-    row = NODE_COLUMNS * node
+    row = Node(m, node)
     count = last - first
-    m.nodes[row + SYMBOL] = symbol
-    m.nodes[row + KID_COUNT] = count
-    m.nodes[row + HASH] = content
-    m.symbols[SYMBOL_COLUMNS * symbol + USES] += 1
-    other = np.int64(-1)
+    row.symbol = symbol
+    row.kid_count = count
+    row.hash = content
+    counted.uses += 1
+    other = -1
     if count == 0:
         home = take_list(m, 0) + 1
-        m.symbols[SYMBOL_COLUMNS * symbol + LEAF] = home
+        counted.leaf = home
     else:
         _hold_kids(m, node, first, last)
-        chosen = m.stack[first + m.nodes[row + ACCESS]]
+        chosen = m.stack[first + row.access]
         key = ((chosen & EDGE_BITS) << EDGE_SHIFT) | (MORE if count > 1 else 0) | symbol
         home = append_entry(m, chosen >> 8, key)
         if count > 1:
-            other = m.stack[first + (1 if m.nodes[row + ACCESS] == 0 else 0)]
-    m.nodes[row + HOME] = home
-    m.lists[home + NODE] = node
-    m.lists[home + LIST] = 0
-    m.lists[home + LENGTH] = 0
-    m.lists[home + SIZE] = -1
-    m.lists[home + ACCEPT] = -1
-    m.lists[home + FLAGS] = MANY if count > 2 else 0
-    m.lists[home + OTHER] = other >> 8
-    about_other = (np.int64(m.nodes[row + RANK]) << RANK_SHIFT) | (other & EDGE_BITS)
+            other = m.stack[first + (1 if row.access == 0 else 0)]
+    row.home = home
+    entry = Entry(m, home)
+    entry.node = node
+    entry.list = 0
+    entry.length = 0
+    entry.size = -1
+    entry.accept = -1
+    entry.flags = MANY if count > 2 else 0
+    entry.other = other >> 8
+    about_other = (row.rank << RANK_SHIFT) | (other & EDGE_BITS)
     if count > 1:
-        about_other |= np.int64(m.nodes[NODE_COLUMNS * (other >> 8) + SYMBOL] & 63) << OTHER_SHIFT
-    m.lists[home + OTHER_EDGE] = about_other
+        about_other |= (Node(m, other >> 8).symbol & 63) << OTHER_SHIFT
+    entry.other_edge = about_other
     enter_table(m, node)
     return node
 
@@ -180,13 +159,14 @@ def _make_node(m: Memory, symbol: int, content: int, first: int, last: int) -> i
 @part
 def _note_accept(m: Memory, node: int, head: int) -> None:
     """Write into the entry of `node` that `head` is the first handle whose filter's top it is."""
-    home = m.nodes[NODE_COLUMNS * node + HOME]
-    flags = m.lists[home + FLAGS] & (WATCHED | MANY)
+    home = Node(m, node).home
+    entry = Entry(m, home)
+    flags = entry.flags & (WATCHED | MANY)
     if head >= 0:
-        row = HANDLE_COLUMNS * head
-        flags |= m.handles[row + EDGE] | (FURTHER if m.handles[row + NEXT] >= 0 else 0)
-    m.lists[home + ACCEPT] = head
-    m.lists[home + FLAGS] = flags
+        row = Filed(m, head)
+        flags |= row.edge | (FURTHER if row.next >= 0 else 0)
+    entry.accept = head
+    entry.flags = flags
 
 
 @kernel
@@ -210,15 +190,15 @@ def add_pattern(addresses: Longs, rows: Ints, count: int, start: int, handle: in
         m.stack[first] = (np.int64(node) << 8) | edge
         top = first + 1
     node = m.stack[0] >> 8
-    m.nodes[NODE_COLUMNS * node + REFERENCES] += 1
-    head = m.lists[m.nodes[NODE_COLUMNS * node + HOME] + ACCEPT]
-    at = HANDLE_COLUMNS * handle
-    m.handles[at + NEXT] = head
-    m.handles[at + PREVIOUS] = -1
-    m.handles[at + TOP] = node
-    m.handles[at + EDGE] = m.stack[0] & EDGE_BITS
+    Node(m, node).references += 1
+    head = Entry(m, Node(m, node).home).accept
+    at = Filed(m, handle)
+    at.next = head
+    at.previous = -1
+    at.top = node
+    at.edge = m.stack[0] & EDGE_BITS
     if head >= 0:
-        m.handles[HANDLE_COLUMNS * head + PREVIOUS] = handle
+        Filed(m, head).previous = handle
     _note_accept(m, node, handle)
     return count
 
@@ -227,38 +207,35 @@ def add_pattern(addresses: Longs, rows: Ints, count: int, start: int, handle: in
 def _drop_node(m: Memory, node: int, top: int) -> int:
     """Remove a node without references; push kids that lost their last one and return the new top."""
     leave_table(m, node)
-    row = NODE_COLUMNS * node
-    symbol, count, start, home = (
-        m.nodes[row + SYMBOL],
-        m.nodes[row + KID_COUNT],
-        m.nodes[row + KIDS],
-        m.nodes[row + HOME],
-    )
-    m.symbols[SYMBOL_COLUMNS * symbol + USES] -= 1
-    if m.lists[home + SIZE] >= 0:
-        give_list(m, m.lists[home + LIST], m.lists[home + SIZE])
+    row = Node(m, node)
+    symbol, count, start, home = row.symbol, row.kid_count, row.kids, row.home
+    entry = Entry(m, home)
+    counted = Symbol(m, symbol)
+    counted.uses -= 1
+    if entry.size >= 0:
+        give_list(m, entry.list, entry.size)
     if count == 0:
-        m.symbols[SYMBOL_COLUMNS * symbol + LEAF] = 0
+        counted.leaf = 0
         give_list(m, home - 1, 0)
     for i in range(count):
         kid = m.kids[start + i] >> 8
-        kid_row = NODE_COLUMNS * kid
-        if i == m.nodes[row + ACCESS]:
+        kid_row = Node(m, kid)
+        if i == row.access:
             remove_entry(m, node, kid)
         else:
-            m.nodes[kid_row + WATCHERS] -= 1
-            if m.nodes[kid_row + WATCHERS] == 0:
-                m.lists[m.nodes[kid_row + HOME] + FLAGS] &= ~WATCHED
-        m.nodes[kid_row + REFERENCES] -= 1
-        if m.nodes[kid_row + REFERENCES] == 0:
+            kid_row.watchers -= 1
+            if kid_row.watchers == 0:
+                Entry(m, kid_row.home).flags &= ~WATCHED
+        kid_row.references -= 1
+        if kid_row.references == 0:
             m.stack[top] = kid
             top += 1
     if count:
         size = size_for(count)
         m.kids[start] = m.state[FREE_KIDS + size]
         m.state[FREE_KIDS + size] = start
-    m.nodes[row + SYMBOL] = -1
-    m.nodes[row + KIDS] = m.state[FREE_NODE]
+    row.symbol = -1
+    row.kids = m.state[FREE_NODE]
     m.state[FREE_NODE] = node
     m.state[LIVE_NODES] -= 1
     return top
@@ -268,26 +245,27 @@ def _drop_node(m: Memory, node: int, top: int) -> int:
 def remove_pattern(addresses: Longs, handle: int, freed: Ints) -> int:
     """Remove what is entered under `handle`; return how many symbols, listed in `freed`, are no longer used."""
     m = memory_at(addresses)
-    at = HANDLE_COLUMNS * handle
-    node, following, previous = m.handles[at + TOP], m.handles[at + NEXT], m.handles[at + PREVIOUS]
+    at = Filed(m, handle)
+    node, following, previous = at.top, at.next, at.previous
+    about = Node(m, node)
     if following >= 0:
-        m.handles[HANDLE_COLUMNS * following + PREVIOUS] = previous
+        Filed(m, following).previous = previous
     if previous >= 0:
-        m.handles[HANDLE_COLUMNS * previous + NEXT] = following
-        following = m.lists[m.nodes[NODE_COLUMNS * node + HOME] + ACCEPT]
+        Filed(m, previous).next = following
+        following = Entry(m, about.home).accept
     _note_accept(m, node, following)
-    m.handles[at + TOP] = -1
-    m.nodes[NODE_COLUMNS * node + REFERENCES] -= 1
+    at.top = -1
+    about.references -= 1
     top = count = 0
-    if m.nodes[NODE_COLUMNS * node + REFERENCES] == 0:
+    if about.references == 0:
         m.stack[0] = node
         top = 1
     while top:
         top -= 1
         dropped = m.stack[top]
-        symbol = m.nodes[NODE_COLUMNS * dropped + SYMBOL]
+        symbol = Node(m, dropped).symbol
         top = _drop_node(m, dropped, top)
-        if m.symbols[SYMBOL_COLUMNS * symbol + USES] == 0:
+        if Symbol(m, symbol).uses == 0:
             freed[count] = symbol
             count += 1
     return count
@@ -313,20 +291,20 @@ def lay_out(addresses: Longs, lists: Ints, symbol_count: int, waiting: Longs) ->
     for size in range(FREE_LISTS, FREE_KIDS):
         m.state[size] = -1
     for symbol in range(symbol_count):
-        leaf = m.symbols[SYMBOL_COLUMNS * symbol + LEAF]
+        leaf = Symbol(m, symbol).leaf
         if leaf <= 0:
             continue
         home = take_list(m, 0) + 1
         for column in range(ENTRY_COLUMNS):
             m.lists[home + column] = lists[leaf + column]
-        m.symbols[SYMBOL_COLUMNS * symbol + LEAF] = home
-        m.nodes[NODE_COLUMNS * m.lists[home + NODE] + HOME] = home
+        Symbol(m, symbol).leaf = home
+        Node(m, Entry(m, home).node).home = home
         waiting[0] = home
         top = 1
         while top:
             top -= 1
             home = waiting[top]
-            length = m.lists[home + LENGTH]
+            length = Entry(m, home).length
             homes = _copy_list(m, home, ints_at(lists.ctypes.data))
             for i in range(length):
                 waiting[top] = homes + i * ENTRY_COLUMNS
@@ -336,11 +314,12 @@ def lay_out(addresses: Longs, lists: Ints, symbol_count: int, waiting: Longs) ->
 @part
 def _copy_list(m: Memory, home: int, lists: Ints) -> int:
     """Copy the list of the entry at `home` from the old arena, sorted; return where its entries are."""
-    length = m.lists[home + LENGTH]
+    entry = Entry(m, home)
+    length = entry.length
     if length == 0:
-        m.lists[home + SIZE] = -1
+        entry.size = -1
         return 0
-    block, homes = m.lists[home + LIST], m.lists[home + LIST] + (1 << m.lists[home + SIZE])
+    block, homes = entry.list, entry.list + (1 << entry.size)
     size = size_for(length)
     copy = take_list(m, size)
     copies = copy + (1 << size)
@@ -348,8 +327,8 @@ def _copy_list(m: Memory, home: int, lists: Ints) -> int:
         m.lists[copy + i] = lists[block + i]
         for column in range(ENTRY_COLUMNS):
             m.lists[copies + i * ENTRY_COLUMNS + column] = lists[homes + i * ENTRY_COLUMNS + column]
-        m.nodes[NODE_COLUMNS * m.lists[copies + i * ENTRY_COLUMNS + NODE] + HOME] = copies + i * ENTRY_COLUMNS
-    m.lists[home + LIST] = copy
-    m.lists[home + SIZE] = size
+        Node(m, Entry(m, copies + i * ENTRY_COLUMNS).node).home = copies + i * ENTRY_COLUMNS
+    entry.list = copy
+    entry.size = size
     sort_list(m, copy, length, size)
     return copies

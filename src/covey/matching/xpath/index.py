@@ -19,7 +19,7 @@ from covey.core.xpath.filter import XPathFilter, as_document
 from covey.core.xpath.pattern import WILDCARD, Node
 from covey.matching.jit import Ints, Longs
 from covey.matching.xpath import graph, scans
-from covey.matching.xpath.memory import HANDLE_COLUMNS, SELF, WILDCARD_SYMBOL
+from covey.matching.xpath.memory import SELF, WILDCARD_SYMBOL, Filed
 from covey.matching.xpath.run import run_target
 from covey.matching.xpath.store import Store
 from covey.matching.xpath.symbols import SymbolTable
@@ -169,7 +169,7 @@ class XPathIndex:
 
     @property
     def _handle_count(self) -> int:
-        return min(len(self._store.arrays["handles"]) // HANDLE_COLUMNS, len(self._signatures))
+        return min(len(self._store.arrays["handles"]) // Filed.length_in(), len(self._signatures))
 
     def _write_rows(self, node: Node, cells: list[int]) -> int:
         """Append the pattern in postorder as `add_pattern` wants it; return the signature of its labels."""

@@ -26,7 +26,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from covey.matching.jit import Ints, Longs, ints_at, longs_at, part
+from covey.matching.jit import Ints, Longs
+from covey.matching.records import Int, Long, Record, pointers_to
+
+CELL = 4  # bytes
 
 # Edges: 0 is a child, 1 to 100 that many levels below at least, SELF the element itself.
 SELF = 127
@@ -40,12 +43,8 @@ SYMBOL_BITS = MORE - 1
 MAX_SYMBOLS = SYMBOL_BITS
 WILDCARD_SYMBOL = 0
 
-# The rest of an entry: the node; its own list (block, length, size as a power of two); the first handle whose
-# filter's top it is, with flags; one kid other than the access kid; that kid's edge, and in the bits above it the
-# node's rank and that kid's symbol % 64.
-NODE, LIST, LENGTH, SIZE, ACCEPT, FLAGS, OTHER, OTHER_EDGE = 0, 1, 2, 3, 4, 5, 6, 7
-ENTRY_COLUMNS = 8
-BLOCK_COLUMNS = ENTRY_COLUMNS + 1
+# What an entry says of its node in the bits of `other_edge` above the edge: the node's rank and the other kid's symbol
+# % 64.
 RANK_SHIFT = 8
 RANK_BITS = 0xFF
 MAX_RANKS = 256
@@ -57,39 +56,128 @@ FURTHER = 0x80
 WATCHED = 0x100
 MANY = 0x200
 
-# Columns of `nodes`. HOME is the position in `lists` of the node's entry without its key.
-SYMBOL, KIDS, KID_COUNT, REFERENCES, RANK, ACCESS, WATCHERS, HASH, HOME = 0, 1, 2, 3, 4, 5, 6, 7, 8
-NODE_COLUMNS = 9
-
-# Columns of `symbols` and of `handles`.
-LEAF, USES, SYMBOL_COLUMNS = 0, 1, 2
-NEXT, PREVIOUS, TOP, EDGE, HANDLE_COLUMNS = 0, 1, 2, 3, 4
-
 # Cells of `state`; the free blocks of 2^k begin at FREE_LISTS + k and FREE_KIDS + k.
 NODE_COUNT, FREE_NODE, LIVE_NODES, LIST_COUNT, KIDS_COUNT, STACK_TOP = 0, 1, 2, 3, 4, 5
 TABLE_MASK, LIST_ROOM, KIDS_ROOM, PLACES_ROOM = 6, 7, 8, 9
 FREE_LISTS, FREE_KIDS, STATE_CELLS = 16, 48, 56
 
-# Columns of a laid out target's elements, in document order: what it is (parent, whether certainly the parent's child,
-# level, symbol of its label or -1, last element below it, deepest level below it), the notes of a run, and sets of 64
-# bits in two cells each, a symbol being the bit symbol % 64: labels above it, labels and tests below it (its own
-# tests too), labels of its certain children. The wildcard's bit, 0, is set wherever there is any such element.
-PARENT, EXACT, LEVEL, LABEL, LAST, DEEPEST = 0, 1, 2, 3, 4, 5
-ABOVE_MARK, ABOVE_NEXT, ABOVE_LIST, PARENT_MARK, REACH = 6, 7, 8, 9, 10
-LABELS_ABOVE, LABELS_BELOW, LABELS_OF_CHILDREN = 12, 14, 16
-ELEMENT_COLUMNS = 20
 
-# Columns of `pairs`: a symbol, an element where it occurs, the next pair with the same symbol.
-P_SYMBOL, P_ELEMENT, P_NEXT, PAIR_COLUMNS = 0, 1, 2, 3
+class Entry(Record, array="lists", unit=CELL):
+    """An entry of a list, without its key: the node, its own list (block, length, size as a power of two), the first
+    handle whose filter's top it is, with flags, and one kid other than the access kid, with its edge and more bits."""
 
-# Columns of `chains`, one row a symbol: for which visit the chain is, and with which element it begins.
-CHAIN_FOR, CHAIN_HEAD, CHAIN_COLUMNS = 0, 1, 2
+    node: Int
+    list: Int
+    length: Int
+    size: Int
+    accept: Int
+    flags: Int
+    other: Int
+    other_edge: Int
 
-# Columns of `work` (a list to look through, and the places of its node), of `seen` (nodes at which others look, with
-# their places) and of `later` (nodes put off, in a linked list for each rank that begins in `heads`).
-W_LIST, W_LENGTH, W_SIZE, W_BEGIN, W_END, WORK_COLUMNS = 0, 1, 2, 3, 4, 8
-S_NODE, S_BEGIN, S_END, SEEN_COLUMNS = 0, 1, 2, 4
-L_HOME, L_BEGIN, L_END, L_NEXT, LATER_COLUMNS = 0, 1, 2, 3, 4
+
+ENTRY_COLUMNS = Entry.length_in()
+BLOCK_COLUMNS = ENTRY_COLUMNS + 1
+
+
+class Node(Record, array="nodes"):
+    """A node of the graph; `home` is the position in `lists` of its entry without its key."""
+
+    symbol: Int
+    kids: Int
+    kid_count: Int
+    references: Int
+    rank: Int
+    access: Int
+    watchers: Int
+    hash: Int
+    home: Int
+
+
+NODE_COLUMNS = Node.length_in()
+
+
+class Symbol(Record, array="symbols"):
+    """A symbol: where the entry of its node without kids stands, 0 for nowhere, and how many nodes have it."""
+
+    leaf: Int
+    uses: Int
+
+
+class Filed(Record, array="handles"):
+    """A handle: its neighbours in the list of those with the same node on top, the node, and by which edge."""
+
+    next: Int
+    previous: Int
+    top: Int
+    edge: Int
+
+
+class Element(Record, array="elements"):
+    """An element of a target that is laid out, in document order.
+
+    What it is (parent, whether certainly the parent's child, level, symbol of its label or -1, last element below it,
+    deepest level below it), the notes of a run, and sets of 64 bits, a symbol being the bit symbol % 64: labels above
+    it, labels and tests below it (its own tests too), labels of its certain children. The wildcard's bit, 0, is set
+    wherever there is any such element.
+    """
+
+    parent: Int
+    exact: Int
+    level: Int
+    label: Int
+    last: Int
+    deepest: Int
+    above_mark: Int
+    above_next: Int
+    above_list: Int
+    parent_mark: Int
+    reach: Int
+    labels_above: Long
+    labels_below: Long
+    labels_of_children: Long
+
+
+class Pair(Record, array="pairs"):
+    """A symbol, an element where it occurs, the next pair with the same symbol."""
+
+    symbol: Int
+    element: Int
+    next: Int
+
+
+class Chain(Record, array="chains"):
+    """Of a symbol: for which visit its chain is, and with which element it begins."""
+
+    visit: Int
+    head: Int
+
+
+class Work(Record, array="work"):
+    """A list to look through, and the places of its node."""
+
+    list: Int
+    length: Int
+    size: Int
+    begin: Int
+    end: Int
+
+
+class Seen(Record, array="seen"):
+    """A node at which others look, with its places."""
+
+    node: Int
+    begin: Int
+    end: Int
+
+
+class Later(Record, array="later"):
+    """A node that is put off, in a linked list for each rank that begins in `heads`."""
+
+    home: Int
+    begin: Int
+    end: Int
+    next: Int
 
 
 class Memory(NamedTuple):
@@ -116,27 +204,4 @@ class Memory(NamedTuple):
     found: Ints
 
 
-@part
-def memory_at(addresses: Longs) -> Memory:
-    """Return the pointers to the arrays at these addresses."""
-    return Memory(
-        ints_at(addresses[0]),
-        ints_at(addresses[1]),
-        longs_at(addresses[2]),
-        ints_at(addresses[3]),
-        ints_at(addresses[4]),
-        ints_at(addresses[5]),
-        longs_at(addresses[6]),
-        longs_at(addresses[7]),
-        ints_at(addresses[8]),
-        ints_at(addresses[9]),
-        ints_at(addresses[10]),
-        ints_at(addresses[11]),
-        ints_at(addresses[12]),
-        ints_at(addresses[13]),
-        ints_at(addresses[14]),
-        ints_at(addresses[15]),
-        ints_at(addresses[16]),
-        ints_at(addresses[17]),
-        ints_at(addresses[18]),
-    )
+memory_at = pointers_to(Memory)

@@ -25,66 +25,31 @@ from covey.matching.xpath.above import (
     places_above_one,
 )
 from covey.matching.xpath.memory import (
-    ACCEPT,
-    ACCESS,
-    CHAIN_COLUMNS,
-    CHAIN_FOR,
-    CHAIN_HEAD,
-    DEEPEST,
-    EDGE,
     EDGE_BITS,
     EDGE_SHIFT,
-    ELEMENT_COLUMNS,
     ENTRY_COLUMNS,
-    EXACT,
-    FLAGS,
     FURTHER,
-    HANDLE_COLUMNS,
-    KID_COUNT,
-    KIDS,
-    L_BEGIN,
-    L_END,
-    L_HOME,
-    L_NEXT,
-    LABELS_BELOW,
-    LABELS_OF_CHILDREN,
-    LATER_COLUMNS,
-    LEAF,
-    LENGTH,
-    LEVEL,
-    LIST,
     MANY,
     MAX_RANKS,
     MORE,
-    NEXT,
-    NODE,
-    NODE_COLUMNS,
-    OTHER,
-    OTHER_EDGE,
     OTHER_SHIFT,
-    P_ELEMENT,
-    P_NEXT,
-    P_SYMBOL,
-    PAIR_COLUMNS,
     PLACES_ROOM,
     RANK_BITS,
     RANK_SHIFT,
-    S_BEGIN,
-    S_END,
-    S_NODE,
-    SEEN_COLUMNS,
-    SIZE,
     SYMBOL_BITS,
-    SYMBOL_COLUMNS,
-    W_BEGIN,
-    W_END,
-    W_LENGTH,
-    W_LIST,
-    W_SIZE,
     WATCHED,
     WILDCARD_SYMBOL,
-    WORK_COLUMNS,
+    Chain,
+    Element,
+    Entry,
+    Filed,
+    Later,
     Memory,
+    Node,
+    Pair,
+    Seen,
+    Symbol,
+    Work,
     memory_at,
 )
 from covey.matching.xpath.target import lay_target
@@ -100,71 +65,74 @@ def _take_up(m: Memory, home: int, first: int, last: int, work: int, seen: int) 
 
     Returns how much work there is and how many are seen.
     """
-    block, length, flags = m.lists[home + LIST], m.lists[home + LENGTH], m.lists[home + FLAGS]
+    entry = Entry(m, home)
+    block, length, flags = entry.list, entry.length, entry.flags
     prefetch(m.lists, block)
     prefetch(m.lists, block + LINE)
-    row = WORK_COLUMNS * work
-    m.work[row + W_LIST] = block
-    m.work[row + W_LENGTH] = length
-    m.work[row + W_SIZE] = m.lists[home + SIZE]
-    m.work[row + W_BEGIN] = first
-    m.work[row + W_END] = last
+    row = Work(m, work)
+    row.list = block
+    row.length = length
+    row.size = entry.size
+    row.begin = first
+    row.end = last
     # Written always and counted only if others look at it: which of the two it will be cannot be predicted.
-    node = m.lists[home + NODE]
+    node = entry.node
     m.slot[node] = seen
-    m.seen[SEEN_COLUMNS * seen + S_NODE] = node
-    m.seen[SEEN_COLUMNS * seen + S_BEGIN] = first
-    m.seen[SEEN_COLUMNS * seen + S_END] = last
+    Seen(m, seen).node = node
+    Seen(m, seen).begin = first
+    Seen(m, seen).end = last
     return work + (length > 0), seen + ((flags & WATCHED) != 0)
 
 
 @part
 def _accept(m: Memory, home: int, first: int, last: int, total: int) -> int:
     """Append the handles whose filter's top is the node of the entry at `home`; return how many there are now."""
-    handle, flags = m.lists[home + ACCEPT], m.lists[home + FLAGS]
+    entry = Entry(m, home)
+    handle, flags = entry.accept, entry.flags
     at_root = m.places[first] == 0
-    deepest = m.elements[ELEMENT_COLUMNS * m.places[first] + LEVEL]
+    deepest = Element(m, m.places[first]).level
     for p in range(first + 1, last):
         at_root |= m.places[p] == 0
-        deepest = max(deepest, m.elements[ELEMENT_COLUMNS * m.places[p] + LEVEL])
-    at_root &= m.elements[EXACT] != 0
+        deepest = max(deepest, Element(m, m.places[p]).level)
+    at_root &= Element(m, 0).exact != 0
     edge = flags & EDGE_BITS
     # Written always and counted only if it holds: which of the two it will be cannot be predicted.
     m.found[total] = handle
     total += (handle >= 0) & (((edge == 0) & at_root) | ((edge != 0) & (deepest >= edge)))
     if flags & FURTHER:
-        handle = m.handles[HANDLE_COLUMNS * handle + NEXT]
+        handle = Filed(m, handle).next
         while handle >= 0:
-            edge = m.handles[HANDLE_COLUMNS * handle + EDGE]
+            edge = Filed(m, handle).edge
             m.found[total] = handle
             total += ((edge == 0) & at_root) | ((edge != 0) & (deepest >= edge))
-            handle = m.handles[HANDLE_COLUMNS * handle + NEXT]
+            handle = Filed(m, handle).next
     return total
 
 
 @part
 def _keep_where_other_may_fit(m: Memory, home: int, first: int, last: int) -> int:
     """Keep of places[first:last] those that have the label or test of the other kid below; return the new end."""
-    about_other = m.lists[home + OTHER_EDGE]
-    bit = about_other >> OTHER_SHIFT
-    cell = (LABELS_OF_CHILDREN if about_other & EDGE_BITS == 0 else LABELS_BELOW) + (bit >> 5)
+    about_other = Entry(m, home).other_edge
+    bit, is_child = about_other >> OTHER_SHIFT, about_other & EDGE_BITS == 0
     kept = first
     for p in range(first, last):
         m.places[kept] = m.places[p]
-        kept += (m.elements[ELEMENT_COLUMNS * m.places[p] + cell] >> (bit & 31)) & 1
+        element = Element(m, m.places[p])
+        kept += ((element.labels_of_children if is_child else element.labels_below) >> bit) & 1
     return kept
 
 
 @part
 def _put_off(m: Memory, home: int, first: int, last: int, later: int) -> int:
     """Put off the node of the entry at `home`, which may fit at places[first:last], by its rank, and return that."""
-    rank = (m.lists[home + OTHER_EDGE] >> RANK_SHIFT) & RANK_BITS
-    row = LATER_COLUMNS * later
-    prefetch(m.slot, m.lists[home + OTHER])
-    m.later[row + L_HOME] = home
-    m.later[row + L_BEGIN] = first
-    m.later[row + L_END] = last
-    m.later[row + L_NEXT] = m.heads[rank]
+    entry = Entry(m, home)
+    rank = (entry.other_edge >> RANK_SHIFT) & RANK_BITS
+    row = Later(m, later)
+    prefetch(m.slot, entry.other)
+    row.home = home
+    row.begin = first
+    row.end = last
+    row.next = m.heads[rank]
     m.heads[rank] = later
     return rank
 
@@ -177,28 +145,30 @@ def _keep_where_fits(
     kept = first
     if kid == wildcard_leaf:
         for p in range(first, last):
-            row = ELEMENT_COLUMNS * m.places[p]
+            row = Element(m, m.places[p])
             m.places[kept] = m.places[p]
-            kept += m.elements[row + DEEPEST] - m.elements[row + LEVEL] >= edge
+            kept += row.deepest - row.level >= edge
         return kept
-    at = SEEN_COLUMNS * m.slot[kid]
-    if at < SEEN_COLUMNS * seen and m.seen[at + S_NODE] == kid:
+    number = m.slot[kid]
+    at = Seen(m, number)
+    if number < seen and at.node == kid:
         for p in range(first, last):
             m.places[kept] = m.places[p]
-            kept += kid_fits(m, edge, m.places[p], m.seen[at + S_BEGIN], m.seen[at + S_END])
+            kept += kid_fits(m, edge, m.places[p], at.begin, at.end)
     return kept
 
 
 @part
 def _keep_where_all_fit(m: Memory, home: int, first: int, last: int, seen: int, wildcard_leaf: int) -> int:
     """Keep of places[first:last] those that all kids but the access kid allow; return the new end."""
-    kid, edge = m.lists[home + OTHER], m.lists[home + OTHER_EDGE] & EDGE_BITS
+    entry = Entry(m, home)
+    kid, edge = entry.other, entry.other_edge & EDGE_BITS
     last = _keep_where_fits(m, kid, edge, first, last, seen, wildcard_leaf)
-    if last > first and m.lists[home + FLAGS] & MANY:
-        row = NODE_COLUMNS * m.lists[home + NODE]
-        start = m.nodes[row + KIDS]
-        for k in range(start, start + m.nodes[row + KID_COUNT]):
-            if k - start != m.nodes[row + ACCESS]:
+    if last > first and entry.flags & MANY:
+        row = Node(m, entry.node)
+        start = row.kids
+        for k in range(start, start + row.kid_count):
+            if k - start != row.access:
                 last = _keep_where_fits(
                     m, m.kids[k] >> 8, m.kids[k] & EDGE_BITS, first, last, seen, wildcard_leaf
                 )
@@ -209,9 +179,9 @@ def _keep_where_all_fit(m: Memory, home: int, first: int, last: int, seen: int, 
 def _chain_pairs(m: Memory, pairs: int) -> None:
     """Chain the pairs of the same symbol; the head of a chain is its first pair."""
     for k in range(pairs - 1, -1, -1):
-        symbol = m.pairs[PAIR_COLUMNS * k + P_SYMBOL]
-        m.pairs[PAIR_COLUMNS * k + P_NEXT] = m.chains[CHAIN_COLUMNS * symbol + CHAIN_HEAD]
-        m.chains[CHAIN_COLUMNS * symbol + CHAIN_HEAD] = k
+        symbol = Pair(m, k).symbol
+        Pair(m, k).next = Chain(m, symbol).head
+        Chain(m, symbol).head = k
 
 
 @part
@@ -221,7 +191,7 @@ def _take_up_leaves(m: Memory, size: int, pairs: int) -> tuple[int, int, int, in
     Returns how much work there is, how many nodes are seen, the end of the places and how many handles are found.
     """
     work = seen = end = total = 0
-    home = m.symbols[SYMBOL_COLUMNS * WILDCARD_SYMBOL + LEAF]
+    home = Symbol(m, WILDCARD_SYMBOL).leaf
     if home > 0:
         for element in range(size):
             m.places[element] = element
@@ -230,15 +200,15 @@ def _take_up_leaves(m: Memory, size: int, pairs: int) -> tuple[int, int, int, in
         total = _accept(m, home, 0, end, total)
     _chain_pairs(m, pairs)
     for k in range(pairs):
-        symbol = m.pairs[PAIR_COLUMNS * k + P_SYMBOL]
-        home = m.symbols[SYMBOL_COLUMNS * symbol + LEAF]
-        if home > 0 and m.chains[CHAIN_COLUMNS * symbol + CHAIN_HEAD] == k:
+        symbol = Pair(m, k).symbol
+        home = Symbol(m, symbol).leaf
+        if home > 0 and Chain(m, symbol).head == k:
             start = end
             pair = k
             while pair >= 0:
-                m.places[end] = m.pairs[PAIR_COLUMNS * pair + P_ELEMENT]
+                m.places[end] = Pair(m, pair).element
                 end += 1
-                pair = m.pairs[PAIR_COLUMNS * pair + P_NEXT]
+                pair = Pair(m, pair).next
             work, seen = _take_up(m, home, start, end, work, seen)
             total = _accept(m, home, start, end, total)
     return work, seen, end, total
@@ -251,20 +221,21 @@ def _run(m: Memory, size: int, pairs: int) -> int:
     Returns -1 when there is not enough room for places.
     """
     wildcard_leaf = -1
-    if m.symbols[SYMBOL_COLUMNS * WILDCARD_SYMBOL + LEAF] > 0:
-        wildcard_leaf = m.lists[m.symbols[SYMBOL_COLUMNS * WILDCARD_SYMBOL + LEAF] + NODE]
+    if Symbol(m, WILDCARD_SYMBOL).leaf > 0:
+        wildcard_leaf = Entry(m, Symbol(m, WILDCARD_SYMBOL).leaf).node
     work, seen, end, total = _take_up_leaves(m, size, pairs)
     later = visit = rank = top_rank = 0
     while rank <= top_rank or work > 0:
         while work > 0:
             work -= 1
             visit += 1
-            row = WORK_COLUMNS * max(work - DELAY, 0)
-            block, length = m.work[row + W_LIST], m.work[row + W_LENGTH]
-            first, last = m.work[row + W_BEGIN], m.work[row + W_END]
-            homes = block + (1 << m.work[row + W_SIZE])
-            for column in range(W_END + 1):
-                m.work[row + column] = m.work[WORK_COLUMNS * work + column]
+            row = Work(m, max(work - DELAY, 0))
+            block, length = row.list, row.length
+            first, last = row.begin, row.end
+            homes = block + (1 << row.size)
+            youngest = Work(m, work)
+            row.list, row.length, row.size = youngest.list, youngest.length, youngest.size
+            row.begin, row.end = youngest.begin, youngest.end
             place = m.places[first]
             single = last - first == 1
             listed = 0
@@ -297,13 +268,13 @@ def _run(m: Memory, size: int, pairs: int) -> int:
         at = m.heads[rank]
         m.heads[rank] = -1
         while at >= 0:
-            row = LATER_COLUMNS * at
-            home, start = m.later[row + L_HOME], m.later[row + L_BEGIN]
-            stop = _keep_where_all_fit(m, home, start, m.later[row + L_END], seen, wildcard_leaf)
+            put_off = Later(m, at)
+            home, start = put_off.home, put_off.begin
+            stop = _keep_where_all_fit(m, home, start, put_off.end, seen, wildcard_leaf)
             if stop > start:
                 work, seen = _take_up(m, home, start, stop, work, seen)
                 total = _accept(m, home, start, stop, total)
-            at = m.later[row + L_NEXT]
+            at = put_off.next
         if work == 0:
             rank += 1
     return total
@@ -321,9 +292,9 @@ def run_target(addresses: Longs, rows: Ints, size: int, tests: Ints, test_count:
     pairs = lay_target(m, rows, size, tests, test_count)
     total = _run(m, size, pairs)
     for k in range(pairs):
-        symbol = m.pairs[PAIR_COLUMNS * k + P_SYMBOL]
-        m.chains[CHAIN_COLUMNS * symbol + CHAIN_FOR] = -1
-        m.chains[CHAIN_COLUMNS * symbol + CHAIN_HEAD] = -1
+        symbol = Pair(m, k).symbol
+        Chain(m, symbol).visit = -1
+        Chain(m, symbol).head = -1
     if total < 0:
         for rank in range(MAX_RANKS):
             m.heads[rank] = -1

@@ -12,20 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey.matching.jit import Ints, Longs, kernel, part
-from covey.matching.xpath.memory import (
-    EDGE,
-    EDGE_BITS,
-    HANDLE_COLUMNS,
-    KID_COUNT,
-    KIDS,
-    NODE_COLUMNS,
-    SELF,
-    SYMBOL,
-    TOP,
-    WILDCARD_SYMBOL,
-    Memory,
-    memory_at,
-)
+from covey.matching.xpath.memory import EDGE_BITS, SELF, WILDCARD_SYMBOL, Filed, Memory, Node, memory_at
 
 Bytes = NDArray[np.uint8]
 
@@ -37,14 +24,15 @@ ASKED, HANGS, BELOW = 0, 1, 2
 @part
 def _gather(m: Memory, node: int, size: int, met: Longs, fits: Longs, reach: Bytes) -> tuple[int, int]:
     """Set reach[node] from the kids; return which rows are met by tests of the node, and which fit right below it."""
+    about = Node(m, node)
     here = right_below = np.int64(0)
-    start = m.nodes[NODE_COLUMNS * node + KIDS]
+    start = about.kids
     for p in range(size):
         reach[node, p] = 0
-    for k in range(start, start + m.nodes[NODE_COLUMNS * node + KID_COUNT]):
+    for k in range(start, start + about.kid_count):
         kid, edge = m.kids[k] >> 8, m.kids[k] & EDGE_BITS
         if edge == SELF:
-            here |= met[m.nodes[NODE_COLUMNS * kid + SYMBOL]]
+            here |= met[Node(m, kid).symbol]
             continue
         if edge == 0:
             right_below |= fits[kid]
@@ -67,7 +55,7 @@ def _judge(m: Memory, node: int, pattern: Longs, met: Longs, fits: Longs, reach:
         if pattern[p, HANGS] == SELF:
             continue
         asked = pattern[p, ASKED]
-        good = asked == WILDCARD_SYMBOL or asked == m.nodes[NODE_COLUMNS * node + SYMBOL]
+        good = asked == WILDCARD_SYMBOL or asked == Node(m, node).symbol
         q = 0
         while good and q < p:
             if (pattern[p, BELOW] >> q) & 1:
@@ -93,10 +81,11 @@ def _judge_all(
     depth = 1
     while depth:
         node = m.stack[depth - 1]
+        about = Node(m, node)
         before = depth
         if known[node] == 0:
-            start = m.nodes[NODE_COLUMNS * node + KIDS]
-            for k in range(start, start + m.nodes[NODE_COLUMNS * node + KID_COUNT]):
+            start = about.kids
+            for k in range(start, start + about.kid_count):
                 if m.kids[k] & EDGE_BITS != SELF and known[m.kids[k] >> 8] == 0:
                     m.stack[depth] = m.kids[k] >> 8
                     depth += 1
@@ -129,7 +118,7 @@ def find_covered(
     wanted = pattern[last, HANGS]
     count = 0
     for handle in range(handle_count):
-        top, edge = m.handles[HANDLE_COLUMNS * handle + TOP], m.handles[HANDLE_COLUMNS * handle + EDGE]
+        top, edge = Filed(m, handle).top, Filed(m, handle).edge
         if top < 0 or signatures[handle] & signature != signature or (wanted == 0 and edge != 0):
             continue
         _judge_all(m, top, pattern, met, fits, reach, known)
@@ -157,19 +146,16 @@ def find_overlapping(
     m = memory_at(addresses)
     count = 0
     for handle in range(handle_count):
-        top = m.handles[HANDLE_COLUMNS * handle + TOP]
+        top = Filed(m, handle).top
         if top < 0:
             continue
         good = True
-        if anchored and m.handles[HANDLE_COLUMNS * handle + EDGE] == 0:
-            row = NODE_COLUMNS * top
-            label = m.nodes[row + SYMBOL]
+        if anchored and Filed(m, handle).edge == 0:
+            row = Node(m, top)
+            label = row.symbol
             good = symbol == WILDCARD_SYMBOL or label == WILDCARD_SYMBOL or label == symbol
-            for k in range(m.nodes[row + KIDS], m.nodes[row + KIDS] + m.nodes[row + KID_COUNT]):
-                if (
-                    m.kids[k] & EDGE_BITS == SELF
-                    and barred[m.nodes[NODE_COLUMNS * (m.kids[k] >> 8) + SYMBOL]]
-                ):
+            for k in range(row.kids, row.kids + row.kid_count):
+                if m.kids[k] & EDGE_BITS == SELF and barred[Node(m, m.kids[k] >> 8).symbol]:
                     good = False
         if good:
             found[count] = handle

@@ -11,29 +11,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covey.matching.jit import Ints, Longs
+from covey.matching.records import addresses_of, note_addresses
 from covey.matching.xpath import graph
 from covey.matching.xpath.memory import (
     BLOCK_COLUMNS,
-    CHAIN_COLUMNS,
-    ELEMENT_COLUMNS,
     FREE_LISTS,
     FREE_NODE,
-    HANDLE_COLUMNS,
     KIDS_ROOM,
-    LATER_COLUMNS,
     LIST_ROOM,
     LIVE_NODES,
     MAX_RANKS,
-    NODE_COLUMNS,
     NODE_COUNT,
-    PAIR_COLUMNS,
     PLACES_ROOM,
-    SEEN_COLUMNS,
     STATE_CELLS,
-    SYMBOL_COLUMNS,
     TABLE_MASK,
-    WORK_COLUMNS,
+    Chain,
+    Element,
+    Filed,
+    Later,
     Memory,
+    Node,
+    Pair,
+    Seen,
+    Symbol,
+    Work,
 )
 
 # More than a pattern has nodes and tests.
@@ -48,7 +49,7 @@ class Store:
 
     def __init__(self) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
-        self.addresses: Longs = np.zeros(len(Memory._fields), np.int64)
+        self.addresses: Longs = np.zeros(addresses_of(Memory), np.int64)
         self.state: Longs = np.zeros(STATE_CELLS, np.int64)
         self.state[FREE_NODE] = -1
         self.state[FREE_LISTS:] = -1
@@ -77,9 +78,9 @@ class Store:
 
     def make_room(self, rows: int, handle: int, symbols: int) -> None:
         """Let everything grow that adding a pattern of so many rows needs, but for the arenas."""
-        self._grow("nodes", NODE_COLUMNS * (self.node_rows + rows))
-        self._grow("handles", HANDLE_COLUMNS * (handle + 1))
-        self._grow("symbols", SYMBOL_COLUMNS * symbols)
+        self._grow("nodes", Node.length_in() * (self.node_rows + rows))
+        self._grow("handles", Filed.length_in() * (handle + 1))
+        self._grow("symbols", Symbol.length_in() * symbols)
         if 2 * (self.node_count + rows) > len(self.arrays["table"]):
             old = self.arrays["table"]
             self._set("table", np.full(2 * len(old), -1, np.int32))
@@ -97,10 +98,10 @@ class Store:
         if nodes > len(self.arrays["slot"]):
             for name, columns in _RUN_COLUMNS.items():
                 self._grow(name, columns * nodes)
-        self._grow("elements", ELEMENT_COLUMNS * elements)
-        self._grow("pairs", PAIR_COLUMNS * pairs)
+        self._grow("elements", Element.length_in() * elements)
+        self._grow("pairs", Pair.length_in() * pairs)
         self._grow("places", elements + pairs)
-        self._grow("chains", CHAIN_COLUMNS * symbols)
+        self._grow("chains", Chain.length_in() * symbols)
         self._grow("found", filters + 1)
 
     def grow_places(self) -> None:
@@ -123,23 +124,29 @@ class Store:
 
     def _set(self, name: str, array: NDArray[Any]) -> None:
         self.arrays[name] = array
-        self.addresses[Memory._fields.index(name)] = array.ctypes.data
+        note_addresses(self.addresses, Memory, {name: array})
         if name in _ROOM:
             self.state[_ROOM[name]] = len(array)
 
 
-_RUN_COLUMNS = {"slot": 1, "order": 1, "seen": SEEN_COLUMNS, "work": WORK_COLUMNS, "later": LATER_COLUMNS}
+_RUN_COLUMNS = {
+    "slot": 1,
+    "order": 1,
+    "seen": Seen.length_in(),
+    "work": Work.length_in(),
+    "later": Later.length_in(),
+}
 _ROOM = {"lists": LIST_ROOM, "kids": KIDS_ROOM, "places": PLACES_ROOM}
 _FILL = {"table": -1, "handles": -1, "chains": -1, "heads": -1}
 _FIRST_CELLS = {
-    "nodes": 64 * NODE_COLUMNS,
+    "nodes": 64 * Node.length_in(),
     "lists": 64 * BLOCK_COLUMNS,
     "table": 256,
-    "symbols": 64 * SYMBOL_COLUMNS,
-    "handles": 64 * HANDLE_COLUMNS,
-    "elements": 256 * ELEMENT_COLUMNS,
-    "pairs": 512 * PAIR_COLUMNS,
-    "chains": 64 * CHAIN_COLUMNS,
+    "symbols": 64 * Symbol.length_in(),
+    "handles": 64 * Filed.length_in(),
+    "elements": 256 * Element.length_in(),
+    "pairs": 512 * Pair.length_in(),
+    "chains": 64 * Chain.length_in(),
     "heads": MAX_RANKS,
     "places": 4096,
     "found": 64,

@@ -5,25 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from covey.matching.jit import Ints, part
-from covey.matching.xpath.memory import (
-    ABOVE_MARK,
-    DEEPEST,
-    ELEMENT_COLUMNS,
-    EXACT,
-    LABEL,
-    LABELS_ABOVE,
-    LABELS_BELOW,
-    LABELS_OF_CHILDREN,
-    LAST,
-    LEVEL,
-    P_ELEMENT,
-    P_SYMBOL,
-    PAIR_COLUMNS,
-    PARENT,
-    PARENT_MARK,
-    WILDCARD_SYMBOL,
-    Memory,
-)
+from covey.matching.xpath.memory import WILDCARD_SYMBOL, Element, Memory, Pair
 
 
 @part
@@ -31,55 +13,46 @@ def lay_target(m: Memory, rows: Ints, size: int, tests: Ints, test_count: int) -
     """Fill `elements` and `pairs` with the target (run.py says what it is made of); return the number of pairs."""
     pairs = 0
     for i in range(size):
-        parent, label, at = rows[4 * i], rows[4 * i + 3], ELEMENT_COLUMNS * i
-        m.elements[at + PARENT] = parent
-        m.elements[at + EXACT] = rows[4 * i + 1]
-        m.elements[at + LEVEL] = rows[4 * i + 2]
-        m.elements[at + LABEL] = label
-        m.elements[at + LAST] = i
-        m.elements[at + DEEPEST] = rows[4 * i + 2]
-        m.elements[at + ABOVE_MARK] = -1
-        m.elements[at + PARENT_MARK] = -1
-        for cell in range(at + LABELS_ABOVE, at + LABELS_OF_CHILDREN + 2):
-            m.elements[cell] = 0
+        parent, label, element = rows[4 * i], rows[4 * i + 3], Element(m, i)
+        element.parent = parent
+        element.exact = rows[4 * i + 1]
+        element.level = rows[4 * i + 2]
+        element.label = label
+        element.last = i
+        element.deepest = rows[4 * i + 2]
+        element.above_mark = -1
+        element.parent_mark = -1
+        element.labels_above = element.labels_below = element.labels_of_children = 0
         if parent >= 0:
-            _join(m, at + LABELS_ABOVE, ELEMENT_COLUMNS * parent + LABELS_ABOVE)
-            _note(m, at + LABELS_ABOVE, m.elements[ELEMENT_COLUMNS * parent + LABEL])
+            above = Element(m, parent)
+            element.labels_above = above.labels_above | _bits(above.label)
         if label >= 0:
-            m.pairs[PAIR_COLUMNS * pairs + P_SYMBOL] = label
-            m.pairs[PAIR_COLUMNS * pairs + P_ELEMENT] = i
+            Pair(m, pairs).symbol = label
+            Pair(m, pairs).element = i
             pairs += 1
     for i in range(test_count):
-        m.pairs[PAIR_COLUMNS * pairs + P_SYMBOL] = tests[2 * i]
-        m.pairs[PAIR_COLUMNS * pairs + P_ELEMENT] = tests[2 * i + 1]
-        _note(m, ELEMENT_COLUMNS * tests[2 * i + 1] + LABELS_BELOW, tests[2 * i])
+        Pair(m, pairs).symbol = tests[2 * i]
+        Pair(m, pairs).element = tests[2 * i + 1]
+        Element(m, tests[2 * i + 1]).labels_below |= _bits(tests[2 * i])
         pairs += 1
     for i in range(size - 1, 0, -1):
-        _tell_parent(m, ELEMENT_COLUMNS * i)
+        _tell_parent(m, i)
     return pairs
 
 
 @part
-def _tell_parent(m: Memory, at: int) -> None:
+def _tell_parent(m: Memory, i: int) -> None:
     """Note with the parent what is now known of an element and of all below it."""
-    parent = ELEMENT_COLUMNS * m.elements[at + PARENT]
-    m.elements[parent + LAST] = max(m.elements[parent + LAST], m.elements[at + LAST])
-    m.elements[parent + DEEPEST] = max(m.elements[parent + DEEPEST], m.elements[at + DEEPEST])
-    _join(m, parent + LABELS_BELOW, at + LABELS_BELOW)
-    _note(m, parent + LABELS_BELOW, m.elements[at + LABEL])
-    if m.elements[at + EXACT] != 0:
-        _note(m, parent + LABELS_OF_CHILDREN, m.elements[at + LABEL])
+    element = Element(m, i)
+    parent, labels = Element(m, element.parent), _bits(element.label)
+    parent.last = max(parent.last, element.last)
+    parent.deepest = max(parent.deepest, element.deepest)
+    parent.labels_below |= element.labels_below | labels
+    if element.exact != 0:
+        parent.labels_of_children |= labels
 
 
 @part
-def _join(m: Memory, cells: int, others: int) -> None:
-    m.elements[cells] |= m.elements[others]
-    m.elements[cells + 1] |= m.elements[others + 1]
-
-
-@part
-def _note(m: Memory, cells: int, symbol: int) -> None:
-    """Set the bits of a symbol, which is -1 for an unknown label, and of the wildcard."""
-    bit = max(symbol, WILDCARD_SYMBOL) & 63
-    m.elements[cells + (bit >> 5)] |= np.int64(1) << (bit & 31)
-    m.elements[cells] |= 1 << WILDCARD_SYMBOL
+def _bits(symbol: int) -> int:
+    """Return the bits of a symbol, which is -1 for an unknown label, and of the wildcard."""
+    return (np.int64(1) << (max(symbol, WILDCARD_SYMBOL) & 63)) | (1 << WILDCARD_SYMBOL)  # type: ignore[return-value]

@@ -17,6 +17,10 @@ positions begin again, new events would look like old ones: that is an error and
 Live. Positions count the events of this run. What came is gone with the process; a batch that was under way then is
 empty when it is run again.
 
+**An end.** A stream that is to end with what there is now cannot ask a broker what that is. A second subscription of
+the same client, live, is told of what is published from then on (`end_here`): the first event of the durable one that
+the other has heard of, too, is behind the end.
+
 A thread takes what comes, because a batch can take longer than a broker waits for an acknowledgement before it sends
 events again: those are dropped here as they come.
 """
@@ -30,6 +34,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from covey.client.link import DROP_NEW
 from covey.errors import ConfigError, CoveyError, LinkError, SlowError, TimedOutError
 from covey.pipeline.network.columns import Arrival
 from covey.pipeline.network.options import Options, settle
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 TURN_S: Final = 0.1  # after which the thread looks whether it should end
 AHEAD: Final = 2  # batches that a live intake takes from its client, which has limits and a policy for more
 PENDING: Final = 500_000  # events
+LATER: Final = 10_000  # events behind the end of a stream that are remembered
 MARKS: Final = 16  # places that an offset remembers, two a batch
 
 
@@ -93,6 +99,8 @@ class Intake:
         self._old_since_s: float | None = (
             None  # when an event came from before the start, not recognised so far
         )
+        self._later: set[str] | None = None  # names of events that came after the end was set, if it is
+        self._end = 0  # the position of the first of these, once it is known
         self._error: CoveyError | None = None
         self._is_closed = False
         self.origin = secrets.token_hex(8)
@@ -174,6 +182,28 @@ class Intake:
 
     # -- what Spark asks ---------------------------------------------------------------------------------------
 
+    def end_here(self) -> None:
+        """Let `latest` go no further than what the broker has now; of a live stream, nothing changes."""
+        self.open()
+        if not self._options.durable or self._later is not None:
+            return
+        assert self._client is not None
+        self._later = set()
+        self._client.subscribe(self._options.wanted(), callback=self._heard, policy=DROP_NEW)
+
+    def _heard(self, event: SyncReceived) -> None:
+        with self._changed:
+            if self._later is not None and len(self._later) < LATER:
+                self._later.add(event.id)
+
+    def _until_end(self) -> list[Taken]:
+        """Return what waits for Spark, without what came after the end."""
+        if self._later and not self._end:
+            self._end = next((one.position for one in self._taken if one.event.id in self._later), 0)
+        if not self._end:
+            return self._taken
+        return self._taken[: bisect_left(self._taken, self._end, key=lambda one: one.position)]
+
     def beginning(self) -> Offset:
         """Return where a new stream starts: before everything that comes."""
         self.open()
@@ -187,15 +217,17 @@ class Intake:
         self._begin(start)
         until_s = time.monotonic() + wait_s
         with self._changed:
-            while not self._taken and (rest_s := until_s - time.monotonic()) > 0 and self._error is None:
+            while not (taken := self._until_end()) and not self._end and self._error is None:
+                if (rest_s := until_s - time.monotonic()) <= 0:
+                    break
                 self._changed.wait(rest_s)
             self._check()
-            if not self._taken:
+            if not taken:
                 return start
-            last = self._taken[-1 if most is None else min(most, len(self._taken)) - 1]
+            last = taken[-1 if most is None else min(most, len(taken)) - 1]
             if not self._options.durable:
                 return Offset(self.origin, last.position)
-            ends = {one.position: one.event.id for one in (self._taken[0], last)}
+            ends = {one.position: one.event.id for one in (taken[0], last)}
             return Offset(self.origin, last.position, (*start.marks, *ends.items())[-MARKS:])
 
     def between(self, start: Offset, end: Offset) -> list[Arrival]:

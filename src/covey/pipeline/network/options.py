@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from covey.client.options import DEFAULT_URL, DROP_NEW, POLICIES, addresses_of, tls_context
+from covey.client.admin import Pages
+from covey.client.link import DEFAULT_URL, DROP_NEW, POLICIES, addresses_of, tls_context
 from covey.core.families import DEFAULT_LANGUAGE, LANGUAGES, parse
 from covey.errors import ConfigError, CoveyError, TimedOutError
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 READ, STREAM, WRITE = USES = ("read", "stream", "write")
 ALL: Final = USES
+
+# Tables of the network's own state (`state`).
+STATES: Final = ("subscriptions", "clients", "links", "tables", "rates", "plans")
 
 # What Spark hands on to a sink although it is not meant for it.
 SPARKS_OWN: Final = frozenset(("checkpointlocation", "queryname"))
@@ -71,6 +75,15 @@ def _url(text: str) -> str:
     return text
 
 
+def _admin(text: str) -> tuple[str, ...]:
+    addresses = tuple(address.strip() for address in text.split(",") if address.strip())
+    for address in addresses:
+        Pages(address)
+    if len(set(addresses)) < len(addresses):
+        raise ValueError("it must name each address once")
+    return addresses
+
+
 OPTIONS: Final = (
     Option("url", DEFAULT_URL, ALL, _url, "a broker's address, or several with commas; `coveys://` for TLS"),
     Option("token", "", ALL, str, "who it is; or `user` and `password`"),
@@ -87,6 +100,14 @@ OPTIONS: Final = (
         "language", DEFAULT_LANGUAGE, ALL, _one_of(LANGUAGES), "of the filter and the events: " + ", ".join(LANGUAGES)
     ),
     Option("filter", "", (READ, STREAM), str, "which events; all events with attributes, if it is not given"),
+    Option(
+        "table", "", (READ,), _one_of(("", *STATES)),
+        "read the state of the network instead of events: " + ", ".join(STATES),
+    ),
+    Option(
+        "admin", "", (READ,), _admin,
+        "for `table`: admin pages of brokers, such as `http://127.0.0.1:7401`, with commas; `token` is for these then",
+    ),
     Option("events", "10000", (READ, STREAM), _count, "the most events of a read, or of one batch of a stream"),
     Option("seconds", "10", (READ,), _positive, "how long a read takes, unless it has its events before"),
     Option(
@@ -101,9 +122,13 @@ OPTIONS: Final = (
     ),
     Option(
         "idle", "1", (STREAM,), _positive,
-        "with the trigger `availableNow`: the stream ends when nothing has come for so many seconds",
+        "with the trigger `availableNow`: the stream ends when nothing has come for so many seconds, or before",
     ),
     Option("confirm", "true", (WRITE,), _flag, "wait until the broker has each event on its disk"),
+    Option(
+        "identify", "", (WRITE,), str,
+        "an attribute that tells which row an event is, the same if its task runs again: query/batch/partition/row",
+    ),
     Option("advertise", "", (WRITE,), str, "a filter that covers what is published; without it events cost more"),
 )  # fmt: skip
 BY_NAME: Final = {option.name: option for option in OPTIONS}
@@ -123,6 +148,8 @@ class Options:
     timeout: float
     language: str
     filter: str
+    table: str
+    admin: tuple[str, ...]
     events: int
     seconds: float
     pushdown: bool
@@ -131,6 +158,7 @@ class Options:
     policy: str
     idle: float
     confirm: bool
+    identify: str
     advertise: str
 
     def wanted(self) -> Filter:
@@ -230,6 +258,10 @@ def _check_together(options: Options) -> None:
         raise ConfigError("the option tls_key needs the option tls_cert")
     if options.durable and not options.name:
         raise ConfigError("the option durable needs a client with a name (hint: the option name)")
+    if bool(options.table) != bool(options.admin):
+        raise ConfigError(
+            "the options table and admin need each other (hint: admin has the addresses of admin pages)"
+        )
     if options.filter:
         options.wanted()
     options.advertised()

@@ -24,17 +24,34 @@ if TYPE_CHECKING:
 CONTENT, DATA, LANGUAGE = "content", "data", "language"
 _KNOWN: Final = {column.name: column.type for column in DEFAULTS.columns}
 
-ToEvents = Callable[["pa.RecordBatch"], Iterator[tuple[Any, bytes]]]
+Pairs = Iterator[tuple[Any, bytes]]
+# Of a batch of a task, what tells the task from others, and how many rows it had before.
+ToEvents = Callable[["pa.RecordBatch", str, int], Pairs]
 
 _read_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _read_words: Final = msgspec.json.Decoder(list[str]).decode
 
 
-def publisher_of(schema: StructType, language: str) -> ToEvents:
+def publisher_of(schema: StructType, language: str, identify: str = "") -> ToEvents:
     """Return what makes events, as pairs of content and payload, of batches with these columns.
 
-    ConfigError if a column has a type that no event can have.
+    With `identify`, the attribute of that name gets the task and the row's number. ConfigError if a column has a type
+    that no event can have.
     """
+    events_of = _publisher_of(schema, language)
+    if identify in schema.names:
+        raise ConfigError(f"the column {identify!r:.60} is what the option identify sets")
+
+    def identified(batch: pa.RecordBatch, task: str, rows: int) -> Pairs:
+        for row, (content, payload) in enumerate(events_of(batch), rows):
+            if not isinstance(content, dict):
+                raise EventError("only events with attributes can be identified")
+            yield content | {identify: f"{task}{row}"}, payload
+
+    return identified if identify else lambda batch, task, rows: events_of(batch)
+
+
+def _publisher_of(schema: StructType, language: str) -> Callable[[pa.RecordBatch], Pairs]:
     types = {one.name: one.dataType.simpleString() for one in schema}
     has_data = types.get(DATA) == "binary"
     if types.get(CONTENT) == "string":
@@ -66,8 +83,8 @@ def _check(name: str, type_: DataType) -> None:
         )
 
 
-def _of_attributes(names: list[str], has_data: bool) -> ToEvents:
-    def events(batch: pa.RecordBatch) -> Iterator[tuple[Any, bytes]]:
+def _of_attributes(names: list[str], has_data: bool) -> Callable[[pa.RecordBatch], Pairs]:
+    def events(batch: pa.RecordBatch) -> Pairs:
         columns = [batch.column(name).to_pylist() for name in names]
         payloads = _payloads(batch, has_data)
         for at, payload in enumerate(payloads):
@@ -84,8 +101,8 @@ def _of_attributes(names: list[str], has_data: bool) -> ToEvents:
     return events
 
 
-def _of_contents(has_data: bool, has_language: bool, language: str) -> ToEvents:
-    def events(batch: pa.RecordBatch) -> Iterator[tuple[Any, bytes]]:
+def _of_contents(has_data: bool, has_language: bool, language: str) -> Callable[[pa.RecordBatch], Pairs]:
+    def events(batch: pa.RecordBatch) -> Pairs:
         contents = batch.column(CONTENT).to_pylist()
         languages = batch.column(LANGUAGE).to_pylist() if has_language else [language] * len(contents)
         for text, said, payload in zip(contents, languages, _payloads(batch, has_data), strict=True):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from covey.pipeline.network.batch import LiveReader
     from covey.pipeline.network.sink import BatchSink, StreamSink
+    from covey.pipeline.network.state import StateReader
     from covey.pipeline.network.stream import StreamReader
 
 NAME = "covey"
@@ -38,14 +39,20 @@ class CoveySource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """Return the default columns."""
-        return DEFAULTS.schema()
+        """Return the default columns, of events or of a table of the network's state."""
+        from covey.pipeline.network.state import TABLES
 
-    def reader(self, schema: StructType) -> LiveReader:
-        """Return a bounded read of what comes."""
+        table = options_of(self.options).table
+        return TABLES[table].table.schema() if table else DEFAULTS.schema()
+
+    def reader(self, schema: StructType) -> LiveReader | StateReader:
+        """Return a bounded read of what comes, or of what brokers show of themselves."""
         from covey.pipeline.network.batch import FilteringReader, LiveReader
+        from covey.pipeline.network.state import StateReader
 
         options = options_of(self.options, READ)
+        if options.table:
+            return StateReader(options, schema)
         return FilteringReader(options, schema) if options.pushdown else LiveReader(options, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 (Spark's name)

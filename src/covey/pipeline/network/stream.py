@@ -76,8 +76,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.events)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Be one that ends: when nothing has come for a while, as nobody can say what a broker still has."""
+        """Be one that ends: with what the broker has now, or when nothing has come for a while."""
         self._wait_s = self._options.idle
+        self._events.end_here()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next batch."""

@@ -7,7 +7,8 @@ The algorithms are for hundreds. So, in this order:
    are lost or gained by it: whatever one of them leaves behind, another one wants.
 3. The heaviest bundles, those that most events match, are planned as one subscriber each: by `improved` up to
    MOST_IMPROVED of them on up to MOST_PLACES pairs of a broker and a bundle below it, else by `quick`, which merges
-   what is free and then the most efficient. Beyond MOST_PLANNED, bundles pass through as they are.
+   what is free and then the most efficient, unless a method is named. Beyond MOST_PLANNED, bundles pass through as
+   they are.
 4. What was found is said and judged for all members: gain and cost count them one by one.
 
 Cost is *cascade*, delays grow with hops (see `cost`). A plan for bundles takes each for a single subscriber, so its
@@ -67,11 +68,15 @@ def merges(
     held_out: Sample | None = None,
     most_improved: int = MOST_IMPROVED,
     most_planned: int = MOST_PLANNED,
+    method: str | None = None,
 ) -> list[Merge]:
-    """Return what to merge where for a share of the largest gain of the bundles that are planned, by broker."""
+    """Return what to merge where for a share of the largest gain of the bundles that are planned, by broker.
+
+    `method` is one of `registry.ALGORITHMS`; by default `improved` where there is little to plan, else `quick`.
+    """
     problem = Problem(Propagation(parents, access), sample, held_out=held_out)
     bundles = bundles_of(problem)
-    planned = plan_bundles(problem, bundles, share, most_improved, most_planned)
+    planned = plan_bundles(problem, bundles, share, most_improved, most_planned, method)
     partitions = expanded(problem.tree, bundles, planned)
     check(problem.tree, partitions)
     found: list[Merge] = []
@@ -96,7 +101,12 @@ def bundles_of(problem: Problem) -> list[Block]:
 
 
 def plan_bundles(
-    problem: Problem, bundles: Sequence[Block], share: float, most_improved: int, most_planned: int
+    problem: Problem,
+    bundles: Sequence[Block],
+    share: float,
+    most_improved: int,
+    most_planned: int,
+    method: str | None = None,
 ) -> tuple[Partition, ...]:
     """Return a plan for the heaviest bundles, each as its first member; subscribers are numbers of bundles."""
     first = [bundle[0] for bundle in bundles[:most_planned]]
@@ -106,7 +116,7 @@ def plan_bundles(
     if len(first) < 2 or not small.target(share):
         return induced(tree, [])
     few = len(first) <= most_improved and sum(map(len, tree.below)) <= MOST_PLACES
-    return aggregate(small, share, method="improved" if few else "quick").partitions
+    return aggregate(small, share, method=method or ("improved" if few else "quick")).partitions
 
 
 def expanded(

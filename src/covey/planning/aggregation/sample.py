@@ -115,9 +115,13 @@ class Sample:
         return similarity(self.matches, self.weights)
 
     def order(self) -> Ints:
-        """Return the filters by (low, high) of the first attribute, the order in which `dpa` groups them."""
+        """Return the filters in the order in which `dpa` groups them: by (low, high) of the first attribute.
+
+        Filters that are only known by what they match are put in a chain, each behind the one that is most like it of
+        those that are left, from the one that most events match.
+        """
         if self.lows is None or self.highs is None:
-            raise PlanError("these filters have no order (hint: give ranges or boxes)")
+            return _chain(self.similarity(), self.matches.astype(float) @ self.weights)
         return np.lexsort((self.highs[:, 0], self.lows[:, 0])).astype(np.int32)
 
     def hull(self, block: tuple[int, ...]) -> Bools | None:
@@ -136,6 +140,17 @@ def similarity(matches: Bools, weights: Floats) -> Floats:
     alone = np.diag(both)
     either = alone[:, None] + alone - both
     return np.divide(both, either, out=np.ones_like(both), where=either > 0)
+
+
+def _chain(alike: Floats, weights: Floats) -> Ints:
+    left = np.ones(len(weights), bool)
+    order = np.zeros(len(weights), np.int32)
+    here = int(np.argmax(weights)) if len(weights) else 0
+    for place in range(len(weights)):
+        order[place] = here
+        left[here] = False
+        here = int(np.argmax(np.where(left, alike[here], -1.0)))
+    return order
 
 
 def _weights(weights: ArrayLike | None, events: int) -> Floats:

@@ -8,15 +8,17 @@ end has trees chosen among more, for all documents, and is costed on all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
 
 from covey.matching.jit import Floats, Ints
+from covey.planning.budget import Budget, tree_ns
 from covey.planning.compute_tree import compute_tree
 from covey.planning.documents import Documents
 from covey.planning.graph import Graph
+from covey.planning.groups.entries import tree_entries
 from covey.planning.groups.model import Grouping, Point, Problem, Traffic, members_of
 from covey.planning.low_stretch.plain import shortest_path_links
 from covey.planning.paths import AllPaths
@@ -37,6 +39,7 @@ class Worth:
     held_out: float
     copies: float
     deliveries: float
+    entries: int = 0
 
 
 class Costing:
@@ -48,6 +51,7 @@ class Costing:
         self.sample = _part(problem.sample, problem.seed)
         self.held_out = None if problem.held_out is None else _part(problem.held_out, problem.seed)
         self.computed = 0
+        self.budget = Budget(problem.budget_s)
         self._known: dict[bytes, Worth] = {}
         self._trees: dict[bytes, tuple[int, Ints]] = {}  # root and links, where a tree was searched for
 
@@ -70,6 +74,9 @@ class Costing:
             None if self.held_out is None else sum(worth.held_out for worth in worths),
             sum(worth.copies for worth in worths),
             sum(worth.deliveries for worth in worths) - wanted,
+            sum(worth.entries for worth in worths),
+            self.sample.document_count,
+            0 if self.held_out is None else self.held_out.document_count,
         )
 
     def tree(self, members: Ints, roots: int) -> Tree | None:
@@ -92,11 +99,22 @@ class Costing:
                 held_out = 0.0 if others is None else float(_straight(paths, host, others).sum())
             else:  # a subscription that matches nothing in the sample is on another broker
                 held_out = path_tree(self.problem.graph, host).cost(others)
-            return Worth(cost, held_out, copies, deliveries)
+            return Worth(cost, held_out, copies, deliveries, self._entries(members, None, host))
         choice = compute_tree(self.problem.graph, paths, documents, roots=self.roots)
+        hosts = len(documents.hosts) + (0 if others is None else len(others.hosts))
+        self.budget.spend(tree_ns(2 * self.roots + 2, self.problem.graph.nodes, hosts))
         self._trees[key] = choice.tree.root, choice.tree.links
         held_out = 0.0 if others is None else choice.tree.cost(others)
-        return Worth(choice.cost, held_out, copies, deliveries)
+        return Worth(choice.cost, held_out, copies, deliveries, self._entries(members, choice.tree, 0))
+
+    def _entries(self, members: Ints, tree: Tree | None, root: int) -> int:
+        """Return how many entries the group's tables have, if they have a price; without a tree, on shortest paths."""
+        if self.problem.objective is None:
+            return 0
+        hosts, asked = self.problem.sample.hosts[members], self.problem.asked[members]
+        if tree is None and (hosts == root).all():
+            return (self.problem.graph.nodes - 1) * len(np.unique(asked))
+        return int(tree_entries(tree or path_tree(self.problem.graph, root), hosts, asked)[1].sum())
 
 
 def finished(
@@ -112,7 +130,8 @@ def finished(
         (costing.tree(members, roots) if costing else None) or tree_of(problem, members, roots)
         for members in groups
     )
-    return with_trees(problem, name, group, trees, curve)
+    found = with_trees(problem, name, group, trees, curve)
+    return replace(found, stopped=costing.budget.stopped) if costing else found
 
 
 def _key(members: Ints) -> bytes:

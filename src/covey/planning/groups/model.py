@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy as np
 from covey.errors import PlanError
 from covey.matching.jit import Ints
 from covey.planning.graph import Graph
+from covey.planning.objective import ENTRY_BYTES, Bill, Objective, Usage, bill
 from covey.planning.paths import AllPaths
 from covey.planning.subscriptions import Matches
 from covey.planning.tree import Tree
@@ -33,8 +35,11 @@ class Problem:
     """An overlay, which subscriptions match which sampled documents, and what else is known.
 
     `held_out` are documents that trees are not fitted to; `words` say what each subscription asks for, as far as it
-    can be said in words: filters that share words match some of the same documents. PlanError unless the graph is
-    connected and both sets of documents are about the same subscriptions.
+    can be said in words: filters that share words match some of the same documents. `filters` number what each
+    subscription asks for, equal filters alike; without them all are different. With an `objective`, plans are chosen
+    by their price (`planning.objective`), without one by traffic alone. `budget_s` is how long a method may compute, in
+    estimated seconds (`planning.budget`). PlanError unless the graph is connected and
+    both sets of documents are about the same subscriptions.
     """
 
     graph: Graph
@@ -43,6 +48,10 @@ class Problem:
     held_out: Matches | None = None
     words: Words | None = None
     seed: int = 0
+    filters: Ints | None = None
+    filter_bytes: float = 0.0
+    objective: Objective | None = None
+    budget_s: float | None = None
 
     def __post_init__(self) -> None:
         self.graph.check_connected("grouping")
@@ -55,6 +64,30 @@ class Problem:
             raise PlanError("documents held out must be matched against the same subscriptions as the sample")
         if self.words is not None and len(self.words) != self.sample.subscription_count:
             raise PlanError(f"there must be words for each of {self.sample.subscription_count} subscriptions")
+        if self.filters is not None and len(self.filters) != self.sample.subscription_count:
+            raise PlanError(
+                f"there must be a filter for each of {self.sample.subscription_count} subscriptions"
+            )
+
+    @cached_property
+    def asked(self) -> Ints:
+        """The number of each subscription's filter."""
+        known = self.filters
+        return np.arange(self.sample.subscription_count, dtype=np.int32) if known is None else known
+
+    def billed(self, point: Point) -> Bill:
+        """Return what an event costs at a point of a curve, by documents held out."""
+        usage = Usage(
+            (point.held_out or 0.0) / max(1, point.others),
+            point.copies / max(1, point.documents),
+            point.trials / max(1, point.documents),
+            point.entries,
+            point.entries * (ENTRY_BYTES + self.filter_bytes),
+            point.groups,
+            self.graph.nodes,
+            0.0 if point.groups == 1 and not point.one_copy else point.entries,
+        )
+        return bill(self.objective or Objective(), usage)
 
 
 @dataclass(frozen=True)
@@ -86,13 +119,22 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Point:
-    """A number of groups that was tried, and what it would cost."""
+    """A number of groups that was tried, and what it would cost.
+
+    Of the sample so many `documents` were costed, to which copies and trials (trees tried) belong, and of those held
+    out `others`.
+    """
 
     groups: int
     sample: float
     held_out: float | None
     copies: float
     duplicates: float
+    entries: int = 0
+    documents: int = 0
+    others: int = 0
+    trials: float = 0.0
+    one_copy: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +147,7 @@ class Grouping:
     curve     what was tried, if several numbers of groups were, from many to few
     one_copy  how a document's only tree is chosen, if it travels on one and each tree's tables hold all subscriptions
               (`regions`); None if it travels on the tree of each group in which it is wanted
+    stopped   where the method stopped because its budget was spent, in a clause; "" if it came to its end
     """
 
     name: str
@@ -114,6 +157,7 @@ class Grouping:
     held_out: Traffic | None = None
     curve: tuple[Point, ...] = ()
     one_copy: str | None = None
+    stopped: str = ""
 
     @property
     def sample_cost(self) -> float:

@@ -22,12 +22,14 @@ from covey.matching.jit import Floats, Ints
 from covey.planning.groups.assign import settled
 from covey.planning.groups.baselines import single
 from covey.planning.groups.costing import Costing, document_costs, finished
+from covey.planning.groups.entries import directory_entries, table_entries
 from covey.planning.groups.likeness import Dendrogram, dendrogram
 from covey.planning.groups.model import Grouping, Point, Problem, members_of, numbered
 
 MOST_GROUPS = 1_024
 STEP = 1.1  # neighbouring numbers of groups that differ by no more than this are near enough
 TRAINING_SHARE = 2 / 3
+TOO_DEAR = 1e15  # beyond every price: what breaks a limit
 DOUBT = 2.0  # standard errors that what is saved on documents held out must exceed: it was chosen by them
 
 
@@ -58,7 +60,7 @@ def held_out(problem: Problem, *, measure: str = "jaccard", most: int = MOST_GRO
     if problem.sample.subscription_count == 0:
         return finished(problem, "held-out", np.zeros(0, np.int32))
     merging = Merging(problem, measure)
-    best, curve = merging.search(lambda point: point.held_out or 0.0, most, False)
+    best, curve = merging.search(lambda point: priced(problem, point), most, False)
     chosen = finished(problem, "held-out", merging.group(best), curve, merging.costing)
     assert problem.held_out is not None, "documents are held out"
     assert chosen.group is not None, "there are groups"
@@ -73,6 +75,18 @@ def parted(problem: Problem) -> Problem:
     return replace(problem, sample=training, held_out=others)
 
 
+def priced(problem: Problem, point: Point) -> float:
+    """Return what a point of a curve is judged by: its price, or what documents held out cost.
+
+    A point with more entries than allowed is dearer than any that fits, and the fewer entries the better.
+    """
+    if problem.objective is None:
+        return point.held_out or 0.0
+    if not problem.objective.fits(point.entries):
+        return TOO_DEAR + point.entries
+    return problem.billed(point).total
+
+
 def not_worse(problem: Problem, chosen: Grouping, spent: Floats) -> Grouping:
     """Return what was chosen, or one group unless that surely costs more on the documents held out.
 
@@ -84,9 +98,42 @@ def not_worse(problem: Problem, chosen: Grouping, spent: Floats) -> Grouping:
     assert alone.group is not None, "there is one group"
     saved = document_costs(problem.held_out, alone.group, alone.trees) - spent
     error = float(saved.std(ddof=1)) * len(saved) ** 0.5 if len(saved) > 1 else 0.0  # of the sum
-    if saved.sum() <= DOUBT * error:
-        return replace(alone, name=chosen.name, curve=chosen.curve)
+    if saved.sum() <= DOUBT * error + _extra(problem, chosen, alone):
+        return replace(alone, name=chosen.name, curve=chosen.curve, stopped=chosen.stopped)
     return chosen
+
+
+def _extra(problem: Problem, chosen: Grouping, alone: Grouping) -> float:
+    """Return what the documents held out pay more for what was chosen than for one group, beside their traffic."""
+    if problem.objective is None or not problem.objective.traffic:
+        return 0.0
+    assert problem.held_out is not None, "documents are held out"
+    count = problem.held_out.document_count
+    fixed = [problem.billed(point_of(problem, one)).fixed for one in (chosen, alone)]
+    return (fixed[0] - fixed[1]) * count / problem.objective.traffic
+
+
+def point_of(problem: Problem, grouping: Grouping) -> Point:
+    """Return a grouping as a point of a curve, with its entries."""
+    hosts, trees = problem.sample.hosts, len(grouping.trees)
+    assert grouping.group is not None, "there are groups"
+    if grouping.one_copy:
+        entries = directory_entries(problem.graph.nodes, hosts, problem.asked)
+    else:
+        entries = table_entries(grouping.trees, grouping.group, hosts, problem.asked)
+    sample, others = grouping.sample, grouping.held_out
+    return Point(
+        groups=trees,
+        sample=sample.cost,
+        held_out=None if others is None else others.cost,
+        copies=sample.copies,
+        duplicates=sample.duplicates,
+        entries=entries,
+        documents=sample.documents,
+        others=0 if others is None else others.documents,
+        trials=sample.copies * trees if grouping.one_copy == "cheapest" else 0.0,
+        one_copy=grouping.one_copy is not None,
+    )
 
 
 class Merging:
@@ -119,18 +166,21 @@ class Merging:
         fewest, highest = max(2, self.tree.fewest), max(1, min(most, self.tree.count))
 
         def try_(groups: int) -> None:
-            if groups not in known and (groups == 1 or fewest <= groups <= highest):
-                known[groups] = self.costing.point(members_of(self.group(groups)))
+            if groups in known or not (groups == 1 or fewest <= groups <= highest):
+                return
+            # Few groups come first, so that there is always something to choose from.
+            if known and self.costing.budget.stops(f"before it tried {groups:,} groups"):
+                return
+            known[groups] = self.costing.point(members_of(self.group(groups)))
 
         if every:
-            for groups in range(highest, 0, -1):
+            for groups in range(1, highest + 1):
                 try_(groups)
-        groups = highest
-        while groups > fewest:
+        halved = [highest]
+        while halved[-1] // 2 > fewest:
+            halved.append(halved[-1] // 2)
+        for groups in (1, fewest, *reversed(halved)):
             try_(groups)
-            groups //= 2
-        try_(fewest)
-        try_(1)
         while True:
             best = min(known, key=lambda groups: (value(known[groups]), groups))
             before = len(known)

@@ -39,14 +39,18 @@ def mult2(problem: Problem, *, collapse: bool = True) -> Grouping:
         count = int((classes >= 0).sum())
         classes[classes >= 0] = np.arange(count)
     start = settled(problem.paths, sample.hosts, classes, count, problem.words)
-    return finished(problem, "mult2", merged_by_saving(problem, start))
+    costing = Costing(problem)
+    return finished(problem, "mult2", merged_by_saving(problem, start, costing), costing=costing)
 
 
 def hybrid(problem: Problem, *, measure: str = "jaccard", groups: int = HYBRID_GROUPS) -> Grouping:
     """Return what MULT2 makes of so many groups by likeness, or of as few as likeness leaves."""
     merging = Merging(problem, measure)
     most = max(groups, merging.tree.fewest, 1)
-    return finished(problem, "hybrid", merged_by_saving(problem, merging.group(most)))
+    costing = Costing(problem)
+    return finished(
+        problem, "hybrid", merged_by_saving(problem, merging.group(most), costing), costing=costing
+    )
 
 
 def merged_by_saving(
@@ -75,11 +79,18 @@ def merged_by_saving(
             return None
         return -share, first, second, version[first], version[second]
 
-    heap = [made for one in near for two in near[one] if one < two and (made := entry(one, two))]
+    pairs = [(one, two) for one in near for two in sorted(near[one]) if one < two]
+    heap = []
+    for number, (one, two) in enumerate(pairs):
+        # Half of the budget is for looking at pairs, half for merging them.
+        if costing.budget.halves(f"after {number:,} of {len(pairs):,} pairs of groups"):
+            break
+        if made := entry(one, two):
+            heap.append(made)
     heapify(heap)
     if tell:
         tell(costing.point(list(members.values())))
-    while heap:
+    while heap and not costing.budget.stops(f"with {len(members):,} groups"):
         _, kept, gone, *meant = heappop(heap)
         if [version.get(kept), version.get(gone)] != meant:
             continue

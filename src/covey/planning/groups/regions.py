@@ -31,7 +31,7 @@ from covey.matching.jit import Floats, Ints, Longs
 from covey.planning.documents import Documents
 from covey.planning.expected import improve_by_expectation
 from covey.planning.groups.model import Grouping, Point, Problem, Traffic
-from covey.planning.groups.mult import not_worse, parted
+from covey.planning.groups.mult import not_worse, parted, point_of, priced
 from covey.planning.low_stretch.plain import heavy_path_links
 from covey.planning.paths import AllPaths
 from covey.planning.subscriptions import Matches
@@ -80,13 +80,15 @@ class Regions:
             none = np.zeros(0, np.int32)
             return Grouping("regions", none, (), _none(problem.sample), _none(problem.held_out))
         best: Grouping | None = None
+        least = np.inf
         curve: list[Point] = []
         for roots, trees in self.tried:
             found = _with(problem, roots, trees, rule)
             assert found.held_out is not None, "documents are held out"
-            curve.append(Point(len(roots), found.sample.cost, found.held_out.cost, found.sample.copies, 0.0))
-            if best is None or best.held_out is None or found.held_out.cost < best.held_out.cost:
-                best = found
+            curve.append(point_of(problem, found))
+            value = priced(problem, curve[-1])
+            if value < least:
+                best, least = found, value
         assert best is not None, "there is always one region"
         spent = document_costs(problem.held_out.documents, best.trees, rule)
         return not_worse(problem, replace(best, curve=tuple(reversed(curve))), spent)
@@ -196,6 +198,11 @@ def _sums(far: Longs, documents: Documents) -> Longs:
     before = np.zeros(len(documents.hosts) + 1, np.int64)
     np.cumsum(far[documents.hosts], out=before[1:])
     return before[documents.offsets[1:]] - before[documents.offsets[:-1]]
+
+
+def regions_with(problem: Problem, trees: tuple[Tree, ...], rule: str) -> Grouping:
+    """Return the grouping in which each document travels on one of these trees; a region is around each root."""
+    return _with(problem, np.array([tree.root for tree in trees], np.int32), trees, rule)
 
 
 def _with(problem: Problem, roots: Ints, trees: tuple[Tree, ...], rule: str) -> Grouping:

@@ -6,6 +6,7 @@ mult2, hybrid                         by what merging saves; the hybrid begins b
 held-out                              by likeness, as many as cost least on documents held out, or one
 semcast …                             channels, merged or split, with and without filtering inside
 regions, regions-cheapest             one copy of each document, on the tree of the region where it is wanted
+mixed                                 one tree for most, and more trees for documents that gain
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TypeAlias
 
 from covey.errors import PlanError
 from covey.planning.groups.baselines import flooding, opt, single, spt, unicast
+from covey.planning.groups.mixed import mixed
 from covey.planning.groups.model import Grouping, Problem
 from covey.planning.groups.mult import held_out, mult
 from covey.planning.groups.mult2 import hybrid, mult2
@@ -42,6 +44,7 @@ METHODS: Mapping[str, Method] = {
         for changes in CHANGES
     },
     **{name: partial(regions, rule=rule) for name, rule in REGIONAL.items()},
+    "mixed": mixed,
 }
 
 

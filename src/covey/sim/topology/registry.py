@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 
+from covey import plugins
+from covey.errors import ConfigError
+from covey.plugins import Catalogue
 from covey.sim.topology.catalogue import build_named
 from covey.sim.topology.files import from_links, read_edges
 from covey.sim.topology.geometric import geometric
@@ -11,7 +15,7 @@ from covey.sim.topology.graph import Topology
 from covey.sim.topology.random_graphs import random_graph, random_tree, transit_stub, xroute64
 from covey.sim.topology.shapes import core_edge, domains, line, rebeca, star
 
-TOPOLOGIES: Mapping[str, Callable[..., Topology]] = {
+_OURS: Mapping[str, Callable[..., Topology]] = {
     "line": line,
     "star": star,
     "rebeca": rebeca,
@@ -25,6 +29,20 @@ TOPOLOGIES: Mapping[str, Callable[..., Topology]] = {
     "links": from_links,
     "edges": read_edges,
 }
+
+
+def _take(name: str, loaded: object) -> Callable[..., Topology]:
+    def build(*given: object, **parameters: object) -> Topology:
+        made = made_by(*given, **parameters)
+        if not isinstance(made, Topology):
+            raise ConfigError(f"what it made is a {type(made).__name__}, not a Topology")
+        return made
+
+    made_by = plugins.builder(name, loaded)
+    return wraps(made_by)(build)
+
+
+TOPOLOGIES: Mapping[str, Callable[..., Topology]] = Catalogue("topology", plugins.TOPOLOGIES, _OURS, _take)
 
 
 def build(kind: str, **parameters: object) -> Topology:

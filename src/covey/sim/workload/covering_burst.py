@@ -4,8 +4,9 @@ Roots cover many subscriptions each; when a root leaves, what it covered must be
 The publication gives the numbers of subscriptions and departures; the rest here is a reconstruction:
 
     root      the whole range of its topic, at a random broker, anywhere in the order of arrival; it leaves
-    covered   955 for each root at 80,000 subscriptions: equal intervals, none covering another, at random brokers,
-              in the first c of the range, c even from `coverage` to 1 for each root
+    covered   955 for each root at 80,000 subscriptions: equal intervals, none covering another, at random brokers or
+              all at their root's (`placement`), in the first c of the range, c even from `coverage` to 1 for each root;
+              together they are `overlap` ranges long
     broad     the whole range of a topic of its own; `broad` of them at each broker of subscribers; they stay
     other     all that remains: an interval of a broad one's topic at the same broker, so it never leaves that broker
 
@@ -42,11 +43,12 @@ from covey.sim.workload.script import (
     streams,
     workload,
 )
-from covey.workloads.covering import VALUES, draw_covered, draw_topic_events, topic_filter
+from covey.workloads.covering import OVERLAP, VALUES, draw_covered, draw_topic_events, topic_filter
 
 SUBSCRIPTIONS = 80_000
 COVERED = 955
 WIDEST_OTHER = VALUES // 10
+PLACEMENTS = ("random", "root")
 
 
 @workload("covering-burst")
@@ -58,6 +60,8 @@ def covering_burst(
     roots: int = 20,
     covered: int | None = None,
     coverage: float = 0.95,
+    overlap: float = OVERLAP,
+    placement: str = "random",
     broad: int = 50,
     publishers: int = 3,
     events_before: int = 300,
@@ -71,8 +75,9 @@ def covering_burst(
     """Subscribe in random order, publish, then let the roots leave one by one.
 
     `covered` is the number below each root, 955 scaled with `subscriptions` unless given. `coverage` is the least
-    similarity of a root to what it covers. `events_before` counts for each root, `events_after` in all. With
-    `background`, events also go on while the roots leave, one every `event_interval_ms`.
+    similarity of a root to what it covers, `overlap` how many of the covered an event matches. `placement` says where
+    they are: at a `random` broker, or at that of their `root`. `events_before` counts for each root, `events_after` in
+    all. With `background`, events also go on while the roots leave, one every `event_interval_ms`.
     """
     if covered is None:
         covered = round(COVERED * subscriptions / SUBSCRIPTIONS)
@@ -80,7 +85,13 @@ def covering_burst(
     check_ranges(0, MAX_ACTIONS, covered=covered, broad=broad)
     check_ranges(0, MAX_ACTIONS, events_before=events_before, events_after=events_after)
     check_range("coverage", coverage, 0.01, 1)
-    burst = _Burst(consumer_brokers(topology), subscriptions, roots, covered, coverage, broad)
+    check_range("overlap", overlap, 0.01, MAX_ACTIONS)
+    if placement not in PLACEMENTS:
+        raise ConfigError(f"there is no placement {placement!r:.40} (hint: {', '.join(PLACEMENTS)})")
+    at_root = placement == "root"
+    burst = _Burst(
+        consumer_brokers(topology), subscriptions, roots, covered, coverage, overlap, at_root, broad
+    )
     sources = producer_brokers(topology, publishers, streams(seed, 1)[0])
     event_s = event_interval_ms / 1_000
     timeline = Timeline(pause_s)
@@ -115,6 +126,8 @@ class _Burst:
     roots: int
     covered: int
     coverage: float
+    overlap: float
+    at_root: bool  # the covered are at their root's broker
     broad: int
 
     def __post_init__(self) -> None:
@@ -136,6 +149,8 @@ class _Burst:
     ) -> Iterator[Action]:
         """Yield all subscriptions in random order."""
         host = hosts.integers(0, len(self.brokers), self.subscriptions)
+        if self.at_root:
+            host[self.roots : self._first_broad] = np.repeat(host[: self.roots], self.covered)
         kind = hosts.integers(0, max(1, self.broad), self.subscriptions)
         starts, lengths = self._intervals(intervals)
         for place, number in enumerate(order.permutation(self.subscriptions).tolist()):
@@ -152,7 +167,9 @@ class _Burst:
         for root in range(self.roots):
             first = self.roots + root * self.covered
             part = slice(first, first + self.covered)
-            starts[part], lengths[part] = draw_covered(generator, self.covered, float(coverages[root]))
+            starts[part], lengths[part] = draw_covered(
+                generator, self.covered, float(coverages[root]), self.overlap
+            )
         rest = slice(self._first_other, self.subscriptions)
         lengths[rest] = generator.integers(1, WIDEST_OTHER + 1, self.subscriptions - self._first_other)
         starts[rest] = generator.integers(0, VALUES - lengths[rest] + 1)

@@ -41,11 +41,11 @@ from covey.routing.messages import Key, Link, Publish, Unsubscribe
 from covey.routing.strategy import Site, register
 from covey.routing.table import Place
 from covey.routing.work import Job
-from covey.strategies.covering import Covering
 from covey.strategies.incremental.kept import Distances, Kept, KeptTowards
 from covey.strategies.incremental.settings import LINK, Settings
 from covey.strategies.incremental.statistics import FAR, Window
-from covey.strategies.simple import Simple
+from covey.strategies.policy import KEYS, Uncovered
+from covey.strategies.subscriptions import SubscriptionStrategy
 from covey.strategies.told import Item
 
 # What may leave a kept filter with too little to quench: a subscription, one that is gone, an advertisement that is.
@@ -55,12 +55,14 @@ LEFT: Final = "left"
 UNADVERTISED: Final = "unadvertised"
 
 
-class Incremental(Covering):
+class Incremental(SubscriptionStrategy):
     """Covering that keeps some of what left; see the module's text. Options are those of `Settings`."""
 
     name = "incremental"
     dialect = "subscriptions"
+    policy = Uncovered(KEYS, withdraws=True)
     perfect = False
+    names_publishers = True
     description = (
         "covering that keeps a filter that left, near publishers, rather than tell a burst of what it covered"
     )
@@ -78,10 +80,6 @@ class Incremental(Covering):
         return [] if towards is None else towards.all()
 
     # -- interest --------------------------------------------------------------------------------------------
-
-    def label(self, link: Link, gone: Item) -> Key | None:
-        """Return the subscription's own key, unless another link still has it."""
-        return Simple.label(self, link, gone)
 
     def subscribe(self, link: Link, key: Key, filter: Filter) -> None:
         """Note a client's subscription and tell the neighbours."""
@@ -285,19 +283,15 @@ class Incremental(Covering):
         yield from super().unadvertised(link, filter)
         self._count(self.collect(filter, UNADVERTISED))
 
-    def holds(self, link: Link, item: Item) -> bool:
-        """Return whether another link still has this very subscription."""
-        return Simple.holds(self, link, item)
-
     def opening(self, link: Link) -> Job:
         """Tell the neighbour all it wants; nothing is kept from the last time."""
         self._kept[link] = KeptTowards()
         yield from super().opening(link)
 
-    def close(self, link: Link) -> None:
+    def close(self, link: Link) -> Job:
         """Forget what the neighbour was told; what was kept there is gone."""
         del self._kept[link]
-        super().close(link)
+        return super().close(link)
 
     # -- events ----------------------------------------------------------------------------------------------
 

@@ -32,7 +32,8 @@ from covey.strategies.merging.cascade import Cascade
 from covey.strategies.merging.keywords import KeywordMerge
 from covey.strategies.merging.maximal import Changes, MaximalFilters, label_of
 from covey.strategies.merging.reduction import merged
-from covey.strategies.simple import Distinct, Selection, Simple
+from covey.strategies.policy import FILTERS, Distinct, Everything, Selection
+from covey.strategies.subscriptions import SubscriptionStrategy
 from covey.strategies.told import Item
 
 MERGE_UNITS: Final = 100  # of work, to change what a neighbour must know by one filter
@@ -85,12 +86,13 @@ class Needs:
         return self._mergers.items()
 
 
-class Merging(Simple):
+class Merging(SubscriptionStrategy):
     """Exactly the merge of what a neighbour must know is told."""
 
     name = "merging"
     dialect = "merging"
     description = "filters equal but for one attribute are told as one, exactly"
+    policy = Everything(FILTERS)
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
@@ -191,9 +193,10 @@ class Merging(Simple):
             self.table.remove(link, fact.key)
         self._left(link, list(dict.fromkeys(fact.filter for fact in facts)))
 
-    def close(self, link: Link) -> None:
+    def close(self, link: Link) -> Job:
         """Forget what the neighbour was told."""
         del self._needs[link]
+        return iter(())
 
     # -- what is known ---------------------------------------------------------------------------------------
 

@@ -196,9 +196,10 @@ class XRoute(Strategy):
         for fact in facts:
             self._carry_out(link, (Triple(fact.filter, -fact.counts[0], 0),))
 
-    def close(self, link: Link) -> None:
+    def close(self, link: Link) -> Job:
         """Forget the neighbour's instance."""
         del self.instances[link]
+        return iter(())
 
     # -- events ----------------------------------------------------------------------------------------------
 

@@ -201,9 +201,10 @@ class XRouteSets(Strategy):
         known = [fact.filter for fact in facts if self.table.get(link, fact.filter) is not None]
         self._change(link, known, ())
 
-    def close(self, link: Link) -> None:
+    def close(self, link: Link) -> Job:
         """Forget what the neighbour was told."""
         del self._told[link]
+        return iter(())
 
     # -- events ----------------------------------------------------------------------------------------------
 
