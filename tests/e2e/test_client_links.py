@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import struct
 
 import pytest
@@ -170,14 +171,15 @@ def test_a_goodbye_for_good_is_believed() -> None:
 def test_a_broker_that_asks_to_come_back_later_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[tuple[float, float]] = []
 
-    def uniform(low: float, high: float) -> float:
+    def uniform(_: random.Random, low: float, high: float) -> float:
         pauses.append((low, high))
         return 0.001
 
-    monkeypatch.setattr("random.uniform", uniform)
+    monkeypatch.setattr(random.Random, "uniform", uniform)
 
     async def main() -> None:
         async with Scripted(Goodbye("come back later", retry=True)) as one:
+            programs = random.getstate()
             connecting = asyncio.ensure_future(covey.connect(one.url).__aenter__())
             await eventually(lambda: len(one.hellos) >= 4)
             one.welcomes()
@@ -191,6 +193,7 @@ def test_a_broker_that_asks_to_come_back_later_is_asked_again(monkeypatch: pytes
             one.welcomes()
             await eventually(lambda: client.is_connected)
             await client.close()
+            assert random.getstate() == programs, "what a program draws does not depend on its links"
 
     run(main())
 

@@ -96,6 +96,8 @@ class Reconnector:
         self._addresses = addresses
         self._options = options
         self._pause_s = FIRST_PAUSE_S
+        # The shared generator is the program's: what it draws must not depend on our links.
+        self._random = random.Random()
 
     async def first(self, receiver: Receiver) -> Link:
         """Return a link to the first broker that answers; the error of the last if none does.
@@ -155,7 +157,7 @@ class Reconnector:
         pause_s = min(self._pause_s, self._options.longest_pause_s)
         self._pause_s = 2 * pause_s
         # Not for secrets: only to spread clients out.
-        return random.uniform(0.0, pause_s)
+        return self._random.uniform(0.0, pause_s)
 
     def _order(self, broken: Address, must_return: bool) -> list[Address]:
         if must_return or broken not in self._addresses:
