@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from random import Random
 
 import pytest
 
 from covey.errors import CoveyError
 from tests.fuzz.__main__ import main
-from tests.fuzz.harness import FailureError, Input, Target, attempt, drawn, run, shrunk
+from tests.fuzz.harness import MOST_CPU_S, FailureError, Input, Target, attempt, drawn, run, shrunk
 
 
 def draw(random: Random) -> Input:
@@ -36,7 +37,10 @@ def waste(given: Input) -> None:
 
 
 def work(given: Input) -> None:
-    assert sum(range(10_000_000)) > 0
+    """Take too long on any machine, however fast it is."""
+    began_s = time.process_time()
+    while time.process_time() < began_s + 1.5 * MOST_CPU_S:
+        pass
 
 
 def test_a_crash_is_found_shown_and_made_smaller() -> None:
