@@ -55,6 +55,7 @@ lab: setup ## compute the papers' figures and claims at their own sizes, which t
 	$(BIN)/covey lab scoreboard
 	$(BIN)/covey lab report
 	$(BIN)/covey lab document --out docs/papers.md
+	$(BIN)/covey lab document --paper S --out docs/comparison.md
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -6,10 +6,11 @@ import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import pytest
+from tests import notebooks
 from tests.spark.brokers import running
 from tests.spark.conftest import MASTER
 
@@ -70,26 +71,6 @@ def test_a_stream_goes_on_where_it_was(
     ]
 
 
-def cells(kind: str) -> list[str]:
-    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == kind]
-
-
-def test_the_notebook_is_one_that_jupyter_reads() -> None:
-    """The parts that nbformat 4.5 asks for, each of the right kind."""
-    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
-    assert notebook["metadata"]["kernelspec"]["name"] == "python3"
-    names = [cell["id"] for cell in notebook["cells"]]
-    assert len(set(names)) == len(names)
-    for cell in notebook["cells"]:
-        code = {"outputs", "execution_count"} if cell["cell_type"] == "code" else set()
-        assert set(cell) == {"cell_type", "id", "metadata", "source"} | code
-        assert all(isinstance(line, str) for line in cell["source"])
-        assert all(line.endswith("\n") for line in cell["source"][:-1])
-        assert cell.get("outputs", []) == []
-
-
 def test_the_notebook_runs_from_top_to_bottom(
     spark: SparkSession,
     tmp_path: Path,
@@ -101,9 +82,7 @@ def test_the_notebook_runs_from_top_to_bottom(
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")
     monkeypatch.setattr(plt, "show", lambda: None)
-    space: dict[str, Any] = {"__name__": "notebook"}
-    for number, source in enumerate(cells("code")):
-        exec(compile(source, f"{NOTEBOOK.name} cell {number}", "exec"), space)
+    space = notebooks.run(NOTEBOOK)
     lines = {line.get_label(): max(line.get_ydata()) for line in space["axes"].lines}
     plt.close("all")
     assert lines["merging"] < lines["covering"] < lines["simple"]

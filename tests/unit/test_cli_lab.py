@@ -24,6 +24,7 @@ Ask = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
     monkeypatch.setattr(papers, "MODULES", {"T": "tests.toy_paper"})
+    monkeypatch.setattr(papers, "BESIDE", {})
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str, str]:

@@ -16,8 +16,8 @@ import pytest
 
 import covey
 from covey import cli
+from covey.client.admin import metrics_of, total
 from covey.demo import acts, burst, curves, findings, run
-from covey.demo.admin import metrics_of, total
 from covey.demo.burst import Sizes, Told
 from covey.demo.crossings import OneTree, Planned, needed
 from covey.demo.examples import examples

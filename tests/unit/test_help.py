@@ -82,10 +82,12 @@ VOCABULARY = {
     "--method": "the method of planning",
     "--name": "the name of a broker or client",
     "--none": "no plan",
+    "--on": "whether brokers or the simulator run something",
     "--once": "one round",
     "--min-saving": "the least that a plan must save",
     "--move-clients": "clients that change their broker",
     "--out": "where output goes",
+    "--paper": "a paper of the lab",
     "--part": "a part of the benchmarks",
     "--password": "a user's password",
     "--peers": "other servers",
@@ -315,7 +317,7 @@ def completed(line: str) -> list[str]:
         ("covey plan in --method reg", ["regions", "regions-cheapest"]),
         ("covey bench all --part pl", ["planning"]),
         ("covey filter check a --language x", ["xpath"]),
-        ("covey lab run ", ["R", "C", "X", "W", "M", "all"]),
+        ("covey lab run ", ["R", "C", "X", "W", "M", "S", "all"]),
         ("covey lab run R --scale p", ["paper"]),
     ],
 )
@@ -326,13 +328,13 @@ def test_a_shell_completes(line: str, offered: list[str]) -> None:
 def test_what_is_completed_is_what_there_is() -> None:
     from covey.bench.parts import PARTS
     from covey.commands import options as shared
-    from covey.lab.papers import papers
+    from covey.lab.papers import everything
     from covey.pipeline.jobs import methods
 
     assert list(shared.STRATEGIES) == covey.strategies()
     assert methods() == shared.METHODS
     assert completed("covey bench all --part ") == list(PARTS)
-    assert completed("covey lab run ") == [*(paper.key for paper in papers()), "all"]
+    assert completed("covey lab run ") == [*(paper.key for paper in everything()), "all"]
 
 
 def test_completion_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:

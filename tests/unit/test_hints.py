@@ -333,6 +333,12 @@ def one_figure() -> None:
     assert results.figures_wanted(papers, hinted[0])
 
 
+def lab_on_brokers() -> None:
+    where = module("commands.lab_results").where
+    hint_of(lambda: where("brokers", "R", "local[2]"))
+    assert where("brokers", "R", None)[1]
+
+
 def strategy_settings() -> None:
     strategies = module("routing.strategy")
     covey.strategies()
@@ -492,11 +498,13 @@ TRIED: dict[str, Try] = (
         f"{{{JOIN}(TOPOLOGIES)}} or any": trial_topologies,
         "{names}": both(
             names(lambda name: module("lab.papers").chosen(name)),
+            names(lambda name: module("lab.papers").on_brokers(name)),
             names(lambda name: module("lab.papers").experiment_named(name)),
             names(lambda name: module("pipeline.inputs").check_columns({name: "meta.time"})),
             names(lambda name: module("pipeline.inputs").check_tables({name: "catalog.db.table"})),
         ),
         "{there[:300]}": one_figure,
+        "--on brokers without --master": lab_on_brokers,
         "{known}": strategy_settings,
         f"{{{JOIN}(PLACEMENTS)}}": names(
             lambda name: module("sim.workload.covering_burst").covering_burst(

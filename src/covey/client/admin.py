@@ -5,6 +5,7 @@ Answers are bounded in size and time, and every mistake is one line.
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,27 @@ MAX_ANSWER: Final = 32 << 20
 TIMEOUT_S: Final = 10.0
 PAGE: Final = 1_000
 STEP_S: Final = 0.2
+
+
+# A metric's values by its first label, which is "" where it has none.
+Metrics = Mapping[str, Mapping[str, float]]
+
+_LINE: Final = re.compile(r'(\w+)(?:\{\w+="([^"]*)"[^}]*\})? (\S+)')
+
+
+def metrics_of(text: str) -> Metrics:
+    """Return metrics from Prometheus' text."""
+    found: dict[str, dict[str, float]] = {}
+    for line in text.splitlines():
+        parts = _LINE.fullmatch(line)
+        if parts is not None:
+            found.setdefault(parts[1], {})[parts[2] or ""] = float(parts[3])
+    return found
+
+
+def total(metrics: Mapping[str, Metrics], name: str) -> int:
+    """Return the sum of a metric over all its labels and all brokers."""
+    return int(sum(sum(mine.get(name, {}).values()) for mine in metrics.values()))
 
 
 class Pages:

@@ -19,6 +19,7 @@ from covey.commands.lab_results import (
     scoreboard_table,
     standing_row,
     use_data,
+    where,
 )
 from covey.commands.options import OUT_DIR, Json, MasterOrHere, OutFile, beginning
 from covey.commands.output import print_json, wide_console
@@ -43,9 +44,9 @@ RESULTS = Path("lab-results")
 
 def complete_paper(incomplete: str) -> list[str]:
     """Return the papers whose letters begin so."""
-    from covey.lab.papers import MODULES  # the papers themselves bring the compiler
+    from covey.lab.papers import BESIDE, MODULES  # the papers themselves bring the compiler
 
-    return beginning((*MODULES, "all"), incomplete)
+    return beginning((*MODULES, *BESIDE, "all"), incomplete)
 
 
 def complete_scale(incomplete: str) -> list[str]:
@@ -53,6 +54,15 @@ def complete_scale(incomplete: str) -> list[str]:
     return beginning(("small", "paper"), incomplete)
 
 
+OfPaper = Annotated[
+    str,
+    typer.Option(
+        "--paper",
+        metavar="PAPER",
+        help="R, C, X, W, M, all of these, or S: strategies compared.",
+        autocompletion=complete_paper,
+    ),
+]
 Scale = Annotated[
     str,
     typer.Option(
@@ -68,9 +78,9 @@ Scale = Annotated[
 def list_(json: Json = False) -> None:
     """List papers, figures, experiments with their numbers of cells, and claims."""
     require("lab", "covey lab")
-    from covey.lab.papers import papers
+    from covey.lab.papers import everything
 
-    found = [about(paper) for paper in papers()]
+    found = [about(paper) for paper in everything()]
     if json:
         print_json(found)
         return
@@ -80,19 +90,32 @@ def list_(json: Json = False) -> None:
             typer.echo(f"  {figure['number'].ljust(10)} {figure['title']}")
         for one in paper["experiments"]:
             typer.echo(f"  {one['name']}: {one['title']} (cells: {one['small']} small, {one['paper']} paper)")
-        typer.echo(f"  claims: {', '.join(paper['claims'])}\n")
+        typer.echo(f"  claims: {', '.join(paper['claims']) or 'none'}\n")
 
 
 @app.command()
 def run(
     paper: Annotated[
-        str, typer.Argument(metavar="PAPER", help="R, C, X, W, M, or all.", autocompletion=complete_paper)
+        str,
+        typer.Argument(
+            metavar="PAPER",
+            help="R, C, X, W, M, all of these, or S: strategies compared.",
+            autocompletion=complete_paper,
+        ),
     ],
     figure: Annotated[
         str | None,
         typer.Option("--figure", metavar="NUMBER", help="Only this figure or table: 7, 7a, 'Table II'."),
     ] = None,
     scale: Scale = "small",
+    on: Annotated[
+        str,
+        typer.Option(
+            "--on",
+            metavar="simulator|brokers",
+            help="With brokers: the runs of R and C that real brokers of this machine can play, beside the simulator.",
+        ),
+    ] = "simulator",
     master: MasterOrHere = None,
     results: Directory = RESULTS,
     out: Annotated[Path | None, OUT_DIR] = None,
@@ -110,14 +133,15 @@ def run(
     require("lab", "covey lab")
     from covey.lab.drawing import FORMATS
     from covey.lab.experiment import SCALES
-    from covey.lab.papers import chosen, experiments_of
+    from covey.lab.papers import experiments_of
     from covey.lab.runner import tasks
 
     the_scale = next((one for one in SCALES if one == scale), None)
     the_format = next((one for one in FORMATS if one == form), None)
     if the_scale is None or the_format is None:
         raise ConfigError("expected --scale small or --scale paper, and --format png or --format svg")
-    wanted = figures_wanted(chosen(paper), figure)
+    master, papers = where(on, paper, master)
+    wanted = figures_wanted(papers, figure)
     use_data(data)
     store = open_store(results)
     experiments: list[Experiment] = []
@@ -154,8 +178,9 @@ def scoreboard(
 
     use_data(data)
     store = open_store(results)
-    failed = complete(store, master)
-    rows = judge(papers(), store)
+    judged = papers()
+    failed = complete(judged, store, master)
+    rows = judge(judged, store)
     if json:
         print_json([standing_row(row) for row in rows])
     else:
@@ -166,6 +191,7 @@ def scoreboard(
 @app.command()
 def report(
     out: OutFile = Path("lab-report.html"),
+    paper: OfPaper = "all",
     master: MasterOrHere = None,
     results: Directory = RESULTS,
     data: Data = None,
@@ -176,13 +202,14 @@ def report(
     """
     require("lab", "covey lab")
     from covey.lab.drawing import write
-    from covey.lab.papers import papers
+    from covey.lab.papers import chosen
     from covey.lab.report import report as page
 
+    wanted = chosen(paper)
     use_data(data)
     store = open_store(results)
-    failed = complete(store, master)
-    write(out, page(papers(), store).encode())
+    failed = complete(wanted, store, master)
+    write(out, page(wanted, store).encode())
     typer.echo(str(out))
     raise typer.Exit(1 if failed else 0)
 
@@ -190,6 +217,7 @@ def report(
 @app.command()
 def document(
     out: OutFile = Path("papers.md"),
+    paper: OfPaper = "all",
     master: MasterOrHere = None,
     results: Directory = RESULTS,
     data: Data = None,
@@ -200,12 +228,13 @@ def document(
     """
     require("lab", "covey lab")
     from covey.lab.document import write_document
-    from covey.lab.papers import papers
+    from covey.lab.papers import chosen
 
+    wanted = chosen(paper)
     use_data(data)
     store = open_store(results)
-    failed = complete(store, master)
-    problems = write_document(papers(), store, out)
+    failed = complete(wanted, store, master)
+    problems = write_document(wanted, store, out)
     for problem in problems:
         typer.echo(f"covey: {problem}", err=True)
     typer.echo(str(out))

@@ -42,6 +42,20 @@ def about(paper: Paper) -> dict[str, Any]:
     }
 
 
+def where(on: str, paper: str, master: str | None) -> tuple[str | None, list[Paper]]:
+    """Return where cells run, and what there is of a paper there; brokers run beside this process, without Spark."""
+    from covey.lab.papers import chosen, on_brokers
+    from covey.lab.runner import HERE
+
+    if on == "simulator":
+        return master, chosen(paper)
+    if on != "brokers":
+        raise ConfigError(f"expected --on simulator or --on brokers, not {on!r:.40}")
+    if master not in (None, HERE):
+        raise ConfigError("brokers are started on this machine (hint: --on brokers without --master)")
+    return HERE, on_brokers(paper)
+
+
 def figures_wanted(papers: Sequence[Paper], number: str | None) -> list[tuple[Paper, list[Figure]]]:
     """Return the papers with the figures to draw; ConfigError if no paper has that figure."""
     from covey.lab.papers import figures_of
@@ -67,13 +81,12 @@ def open_store(directory: Path) -> Store:
     return Store(directory, lambda line: typer.echo(f"covey: {line}", err=True))
 
 
-def complete(store: Store, master: str | None) -> list[Outcome]:
-    """Compute at small scale what claims and figures lack; return the cells that failed."""
-    from covey.lab.papers import papers
+def complete(papers: Sequence[Paper], store: Store, master: str | None) -> list[Outcome]:
+    """Compute at small scale what claims and figures of these papers lack; return the cells that failed."""
     from covey.lab.runner import tasks
     from covey.lab.scoreboard import needed
 
-    experiments = [experiment for paper in papers() for experiment in needed(paper, store)]
+    experiments = [experiment for paper in papers for experiment in needed(paper, store)]
     return compute(store, tasks(store, experiments, "small"), master)
 
 

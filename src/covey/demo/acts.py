@@ -13,14 +13,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from covey.broker.local import SAMPLE_EVERY_S, Brokers
+from covey.client.admin import Metrics, total
 from covey.core.filter import Filter
 from covey.demo import burst
-from covey.demo.admin import Admin, Metrics, total
+from covey.demo.admin import Admin
 from covey.demo.crossings import OneTree, Planned, Ways, needed
 from covey.demo.examples import MOST_TAKERS, examples
 from covey.demo.findings import Findings, Latency, Pair, Phase
 from covey.demo.oracle import Oracle, differences
-from covey.demo.overlay import SAMPLE_EVERY_S, Brokers
 from covey.demo.planning import Planner, gathered
 from covey.demo.scene import CITIES, Scene
 from covey.demo.settings import Settings

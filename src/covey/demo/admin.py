@@ -6,32 +6,10 @@ The only place of the demonstration that asks for pages.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
-from typing import Final
 
 from covey.client import admin
-from covey.client.admin import Pages
-
-# A metric's values by its first label, which is "" where it has none.
-Metrics = Mapping[str, Mapping[str, float]]
-
-_LINE: Final = re.compile(r'(\w+)(?:\{\w+="([^"]*)"[^}]*\})? (\S+)')
-
-
-def metrics_of(text: str) -> Metrics:
-    """Return metrics from Prometheus' text."""
-    found: dict[str, dict[str, float]] = {}
-    for line in text.splitlines():
-        parts = _LINE.fullmatch(line)
-        if parts is not None:
-            found.setdefault(parts[1], {})[parts[2] or ""] = float(parts[3])
-    return found
-
-
-def total(metrics: Mapping[str, Metrics], name: str) -> int:
-    """Return the sum of a metric over all its labels and all brokers."""
-    return int(sum(sum(mine.get(name, {}).values()) for mine in metrics.values()))
+from covey.client.admin import Metrics, Pages, metrics_of
 
 
 class Admin:

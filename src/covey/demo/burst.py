@@ -22,11 +22,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from covey.broker.local import Overlay
+from covey.client.admin import Metrics, total
 from covey.core.filter import Filter
-from covey.demo.admin import Admin, Metrics, total
+from covey.demo.admin import Admin
 from covey.demo.crossings import OneTree, needed
 from covey.demo.oracle import Asking, differences
-from covey.demo.overlay import Overlay
 from covey.demo.traffic import Record, Traffic
 from covey.errors import CoveyError
 from covey.workloads.covering import VALUES, topic_filter

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from covey.broker.local import Brokers, Overlay
 from covey.broker.process import loop_factory
 from covey.broker.warming import warm_up
 from covey.demo import burst
 from covey.demo.acts import Acts
 from covey.demo.findings import Findings
-from covey.demo.overlay import Brokers, Overlay
 from covey.demo.planning import Planner
 from covey.demo.scene import CITIES, LINKS, Scene
 from covey.demo.settings import Settings

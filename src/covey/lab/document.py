@@ -40,10 +40,9 @@ def write_document(papers: Iterable[Paper], store: Store, output: Path) -> list[
     problems: list[str] = []
     kept = [Kept(paper, store) for paper in papers]
     judged = [standings(one) for one in kept]
-    parts = [INTRODUCTION, summary(judged)]
+    parts = [INTRODUCTION, summary(judged)] if any(judged) else []
     for one, rows in zip(kept, judged, strict=True):
-        parts.append(f"## {one.paper.key}: {one.paper.title}\n")
-        parts.append(markdown(scoreboard_grid(rows)))
+        parts += heading(one.paper, rows)
         parts += [readings_part(row) for row in rows]
         for figure in one.paper.figures:
             part, problem = figure_part(figure, one, pictures)
@@ -51,6 +50,14 @@ def write_document(papers: Iterable[Paper], store: Store, output: Path) -> list[
             problems += [problem] if problem else []
     write(output, "\n".join(parts).encode())
     return problems
+
+
+def heading(paper: Paper, rows: Sequence[Standing]) -> list[str]:
+    """Return what a paper's part begins with: its scoreboard, or what it is if it has no claims."""
+    if rows:
+        return [f"## {paper.key}: {paper.title}\n", markdown(scoreboard_grid(rows))]
+    command = f"    covey lab run {paper.key}\n    covey lab document --paper {paper.key}\n"
+    return [f"# {paper.title}\n\n{paper.introduction}\n\n{command}"]
 
 
 def summary(judged: Iterable[Iterable[Standing]]) -> str:

@@ -34,10 +34,11 @@ class Figure:
 
 
 class Paper(NamedTuple):
-    """All that is computed for one paper."""
+    """All that is computed for one paper; `introduction` is for what has no claims and stands on a page of its own."""
 
     key: str  # R, C, X
     title: str
     experiments: tuple[Experiment, ...]
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
+    introduction: str = ""

@@ -1,4 +1,8 @@
-"""The papers of the lab. Each is loaded when it is asked for; one whose package is not there is not listed."""
+"""The papers of the lab, and what stands beside them. Each is loaded when it is asked for.
+
+A paper whose package is not there is not listed. What stands beside the papers is asked for by its own key, and is
+none of `all`.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,14 @@ MODULES: dict[str, str] = {
     "M": "covey.lab.paper_m.paper",
 }
 
+BESIDE: dict[str, str] = {"S": "covey.lab.comparison"}
+LIVE = "covey.lab.live"
+
+
+def everything() -> list[Paper]:
+    """Return all papers that are there, and what stands beside them."""
+    return [_load(module) for module in {**MODULES, **BESIDE}.values() if _is_there(module)]
+
 
 def papers() -> list[Paper]:
     """Return all papers that are there."""
@@ -26,13 +38,27 @@ def papers() -> list[Paper]:
 
 
 def chosen(key: str) -> list[Paper]:
-    """Return the paper with this key, which alone is loaded, or all for `all`; ConfigError if there is none."""
-    there = {letter: module for letter, module in MODULES.items() if _is_there(module)}
-    wanted = [module for letter, module in there.items() if key.lower() in (letter.lower(), "all")]
+    """Return the paper with this key, which alone is loaded, or all papers for `all`; ConfigError if there is none."""
+    there = {letter: module for letter, module in {**MODULES, **BESIDE}.items() if _is_there(module)}
+    wanted = [
+        module
+        for letter, module in there.items()
+        if key.lower() == letter.lower() or (key.lower() == "all" and letter in MODULES)
+    ]
     if not wanted:
         names = ", ".join([*there, "all"])
         raise ConfigError(f"there is no paper {key!r:.40} in the lab (hint: {names})")
     return [_load(module) for module in wanted]
+
+
+def on_brokers(key: str) -> list[Paper]:
+    """Return what of a paper runs on real brokers, or of all papers; ConfigError if nothing does."""
+    there: dict[str, Paper] = import_module(LIVE).LIVE
+    wanted = [paper for letter, paper in there.items() if key.lower() in (letter.lower(), "all")]
+    if not wanted:
+        names = ", ".join([*there, "all"])
+        raise ConfigError(f"no paper {key!r:.40} runs on brokers (hint: {names})")
+    return wanted
 
 
 def _load(module: str) -> Paper:
@@ -56,7 +82,7 @@ def figures_of(paper: Paper, number: str | None) -> list[Figure]:
 def experiment_named(name: str) -> Experiment:
     """Return the experiment of any paper with this name; ConfigError, with the names there are, if there is none."""
     letter = name.partition("-")[0].upper()
-    there = chosen(letter) if letter in MODULES else papers()
+    there = chosen(letter) if letter in MODULES or letter in BESIDE else everything()
     for experiment in (one for paper in there for one in paper.experiments):
         if experiment.name == name:
             return experiment

@@ -40,12 +40,14 @@ def report(papers: Iterable[Paper], store: Store) -> str:
     kept = [Kept(paper, store) for paper in papers]
     boards = [standings(one) for one in kept]
     links = " · ".join(f'<a href="#{escape(one.paper.key)}">{escape(one.paper.title)}</a>' for one in kept)
+    judged = [row for board in boards for row in board]
+    first = counts_text(judged) if judged else " ".join(one.paper.introduction for one in kept)
     lead = (
-        f'<section class="lead"><p>{escape(counts_text([row for board in boards for row in board]))}</p>'
-        f"<p>{INTRODUCTION} Covey {escape(__version__)}.</p><p>{links}</p></section>"
+        f'<section class="lead"><p>{escape(first)}</p>'
+        f"<p>{INTRODUCTION if judged else ''} Covey {escape(__version__)}.</p><p>{links}</p></section>"
     )
     sections = [paper_section(one, board) for one, board in zip(kept, boards, strict=True)]
-    return page("The papers, reproduced", [lead, *sections], STYLE)
+    return page("The papers, reproduced" if judged else kept[0].paper.title, [lead, *sections], STYLE)
 
 
 def paper_section(kept: Kept, board: Sequence[Standing]) -> str:
@@ -55,8 +57,7 @@ def paper_section(kept: Kept, board: Sequence[Standing]) -> str:
     return "\n".join(
         [
             f'<section><h2 id="{escape(paper.key)}">{escape(paper.key)}: {escape(paper.title)}</h2>',
-            "<h3>Scoreboard</h3>",
-            scoreboard_table(board),
+            "<h3>Scoreboard</h3>" + scoreboard_table(board) if board else "",
             '<h3>Figures and tables</h3><div class="figures">',
             *(figure_section(one, kept) for one in paper.figures),
             "</div><h3>Experiments</h3>",

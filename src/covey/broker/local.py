@@ -1,6 +1,7 @@
-"""The brokers of the demonstration: one process each, real sockets on this machine, free ports, pages with a token.
+"""Whole overlays on this machine, for the demonstration and the lab: a process a broker, real sockets, free ports.
 
-All overlays are forked at once, from a process in which everything is compiled and that has no threads yet.
+All overlays are forked at once, from a process in which everything is compiled and that has no threads yet. The admin
+pages want a token, which is drawn here.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Overlay:
     links: Iterable[tuple[str, str]]
     strategy: str
     sampled: bool = False
+    advertisements: bool = True
 
 
 @dataclass
@@ -90,6 +92,7 @@ class Brokers:
                 port=ports[name],
                 links=tuple(links[name]),
                 strategy=overlay.strategy,
+                advertisements=overlay.advertisements,
                 log_level="error",
                 drain_s=2.0,
                 # Two processors may have to serve two dozen processes and Spark.
