@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -228,6 +229,13 @@ def columns() -> None:
 
 
 JOIN = "', '.join"
+
+
+def bounds(links: int | None, upkeep: float = 0.0, gone: Sequence[str] = ()) -> None:
+    changes = module("commands.whatif").changes_given(list(gone), [], [], [], [], "attributes")
+    module("commands.whatif").bounds_given(links, None, upkeep, None, changes)
+
+
 TRIED: dict[str, Try] = {
     # tables
     "a directory {name} or a file {name}.parquet, .csv, .json or .jsonl; "
@@ -282,9 +290,11 @@ TRIED: dict[str, Try] = {
         lambda: module("commands.whatif").changes_given([], [], ["a"], [], [], "attributes"),
         lambda: module("commands.whatif").changes_given([], [], ["a,b,1.5"], [], [], "attributes"),
     ),
-    "--remove-broker, --add-link, --move-clients, --rate-x2 …": options(
-        "whatif", "--remove-broker", "--add-link", "--move-clients", "--rate-x2"
+    "--remove-broker, --add-link, --move-clients, --rate-x2 …, or --overlay": options(
+        "whatif", "--remove-broker", "--add-link", "--move-clients", "--rate-x2", "--overlay"
     ),
+    "--overlay 3": follow(lambda: bounds(links=None, upkeep=1.0), lambda: bounds(links=3, upkeep=1.0)),
+    "--overlay without other changes": follow(lambda: bounds(links=3, gone=["a"]), lambda: bounds(links=3)),
     "--move-clients": options("whatif", "--move-clients"),
     # Spark
     "admin has the addresses of admin pages": follow(

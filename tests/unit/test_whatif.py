@@ -9,9 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from tests.traffic_tables import write_tables
 
 import covey
 from covey import cli
@@ -130,29 +129,7 @@ def test_the_page_escapes_names() -> None:
 
 def test_the_command_says_what_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     traffic = ring()
-    tables = {
-        "topology": [{"a": a, "b": b, "cost": cost} for a, b, cost in traffic.links],
-        "subscriptions": [
-            {
-                "subscription": f"s{n}",
-                "broker": one.broker,
-                "language": "attributes",
-                "filter": str(one.filter),
-            }
-            for n, one in enumerate(traffic.subscriptions)
-        ],
-        "events": [
-            {
-                "event": f"e{n}",
-                "broker": one.broker,
-                "language": "attributes",
-                "content": json.dumps(one.content),
-            }
-            for n, one in enumerate(traffic.events)
-        ],
-    }
-    for name, rows in tables.items():
-        pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
+    write_tables(traffic, tmp_path)
     page = tmp_path / "page.html"
     words = ["--add-link", "c,g,0.5", "--rate-x2", "x = 6", "--json", "--out", str(page)]
     assert cli.run(["whatif", str(tmp_path), *words]) == 0

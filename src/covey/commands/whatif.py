@@ -1,10 +1,13 @@
-"""`covey whatif`: what would happen to a network's traffic if brokers, links, clients or rates changed."""
+"""`covey whatif`: what would happen to a network's traffic if brokers, links, clients or rates changed.
+
+With --overlay the changes are the command's own: which links to build and which to drop.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -17,7 +20,9 @@ from covey.extras import require
 
 # What plans is loaded by the functions that use it: it brings the compiler and Arrow.
 if TYPE_CHECKING:
+    from covey.advisor.overlay import Bounds
     from covey.advisor.whatif import Changes, Comparison
+    from covey.planning.objective import Objective
 
 DEFAULT_COST = 1.0
 
@@ -49,13 +54,28 @@ def whatif(
         list[str] | None,
         typer.Option("--rate-x2", metavar="FILTER", help="Events that match are twice as frequent."),
     ] = None,
+    overlay: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Propose changes: at most N links to build, and links to drop."),
+    ] = None,
+    link_cost: Annotated[
+        float | None,
+        typer.Option(metavar="COST", help="What a proposed link costs; else the middle of those there are."),
+    ] = None,
+    link_upkeep: Annotated[
+        float, typer.Option(metavar="PRICE", help="What a proposed link must save of an event's price.")
+    ] = 0.0,
+    max_delay: Annotated[
+        float | None,
+        typer.Option(metavar="COST", help="The longest delay at p99 with proposed links, if not today's."),
+    ] = None,
     language: Language = "attributes",
     price: Prices = None,
     out: Annotated[Path | None, OUT_FILE] = None,
     seed: Seed = 1,
     json: Json = False,
 ) -> None:
-    """Plan a network's traffic before and after a change, and say what differs.
+    """Plan a network's traffic before and after a change, and say what differs; or propose links to build and drop.
 
     The file that --out names is a page with tables and a picture. Options may be repeated, and all changes happen
     together. Clients move before brokers go away. Uses up to 20,000 subscriptions and 5,000 events.
@@ -69,26 +89,66 @@ def whatif(
         [*(rate or []), *(f"2:{text}" for text in rate_x2 or [])],
         language,
     )
-    if not changes.any:
-        raise ConfigError("nothing changes (hint: --remove-broker, --add-link, --move-clients, --rate-x2 …)")
+    bounds = bounds_given(overlay, link_cost, link_upkeep, max_delay, changes)
     objective = objective_given(price or [], None, 0.0)
     if not input_dir.is_dir():
         raise ConfigError(f"there is no directory {str(input_dir)!r:.200}")
+    found, told, lines = answered(input_dir, seed, changes, bounds, objective)
+    if out is not None:
+        write_page(found, out)
+    if json:
+        print_json(told)
+        return
+    for line in lines:
+        typer.echo(line)
+    print_comparison(found, out)
+
+
+def answered(
+    input_dir: Path, seed: int, changes: Changes, bounds: Bounds | None, objective: Objective
+) -> tuple[Comparison, Mapping[str, Any], Sequence[str]]:
+    """Return the comparison, what is told of it as JSON, and what is proposed, if that was asked for."""
+    from covey.advisor.overlay import propose
     from covey.advisor.reading import read_network
     from covey.advisor.whatif import what_if
 
-    found = what_if(read_network(input_dir, seed), changes, objective)
-    if out is not None:
-        from covey.advisor.whatif_report import whatif_page
+    traffic = read_network(input_dir, seed)
+    if bounds is None:
+        found = what_if(traffic, changes, objective)
+        return found, found.as_dict(), []
+    proposal = propose(traffic, bounds, objective)
+    return proposal.comparison, proposal.as_dict(), proposal.sentences()
 
-        try:
-            out.write_text(whatif_page(found), encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot write {str(out)!r:.200}: {error.strerror or error}") from None
-    if json:
-        print_json(found.as_dict())
-    else:
-        print_comparison(found, out)
+
+def bounds_given(
+    links: int | None, cost: float | None, upkeep: float, delay: float | None, changes: Changes
+) -> Bounds | None:
+    """Return what may be proposed, None if nothing shall be; ConfigError for options that do not go together."""
+    from covey.advisor.overlay import Bounds
+
+    if links is None:
+        if cost is not None or upkeep or delay is not None:
+            raise ConfigError(
+                "--link-cost, --link-upkeep and --max-delay are of proposals (hint: --overlay 3)"
+            )
+        if not changes.any:
+            raise ConfigError(
+                "nothing changes (hint: --remove-broker, --add-link, --move-clients, --rate-x2 …, or --overlay)"
+            )
+        return None
+    if changes.any:
+        raise ConfigError("proposals are for the network as it is (hint: --overlay without other changes)")
+    return Bounds(links, cost, upkeep, delay)
+
+
+def write_page(found: Comparison, out: Path) -> None:
+    """Write the page with tables and the picture; ConfigError if that cannot be done."""
+    from covey.advisor.whatif_report import whatif_page
+
+    try:
+        out.write_text(whatif_page(found), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(out)!r:.200}: {error.strerror or error}") from None
 
 
 def changes_given(
