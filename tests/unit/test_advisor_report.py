@@ -187,28 +187,28 @@ def test_a_table_can_be_copied_as_text() -> None:
     ]
     made = Table(["name", "count", "why & how"], [cells, ["c", None, ""]], copy=True)
     assert made.copied == "name\tcount\twhy & how\na <b> new\t1234567\tx y,z\nc\t\t"
-    assert made.numeric == [False, True, False]
+    assert made.columns == ["short", "number", "short"]
     text = shown(made)
     assert "<pre>name\tcount\twhy &amp; how\na &lt;b&gt; new\t1234567\tx y,z" in text
-    assert '<td>a &lt;b&gt;<span class="tag">new</span><details>folded</details></td>' in text
+    assert '<td class="short">a &lt;b&gt;<span class="tag">new</span><details>folded</details></td>' in text
     assert '<td class="number">1,234,567</td>' in text
     assert shown(Table(["name"], [["a"]])).count("<pre>") == 0
 
 
 def shown(table: Table) -> str:
     """Return a table as HTML."""
-    return fragment("readings.html", page="", criterion="", proof="", table=table)
+    return fragment("readings.html", count="", page="", criterion="", proof="", table=table)
 
 
 def test_numbers_stand_at_the_right_of_columns_of_numbers_alone() -> None:
     mixed = shown(Table(["", "value"], [["a", 1234.5678], ["b", "two"], ["c", 0.5]]))
     assert '<td class="number left">1,235</td>' in mixed
     assert '<table class="pairs">' in mixed
-    assert "<th></th><th>value</th>" in mixed
+    assert '<th class="short"></th><th class="short">value</th>' in mixed
     wide = shown(
         Table(["name", "x", "y"], [["a", 1, 2], ["b", Cell("<none>", tone="fine", span=2)]], ["now"])
     )
-    assert '<tr class="now"><td>a</td><td class="number">1</td>' in wide
+    assert '<tr class="now"><td class="short">a</td><td class="number">1</td>' in wide
     assert '<td class="fine" colspan="2">&lt;none&gt;</td>' in wide
     assert shown(Table(["", ""], [["a", "b"]])).count("<thead>") == 0
 

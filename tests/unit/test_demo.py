@@ -234,7 +234,7 @@ def test_latency_is_told_by_act(
     assert (calm.events, calm.deliveries, calm.p50_ms, calm.worst_ms) == (3, 3, 2.0, 3.0)
     assert calm.p99_ms == pytest.approx(2.98)
     assert json.loads(json.dumps(made.as_dict()))["latency"]["calm"]["p50_ms"] == 2.0
-    assert "<td>plan going in</td>" in report(made)
+    assert '<td class="short">plan going in</td>' in report(made)
     monkeypatch.setattr(run, "play", lambda settings, keep, beside: made)
     assert cli.run(["demo", "--out", str(tmp_path / "r.html")]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "calm" in line]

@@ -18,6 +18,7 @@ from covey.lab.scoreboard import Kept, Standing, standings
 from covey.lab.store import Store
 from covey.reports.drawing import PIXELS, Picture, address
 from covey.reports.page import Cell, Content, Table, fragment, page
+from covey.reports.words import counted
 
 MAX_LISTED = 12
 
@@ -90,6 +91,7 @@ def readings(row: Standing) -> Any:
     ]
     return fragment(
         "readings.html",
+        count=counted(len(lines), "reading"),
         page=row.page,
         criterion=row.criterion + (" It was set after results had been seen." if row.after_looking else ""),
         proof=row.proof,
@@ -131,17 +133,21 @@ def experiment_section(experiment: Experiment, kept: Kept) -> dict[str, Any]:
     for outcome in outcomes:
         for key, value in outcome.cell.items():
             parameters.setdefault(key, {})[value] = None
-    versions = ", ".join(sorted({outcome.covey for outcome in outcomes})) or "none"
+    versions = ", ".join(sorted({outcome.covey for outcome in outcomes}))
     return {
         "name": experiment.name,
         "title": experiment.title,
         "origin": (
-            f"Scale {scale}, {len(outcomes)} cells, {total_s(outcomes):,.1f} s, version {experiment.version} of the "
-            f"experiment, computed with Covey {versions}."
+            f"Scale {scale}, {counted(len(outcomes), 'cell')}, {total_s(outcomes):,.1f} s, version "
+            f"{experiment.version} of the experiment, computed with Covey {versions}."
+            if outcomes
+            else "Not computed yet."
         ),
         "parameters": Table(
             ["parameter", "values"], [[key, listed(values)] for key, values in parameters.items()]
-        ),
+        )
+        if parameters
+        else None,
     }
 
 

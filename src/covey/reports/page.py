@@ -21,6 +21,10 @@ from covey.reports.words import number_text
 
 Tone = Literal["", "good", "bad", "fine"]
 Kind = Literal["", "chosen", "now", "floor"]
+Column = Literal["", "number", "short", "long"]
+
+SHORT: Final = 18  # characters of a column's longest text, up to which it stays on one line
+LONG: Final = 40  # and from which on the column is given room
 
 NOTHING: Final = Markup("")
 
@@ -68,11 +72,13 @@ class Cell:
         line = " ".join(" ".join(words).split())
         return line.replace(",", "") if self.numeric and self.span == 1 else line
 
-    def classes(self, column_is_numeric: bool) -> str:
+    def classes(self, column: Column) -> str:
         """Return its classes; a number among texts stands at the left, as they do."""
         if self.span > 1:
             return self.tone
-        return "" if not self.numeric else "number" if column_is_numeric else "number left"
+        if not self.numeric:
+            return column
+        return "number" if column == "number" else "number left"
 
 
 Content = Cell | str | float | None
@@ -99,13 +105,18 @@ class Table:
         ]
 
     @property
-    def numeric(self) -> list[bool]:
-        """Which columns have numbers only."""
+    def columns(self) -> list[Column]:
+        """How each column is set: numbers at the right, short words on one line, long texts with room for them."""
         rows = [cells for _, cells in self.rows]
-        return [
-            bool(rows) and all(place >= len(cells) or cells[place].numeric for cells in rows)
-            for place in range(len(self.heads))
-        ]
+        found: list[Column] = []
+        for place in range(len(self.heads)):
+            cells = [row[place] for row in rows if place < len(row)]
+            longest = max((len(cell.text) for cell in cells if cell.span == 1), default=0)
+            if rows and all(cell.numeric for cell in cells):
+                found.append("number")
+            else:
+                found.append("short" if longest <= SHORT else "long" if longest > LONG else "")
+        return found
 
     @property
     def copied(self) -> str:
