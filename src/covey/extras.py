@@ -17,7 +17,7 @@ from typing import Final
 from covey.errors import MissingExtraError
 
 _BROKER: Final = ("aiohttp", "numba", "numpy")
-_SPARK: Final = (*_BROKER, "matplotlib", "pandas", "pyarrow", "pyspark", "scipy")
+_SPARK: Final = (*_BROKER, "jinja2", "matplotlib", "pandas", "pyarrow", "pyspark", "scipy")
 
 # The modules by which an extra is recognised. `java` is not here: any Java 17 will do (`pipeline.session`).
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {

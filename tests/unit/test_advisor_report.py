@@ -6,23 +6,24 @@ import math
 import re
 from base64 import b64decode
 from dataclasses import replace
-from html import escape
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
 
+from markupsafe import Markup
 from tests.unit.test_advisor_pictures import assert_follows
 
 import covey
 from covey.advisor.advice import advise
 from covey.advisor.forecast import Comparison, Merged
 from covey.advisor.layout import radial
-from covey.advisor.page import number, table
 from covey.advisor.report import Contents, expected, predicted, report
 from covey.advisor.summary import entries_text, runner_up, saved, saving_text, summarise
 from covey.advisor.traffic import Placed, Published, Traffic
 from covey.pipeline.request import explained, first_line
 from covey.planning.plan import Plan, PlannedTree
+from covey.reports.page import Cell, Content, Table, Tag, fragment
 
 EVIL = '<script>alert("1")</script>'
 FORMULA = "$\\frac{1}"
@@ -142,7 +143,7 @@ def test_the_lead_is_sentences_for_people() -> None:
     page = report(given)
     lead = page.partition('<section class="lead">')[2].partition("</section>")[0]
     first = lead.partition("<p>")[2].partition("</p>")[0]
-    assert re.sub("</?code>", "`", first) == escape(given.advice.headline)
+    assert unescape(re.sub("</?code>", "`", first)) == given.advice.headline
     assert "25.0%" in page
     assert "less traffic than covering on one tree, predicted on fresh events" in page
     bare = replace(given, advice=None, explain="")
@@ -179,10 +180,37 @@ def test_table_entries_beside_those_of_one_tree_in_words() -> None:
 
 
 def test_a_table_can_be_copied_as_text() -> None:
-    cells = ["a &lt;b&gt;<details>folded</details>", number(1234567), "x<br><b>y,z</b>"]
-    text = table(["name", "count", "why &amp; how"], [cells], copy=True)
-    assert "<pre>name\tcount\twhy &amp; how\na &lt;b&gt;\t1234567\tx y,z</pre>" in text
-    assert table(["name"], [["a"]]).count("<pre>") == 0
+    cells: list[Content] = [
+        Cell("a <b>", [Tag("new")], below=Markup("<details>folded</details>")),
+        1234567,
+        "x\ty,z",
+    ]
+    made = Table(["name", "count", "why & how"], [cells, ["c", None, ""]], copy=True)
+    assert made.copied == "name\tcount\twhy & how\na <b> new\t1234567\tx y,z\nc\t\t"
+    assert made.columns == ["short", "number", "short"]
+    text = shown(made)
+    assert "<pre>name\tcount\twhy &amp; how\na &lt;b&gt; new\t1234567\tx y,z" in text
+    assert '<td class="short">a &lt;b&gt;<span class="tag">new</span><details>folded</details></td>' in text
+    assert '<td class="number">1,234,567</td>' in text
+    assert shown(Table(["name"], [["a"]])).count("<pre>") == 0
+
+
+def shown(table: Table) -> str:
+    """Return a table as HTML."""
+    return fragment("readings.html", count="", page="", criterion="", proof="", table=table)
+
+
+def test_numbers_stand_at_the_right_of_columns_of_numbers_alone() -> None:
+    mixed = shown(Table(["", "value"], [["a", 1234.5678], ["b", "two"], ["c", 0.5]]))
+    assert '<td class="number left">1,235</td>' in mixed
+    assert '<table class="pairs">' in mixed
+    assert '<th class="short"></th><th class="short">value</th>' in mixed
+    wide = shown(
+        Table(["name", "x", "y"], [["a", 1, 2], ["b", Cell("<none>", tone="fine", span=2)]], ["now"])
+    )
+    assert '<tr class="now"><td class="short">a</td><td class="number">1</td>' in wide
+    assert '<td class="fine" colspan="2">&lt;none&gt;</td>' in wide
+    assert shown(Table(["", ""], [["a", "b"]])).count("<thead>") == 0
 
 
 def test_the_explanation_begins_with_a_sentence() -> None:
@@ -304,7 +332,7 @@ def crosses(a: Point, b: Point, c: Point, d: Point) -> bool:
 
 
 def test_names_are_cut_for_pictures() -> None:
-    from covey.advisor.pictures import cut
+    from covey.reports.words import cut
 
     assert cut("a" * 100) == "a" * 27 + "…"
     assert cut("a\n b") == "a b"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +18,13 @@ import pytest
 import covey
 from covey import cli
 from covey.client.admin import metrics_of, total
-from covey.demo import acts, burst, curves, findings, run
+from covey.demo import acts, burst, findings, run
 from covey.demo.burst import Sizes, Told
 from covey.demo.crossings import OneTree, Planned, needed
 from covey.demo.examples import examples
 from covey.demo.findings import Example, Findings, Latency, Phase
 from covey.demo.oracle import answered, differences
-from covey.demo.pictures import picture
+from covey.demo.pictures import poster, rates
 from covey.demo.report import report
 from covey.demo.scene import CITIES, LINKS, Scene
 from covey.demo.traffic import STAMP, Record
@@ -179,15 +180,29 @@ def test_what_roots_got_is_judged() -> None:
 # -- what is found -------------------------------------------------------------------------------------------
 
 
+def a_plan() -> Plan:
+    """Return a plan of the scene's overlay: two trees, each the first links that join all cities."""
+    trees = []
+    for root, links in (("london", LINKS), ("tokyo", LINKS[::-1])):
+        reached, tree = {root}, []
+        while len(reached) < len(CITIES):
+            pair = next(pair for pair in links if len(reached.intersection(pair)) == 1)
+            reached.update(pair)
+            tree.append(pair)
+        trees.append(PlannedTree(root, tuple(sorted(tree))))
+    overlay = tuple((a, b, 1.0) for a, b in LINKS)
+    return Plan("mult", 1, tuple(sorted(CITIES)), overlay, tuple(trees))
+
+
 def found(**changes: Any) -> Findings:
-    before = Phase(0, 100, 300, 300, 10, {("a", "b"): 300})
-    after = Phase(120, 100, 200, 199, 20, {("a", "b"): 100, ("b", "c"): 100})
+    before = Phase(0, 100, 300, 300, 10, {("london", "newyork"): 300})
+    after = Phase(120, 100, 200, 199, 20, {("london", "newyork"): 100, ("chicago", "newyork"): 100})
     bursts = {
         "covering": Told("covering", [(0.0, 0), (1.0, 500)], [0.5], 500, 9, 10, 20, 0, 30),
         "incremental": Told("incremental", [(0.0, 0), (1.0, 0)], [0.5], 0, 9, 10, 21, 1, 30),
     }
     made = Findings(1, 12, 20, 400, 12, frozenset({("a", "b")}), bursts=bursts, before=before, after=after)
-    made.plan = square("cheapest")
+    made.plan = a_plan()
     made.examples = [Example(0, "a", "<&>", (("b", "client 1", "x < 'y'"),))]
     made.points = [(float(n), 10 * n, 30 * n) for n in range(9)]
     made.latency = {"calm": Latency.of(3, [1.0, 2.0, 3.0]), "plan going in": Latency.of(0, [])}
@@ -219,7 +234,7 @@ def test_latency_is_told_by_act(
     assert (calm.events, calm.deliveries, calm.p50_ms, calm.worst_ms) == (3, 3, 2.0, 3.0)
     assert calm.p99_ms == pytest.approx(2.98)
     assert json.loads(json.dumps(made.as_dict()))["latency"]["calm"]["p50_ms"] == 2.0
-    assert "<td>plan going in</td>" in report(made)
+    assert '<td class="short">plan going in</td>' in report(made)
     monkeypatch.setattr(run, "play", lambda settings, keep, beside: made)
     assert cli.run(["demo", "--out", str(tmp_path / "r.html")]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "calm" in line]
@@ -248,7 +263,7 @@ def test_what_is_not_as_promised_is_a_failure(
     assert [said in line for line in made.failures()] == [True]
     monkeypatch.setattr(run, "play", lambda settings, keep, beside: made)
     assert cli.run(["demo", "--out", str(tmp_path / "r.html")]) == 1
-    assert said.replace("'", "&#x27;") in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert said.replace("'", "&#39;") in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_too_long_is_a_warning_only(
@@ -269,27 +284,28 @@ def test_too_long_is_a_warning_only(
 
 def test_the_report_needs_nothing_else_and_escapes_texts() -> None:
     page = report(found())
-    assert not re.findall(r"""(?:src|href)\s*=|url\(|@import""", page)
+    sources = re.findall(r'(?:src|href)\s*=\s*"([^"]*)"', page)
+    assert len(sources) == 5
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
     assert "&lt;&amp;&gt;" in page
-    assert "x &lt; &#x27;y&#x27;" in page
+    assert "x &lt; &#39;y&#39;" in page
     assert "prefers-color-scheme: dark" in page
-    for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
-        ElementTree.fromstring(svg)
+    for source in sources:
+        ElementTree.fromstring(b64decode(source.partition(",")[2]))
 
 
 def test_the_picture_is_a_small_file() -> None:
-    text = picture(found())
+    text = poster(found())
     ElementTree.fromstring(text)
     assert len(text) < 150_000
 
 
 def test_rates_are_over_stretches() -> None:
-    assert curves.rates([(0.0, 0, 0), (1.0, 10, 30), (2.0, 20, 60), (4.0, 20, 60), (5.0, 40, 80)]) == [
+    assert rates([(0.0, 0, 0), (1.0, 10, 30), (2.0, 20, 60), (4.0, 20, 60), (5.0, 40, 80)]) == [
         (1.0, 3.0),
         (3.5, 1.0),
     ]
-    assert curves.rates([]) == []
-    assert [curves.nice(step) for step in (0.0, 0.11, 2.0, 37.0, 700.0)] == [1.0, 0.2, 2.0, 50.0, 1000.0]
+    assert rates([]) == []
 
 
 def test_metrics_are_read() -> None:

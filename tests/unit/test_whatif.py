@@ -123,7 +123,8 @@ def test_the_page_escapes_names() -> None:
     assert data is not None
     names = re.findall(r">([^<>]+)</text>", b64decode(data[1]).decode())
     assert {*BROKERS} <= set(names)  # there is room for all of them
-    lead = page.partition('<section class="lead"><p>')[2].partition("</p>")[0]
+    lead = page.partition('<section class="lead">')[2].partition("<p>")[2].partition("</p>")[0]
+    assert "A link c–&lt;" in page  # what changes is said, and names are only names
     assert re.fullmatch(r"After the change an event needs .* traffic.*\.", lead), lead
 
 

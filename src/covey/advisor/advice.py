@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import covey.strategies
-from covey.advisor.page import counted
 from covey.advisor.replay import Candidate, Measured, attempt
 from covey.advisor.traffic import Traffic
 from covey.planning.plan import Plan
+from covey.reports.words import counted
 from covey.routing.strategy import registered
 
 CLOSE = 0.02

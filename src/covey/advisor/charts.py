@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from covey.advisor.advice import Advice
-from covey.advisor.labels import write_names
-from covey.advisor.pictures import cut, figure
-from covey.advisor.theme import INK, PAPER, SERIES
 from covey.planning.objective import Offer
+from covey.reports.drawing import Picture, legend_below, picture
+from covey.reports.labels import write_names
+from covey.reports.theme import INK, PAPER, SERIES
+from covey.reports.words import cut
 
 FAR: Final = 5.0  # times the cheapest: what costs more would press all others together
 WIDE: Final = 20.0  # times the smallest table: larger ones need a logarithmic axis
@@ -26,7 +27,7 @@ PARTS: Final = {
 
 def alternatives(
     rows: Mapping[str, Mapping[str, float]], columns: Sequence[tuple[str, str]], chosen: str
-) -> str:
+) -> Picture:
     """Return what the alternatives cost, as bars, one for each of the columns (key, title) that they have."""
     names = list(rows)
     present = [(key, title) for key, title in columns if any(key in numbers for numbers in rows.values())]
@@ -48,17 +49,17 @@ def alternatives(
         axes.margins(x=0.12, y=0.01)
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("cost of an event on average")
-        sheet.legend(loc="outside upper center", ncols=max(1, len(present)))
+        legend_below(sheet, axes, max(1, len(present)))
         bold = f" The bold name, {chosen}, is the plan that was chosen." if chosen in names else ""
         said = " ".join(PARTS[key] for key, _ in present if key in PARTS)
         return f"The average cost of an event: the links it crosses, each at its cost. {said}{bold}"
 
     # A bar has room for its number.
     inches = 1.1 + len(names) * (0.16 + 0.17 * max(1, len(present)))
-    return figure("The alternatives compared", (7.6, inches), draw)
+    return picture("The alternatives compared", (7.6, inches), draw)
 
 
-def curve(points: Sequence[Mapping[str, float]]) -> str:
+def curve(points: Sequence[Mapping[str, float]]) -> Picture:
     """Return cost against the number of groups: `points` have groups, sample, held_out."""
 
     def draw(sheet: Any) -> str:
@@ -85,15 +86,15 @@ def curve(points: Sequence[Mapping[str, float]]) -> str:
         axes.xaxis.set_minor_formatter("")
         axes.set_xlabel("groups or regions")
         axes.set_ylabel("cost of an event on average")
-        sheet.legend(loc="outside upper center", ncols=2)
+        legend_below(sheet, axes, 2)
         return " ".join([*said, "The larger outline on each line marks its least cost."])
 
-    return figure("Cost of an event by number of groups", (7.0, 3.9), draw)
+    return picture("Cost of an event by number of groups", (7.0, 3.9), draw)
 
 
-def front(offers: Sequence[Offer], along: Sequence[Offer], chosen: Offer | None) -> str:
+def front(offers: Sequence[Offer], along: Sequence[Offer], chosen: Offer | None) -> Picture:
     """Return traffic against entries of everything planned, with a line through what nothing else beats in both."""
-    return figure(
+    return picture(
         "Traffic and table entries of everything planned",
         (7.6, 4.4),
         lambda sheet: draw_front(sheet, offers, along, chosen),
@@ -152,7 +153,7 @@ def draw_front(sheet: Any, offers: Sequence[Offer], along: Sequence[Offer], chos
     named = [(_together(names), (x, y), 10.5) for (y, x), names in _apart(spots, wide)]
     others = [((offer.entries, offer.cost), 5.0) for offer in near]
     left_out = write_names(axes, named, others, middle=(axes.get_xlim()[0], 0.0))
-    sheet.legend(*axes.get_legend_handles_labels(), loc="lower center", ncols=3)
+    legend_below(sheet, axes, 3)
     far = len(offers) - len(near)
     said = ["Farther left is smaller tables, farther down is less traffic, both on events held out."]
     if far:
@@ -163,9 +164,9 @@ def draw_front(sheet: Any, offers: Sequence[Offer], along: Sequence[Offer], chos
     return " ".join(said)
 
 
-def tried(advice: Advice) -> str:
+def tried(advice: Advice) -> Picture:
     """Return traffic against tables for everything that was replayed."""
-    return figure(
+    return picture(
         "Traffic and routing tables of everything replayed",
         (7.6, 5.0),
         lambda sheet: draw_tried(sheet, advice),
@@ -218,7 +219,7 @@ def draw_tried(sheet: Any, advice: Advice) -> str:
     named = [(_together(names), (x, y), 10.5) for (y, x), names in _apart(spots, wide)]
     others = [((x, y), 5.0) for y, x in spots]
     left_out = write_names(axes, named, others, middle=(axes.get_xlim()[0], 0.0))
-    sheet.legend(*axes.get_legend_handles_labels(), loc="lower center", ncols=4)
+    legend_below(sheet, axes, 4)
     return _tried_caption(
         len(named) < len({one.candidate.name for one, _ in near}), len(measured) - len(near), left_out
     )

@@ -3,57 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from covey.advisor import charts
 from covey.advisor.advice import Advice, Tried
 from covey.advisor.contents import Contents
-from covey.advisor.page import number, said, table
 from covey.advisor.summary import saving_text
-
-
-def alternatives_section(contents: Contents) -> str:
-    """Return the alternatives compared, as a picture and a table."""
-    summary = contents.summary
-    if not summary.rows:
-        return ""
-    rows, kinds = [], []
-    for row in summary.rows:
-        tags = '<span class="tag">chosen</span>' if row.chosen else ""
-        meaning = f'<br><span class="fine">{escape(row.meaning)}</span>' if row.meaning else ""
-        good = "" if not row.saving else ' class="good"' if row.saving > 0 else ' class="bad"'
-        rows.append(
-            [
-                f"{escape(row.name)}{tags}{meaning}",
-                *(number(row.costs.get(key)) for key, _ in summary.parts),
-                f'<td class="number"><span{good}>{saving_text(row.saving)}</span></td>',
-                number(row.numbers.get("price")),
-                *(number(row.numbers.get(key)) for key, _ in NUMBERS),
-            ]
-        )
-        kinds.append("chosen" if row.chosen else "floor" if row.floor else "")
-    heads = [
-        "alternative",
-        *(f"cost, {escape(title)}" for _, title in summary.parts),
-        "saving",
-        "price",
-        *(title for _, title in NUMBERS),
-    ]
-    costs = {row.name: row.costs for row in summary.rows if row.name != "flooding"}
-    chosen = next((row.name for row in summary.rows if row.chosen), "")
-    picture = charts.alternatives(costs, summary.parts, chosen)
-    left_out = "" if len(costs) == len(summary.rows) else " Flooding is in the table only."
-    return (
-        f"<section><h2>Alternatives</h2>{picture}"
-        f"{table(heads, rows, kinds, copy=True)}<p class='fine'>Saving: how much less an event costs than with "
-        f"{escape(summary.now)}, predicted on {escape(dict(summary.parts)[summary.judged])}. Price: what an event "
-        "costs with its share of tables, trees, publishing and the change, on all events. Entries: in the routing "
-        "tables of all brokers, without advertisements; equal filters are one entry. False positives: what it costs to "
-        "send events over links beyond which nobody wants them. Copies: how often an event starts on a tree."
-        f"{left_out}</p></section>"
-    )
-
+from covey.reports.drawing import Picture
+from covey.reports.page import Cell, Content, Kind, Table, Tag
 
 NUMBERS = (
     ("trees", "trees"),
@@ -64,20 +21,58 @@ NUMBERS = (
 )
 
 
-def curve_section(contents: Contents) -> str:
+def alternatives_section(contents: Contents) -> dict[str, Any] | None:
+    """Return the alternatives compared, as a picture and a table; None if the plan has none."""
+    summary = contents.summary
+    if not summary.rows:
+        return None
+    rows: list[list[Content]] = []
+    kinds: list[Kind] = []
+    for row in summary.rows:
+        tone: Any = "" if not row.saving else "good" if row.saving > 0 else "bad"
+        rows.append(
+            [
+                Cell(row.name, [Tag("chosen")] if row.chosen else [], row.meaning),
+                *(row.costs.get(key) for key, _ in summary.parts),
+                Cell(saving_text(row.saving), tone=tone, is_number=True),
+                row.numbers.get("price"),
+                *(row.numbers.get(key) for key, _ in NUMBERS),
+            ]
+        )
+        kinds.append("chosen" if row.chosen else "floor" if row.floor else "")
+    heads = [
+        "alternative",
+        *(f"cost, {title}" for _, title in summary.parts),
+        "saving",
+        "price",
+        *(title for _, title in NUMBERS),
+    ]
+    costs = {row.name: row.costs for row in summary.rows if row.name != "flooding"}
+    return {
+        "picture": charts.alternatives(
+            costs, summary.parts, next((row.name for row in summary.rows if row.chosen), "")
+        ),
+        "table": Table(heads, rows, kinds, copy=True),
+        "now": summary.now,
+        "judged": dict(summary.parts)[summary.judged],
+        "flooding_left_out": len(costs) < len(summary.rows),
+    }
+
+
+def curve_section(contents: Contents) -> Picture | None:
     """Return cost against the number of groups, if several were tried."""
     basis = contents.plan.basis
     points = basis.get("curve")
     if not isinstance(points, list) or len(points) < 2:
-        return ""
+        return None
     good = [
         costed
         for point in points
         if isinstance(point, dict) and point.get("groups", 0) > 0 and len(costed := _per_event(point)) > 1
     ]
     if len(good) < 2:
-        return ""
-    return f"<section><h2>How many groups</h2>{charts.curve(good)}</section>"
+        return None
+    return charts.curve(good)
 
 
 def _per_event(point: Mapping[str, Any]) -> dict[str, float]:
@@ -90,46 +85,45 @@ def _per_event(point: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def advice_section(advice: Advice | None) -> str:
-    """Return what was replayed, as a picture and a table, cheapest first."""
+def advice_section(advice: Advice | None) -> dict[str, Any] | None:
+    """Return what was replayed, as a picture and a table, cheapest first; None if nothing was."""
     if advice is None:
-        return ""
-    order = sorted(advice.tried, key=_cost)
+        return None
     whole = any(one.entries is not None for one in advice.tried)
-    rows, kinds = [], []
-    for one in order:
-        tags = '<span class="tag">recommended</span>' if one is advice.best else ""
-        tags += '<span class="tag grey">runs now</span>' if one is advice.now else ""
-        name = escape(one.candidate.name) + tags
+    rows: list[list[Content]] = []
+    kinds: list[Kind] = []
+    for one in sorted(advice.tried, key=_cost):
+        tags = [
+            *([Tag("recommended")] if one is advice.best else []),
+            *([Tag("runs now", is_quiet=True)] if one is advice.now else []),
+        ]
         told = "with" if one.candidate.advertisements else "without"
         kinds.append("chosen" if one is advice.best else "now" if one is advice.now else "")
-        if one.measured is None:
-            rows.append([name, told, f'<td colspan="{7 + whole}" class="fine">{escape(one.problem)}</td>'])
-            continue
+        row: list[Content] = [Cell(one.candidate.name, tags), told]
         measured = one.measured
-        rows.append(
-            [
-                name,
-                told,
-                number(measured.cost / max(1, advice.events)),
-                number(measured.forwarded),
-                number(measured.false_positives),
-                number(measured.entries),
-                number(measured.largest),
-                number(measured.control),
-                number(measured.delivered),
-                *([number(one.entries)] if whole else []),
+        if measured is None:
+            row.append(Cell(one.problem, tone="fine", span=7 + whole))
+        else:
+            row += [
+                measured.cost / max(1, advice.events),
+                measured.forwarded,
+                measured.false_positives,
+                measured.entries,
+                measured.largest,
+                measured.control,
+                measured.delivered,
+                *([one.entries] if whole else []),
             ]
-        )
+        rows.append(row)
     heads = ["way of routing", "advertisements", "cost of an event", "transmissions", "false positives"]
     heads += ["entries", "largest table", "control messages", "deliveries"]
     heads += ["entries with all subscriptions"] if whole else []
-    items = "".join(f"<li>{escape(text)}</li>" for text in advice.notes)
-    return (
-        f"<section><h2>Every strategy, on your own traffic</h2><p>{said(advice.sentence)}</p>"
-        f"{charts.tried(advice)}{table(heads, rows, kinds)}"
-        f"<ul class='fine'>{items}</ul></section>"
-    )
+    return {
+        "sentence": advice.sentence,
+        "picture": charts.tried(advice),
+        "table": Table(heads, rows, kinds, copy=True),
+        "notes": advice.notes,
+    }
 
 
 def _cost(one: Tried) -> tuple[float, int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-Points = Mapping[str, tuple[float, float]]
+from covey.reports.drawing import Points
 
 
 def radial(brokers: Sequence[str], links: Iterable[tuple[str, str]], root: str | None = None) -> Points:

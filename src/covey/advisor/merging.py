@@ -7,47 +7,44 @@ number where one should be counts as nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from covey.advisor.contents import Contents
 from covey.advisor.forecast import Comparison
-from covey.advisor.page import counted, number, table
+from covey.reports.page import Table
+from covey.reports.words import counted
 
 MOST_MERGES = 20
 
 
-def merging_section(contents: Contents) -> str:
-    """Return the merges that save most, and what all save together; nothing if none is planned."""
+def merging_section(contents: Contents) -> dict[str, Any] | None:
+    """Return the merges that save most, and what all save together; None if none is planned."""
     rows = contents.plan.aggregation
     if not rows:
-        return ""
+        return None
     order = sorted(rows, key=lambda row: (-_amount(row, "gain"), _amount(row, "cost"), _place(row)))
     shown = [
         [
-            escape(str(row.get("broker", ""))),
-            escape(str(row.get("towards") or "publishers here")),
-            number(_amount(row, "tree")),
-            number(_members(row)),
-            number(_amount(row, "gain")),
-            number(_amount(row, "cost")),
-            number(None if row.get("held_out_cost") is None else _amount(row, "held_out_cost")),
+            str(row.get("broker", "")),
+            str(row.get("towards") or "publishers here"),
+            _amount(row, "tree"),
+            _members(row),
+            _amount(row, "gain"),
+            _amount(row, "cost"),
+            None if row.get("held_out_cost") is None else _amount(row, "held_out_cost"),
         ]
         for row in order[:MOST_MERGES]
     ]
     heads = ["broker", "towards", "tree", "filters", "entries saved", "cost", "cost, held out"]
-    measured = "" if contents.merged is None else comparison(contents.merged)
-    more = len(rows) - len(shown)
-    note = f'<p class="fine">and {more:,} more, which save less each</p>' if more else ""
-    return (
-        f"<section><h2>Filters forwarded as one</h2><p>{escape(totals(rows))}</p>{table(heads, shown)}{note}"
-        '<p class="fine">Entries saved: filters that links towards producers no longer carry. Cost: for one departure '
-        "of each filter merged, links crossed for nobody until brokers have learnt of it, for each event that the tree "
-        f"carries; by the events planned with, and by those held out, which say what to expect.</p>{measured}</section>"
-    )
+    return {
+        "totals": totals(rows),
+        "table": Table(heads, shown),
+        "more": len(rows) - len(shown),
+        "measured": None if contents.merged is None else comparison(contents.merged),
+    }
 
 
-def comparison(merged: Comparison) -> str:
+def comparison(merged: Comparison) -> Table:
     """Return what was forecast of merging that brokers do, beside what a simulated network did."""
     titles = {
         "entries": "entries of routing tables",
@@ -56,17 +53,10 @@ def comparison(merged: Comparison) -> str:
         "release": "links away that the last broker hears of it",
     }
     rows = [
-        [title, *(number(getattr(one, name)) for one in (merged.said, merged.done, merged.unmerged))]
+        [title, *(getattr(one, name) for one in (merged.said, merged.done, merged.unmerged))]
         for name, title in titles.items()
     ]
-    heads = ["", "forecast", "measured", "measured, nothing merged"]
-    return (
-        "<h3>Brokers merge them</h3><p>Forecast from filters alone, and measured in the simulator without"
-        f" advertisements, on the traffic of the replay.</p>{table(heads, rows)}"
-        '<p class="fine">Brokers keep what they merge, so they need not collect it again when a subscription leaves.'
-        " What they tell is narrower as soon as the news has arrived: the cost above, of brokers that forget, is not"
-        " paid. Merging is paid for by control messages.</p>"
-    )
+    return Table(["", "forecast", "measured", "measured, nothing merged"], rows)
 
 
 def totals(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -6,14 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from covey.advisor.labels import SIZE, write_names
-from covey.advisor.layout import Points, radial
-from covey.advisor.page import counted
-from covey.advisor.pictures import cut, figure
-from covey.advisor.theme import HOST, IDLE, INK, PAPER, SERIES, USE
+from covey.advisor.layout import radial
 from covey.planning.plan import Plan
+from covey.reports.drawing import Dots, Format, Picture, Points, draw_dots, draw_links, legend_below, picture
+from covey.reports.labels import SIZE, write_names
+from covey.reports.theme import HOST, IDLE, INK, PAPER, SERIES, USE
+from covey.reports.words import counted, cut
 
 MOST_PANELS: Final = 6
 MOST_NAMED: Final = 60  # brokers up to which all are named
@@ -26,23 +26,11 @@ LEGEND_INCHES: Final = 0.21  # a line of it
 MARGIN: Final = (0.6, 0.3)  # inches around the dots, for names: at the sides, above and below
 
 
-class Dots(NamedTuple):
-    """Brokers that are drawn as dots, and how large: radii in points."""
-
-    brokers: Sequence[str]
-    radii: Sequence[float]
-
-    @property
-    def areas(self) -> list[float]:
-        """What matplotlib takes for a size: the square of the diameter, in points."""
-        return [(2 * radius) ** 2 for radius in self.radii]
-
-
-def network(plan: Plan, hosted: Mapping[str, int]) -> str:
-    """Return the main tree in the overlay, as HTML: links by how many trees use them, brokers by what they host."""
+def network(plan: Plan, hosted: Mapping[str, int]) -> Picture:
+    """Return the main tree in the overlay: links by how many trees use them, brokers by what they host."""
     tree = plan.trees[main_tree(plan)]
     _, height = _scale(radial(plan.brokers, tree.links, tree.root))
-    return figure(
+    return picture(
         f"Tree {main_tree(plan)} of the plan in the overlay",
         (SIDE, height + LEGEND_INCHES * _legend_lines(plan)),
         lambda sheet: draw_network(sheet, plan, hosted),
@@ -51,10 +39,10 @@ def network(plan: Plan, hosted: Mapping[str, int]) -> str:
     )
 
 
-def trees(plan: Plan) -> str:
-    """Return the largest trees side by side, as HTML, each around its own root."""
+def trees(plan: Plan) -> Picture:
+    """Return the largest trees side by side, each around its own root."""
     columns, rows = _grid(len(plan.trees))
-    return figure(
+    return picture(
         "Trees of the plan",
         (PANEL * columns, (PANEL + TITLE) * rows),
         lambda sheet: draw_trees(sheet, plan),
@@ -93,10 +81,11 @@ def draw_network(sheet: Any, plan: Plan, hosted: Mapping[str, int]) -> str:
     on_tree = set(tree.links)
     others = [(a, b) for a, b, _ in plan.links if (a, b) not in on_tree]
     # Thousands of links would cover everything: together they are never darker than a hundred.
-    _lines(axes, points, others, IDLE, 0.6, min(0.5, 60 / max(1, len(others))), "not on this tree")
+    pale = min(0.5, 60 / max(1, len(others)))
+    draw_links(axes, points, others, IDLE, 0.6, alpha=pale, title="not on this tree")
     steps = 1
     if len(plan.trees) == 1:
-        _lines(axes, points, tree.links, SERIES[0], _width(plan), 1.0, "link of the tree")
+        draw_links(axes, points, tree.links, SERIES[0], _width(plan), title="link of the tree")
     else:
         steps = _by_use(axes, points, plan, tree.links)
     dots = _brokers(axes, points, plan, hosted)
@@ -193,9 +182,7 @@ def _brokers(axes: Any, points: Points, plan: Plan, hosted: Mapping[str, int]) -
         areas = [max(room / 6, 2.0, room * hosted.get(broker, 0) / most) for broker in brokers]
         groups.append(Dots(brokers, [math.sqrt(area) / 2 for area in areas]))
         edge = (INK, 0.7) if len(plan.brokers) < 500 else (PAPER, 0.15)
-        _scatter(
-            axes, points, groups[-1], title, color=colour, edgecolors=edge[0], linewidths=edge[1], zorder=3
-        )
+        draw_dots(axes, points, groups[-1], title, color=colour, edgecolors=edge[0], linewidths=edge[1])
     return groups[0], groups[1]
 
 
@@ -218,7 +205,7 @@ def _by_use(axes: Any, points: Points, plan: Plan, links: Iterable[tuple[str, st
         title = f"on {low}{f' to {high}' if high > low else ''} tree{'s' if high > 1 else ''}"
         strength = step / (min(len(USE), len(plan.trees)) - 1)
         shade = USE[round(strength * (len(USE) - 1))]
-        _lines(axes, points, some, shade, _width(plan) * (0.8 + strength), 1.0, title)
+        draw_links(axes, points, some, shade, _width(plan) * (0.8 + strength), title=title)
     return len(steps)
 
 
@@ -230,11 +217,8 @@ def use_step(used: int, trees: int) -> tuple[int, int, int]:
 
 
 def _legend(sheet: Any, axes: Any) -> None:
-    """Draw the legend below the axes: an entry for each kind of mark that was drawn."""
-    marks, titles = axes.get_legend_handles_labels()
-    drawn = sheet.legend(
-        marks, titles, loc="lower center", ncols=LEGEND_COLUMNS, markerscale=0.75, fontsize=SIZE
-    )
+    """Draw the legend below the axes."""
+    drawn = legend_below(sheet, axes, LEGEND_COLUMNS, markerscale=0.75)
     for handle in drawn.legend_handles:
         handle.set_alpha(1.0)  # a pale line alone would not be seen
 
@@ -287,12 +271,12 @@ def trees_caption(plan: Plan, hosts: Mapping[int, Mapping[str, int]]) -> str:
 def _panel(axes: Any, plan: Plan, tree: int, colour: str, hosts: Mapping[str, int]) -> None:
     root = plan.trees[tree].root
     points = radial(plan.brokers, plan.trees[tree].links, root)
-    _lines(axes, points, plan.trees[tree].links, colour, 0.8 * _width(plan), 1.0, "")
+    draw_links(axes, points, plan.trees[tree].links, colour, 0.8 * _width(plan))
     most = max([*hosts.values(), 1])
     largest_area = min(60.0, 9_000 / len(plan.brokers))
     brokers = sorted(hosts)
     dots = Dots(brokers, [math.sqrt(2.0 + largest_area * hosts[broker] / most) / 2 for broker in brokers])
-    _scatter(axes, points, dots, "", color=INK, linewidths=0, zorder=3)
+    draw_dots(axes, points, dots, color=INK, linewidths=0)
     _rings(axes, points, [root], (dots, Dots([], [])), "")
     axes.set(aspect="equal", xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))  # no broker is farther than 1 from the root
     axes.set_title(
@@ -309,41 +293,14 @@ def _grid(count: int) -> tuple[int, int]:
 # -- marks ---------------------------------------------------------------------------------------------------
 
 
-def _scatter(axes: Any, points: Points, dots: Dots, title: str, **look: Any) -> None:
-    """Draw dots, if there are any; with a title they have an entry in the legend."""
-    if dots.brokers:
-        xs, ys = zip(*(points[broker] for broker in dots.brokers), strict=True)
-        axes.scatter(xs, ys, s=dots.areas, label=title or None, **look)
-
-
 def _rings(axes: Any, points: Points, roots: Sequence[str], dots: tuple[Dots, Dots], title: str) -> Dots:
     """Draw a ring around the dot of each root, which stays visible; return the rings."""
     radii = {
         broker: radius for group in dots for broker, radius in zip(group.brokers, group.radii, strict=True)
     }
     rings = Dots(roots, [radii.get(root, 0.5) + 3.0 for root in roots])
-    _scatter(axes, points, rings, title, facecolors="none", edgecolors=INK, linewidths=1.6, zorder=4)
+    draw_dots(axes, points, rings, title, facecolors="none", edgecolors=INK, linewidths=1.6, zorder=4)
     return rings
-
-
-def _lines(
-    axes: Any,
-    points: Points,
-    links: Iterable[tuple[str, str]],
-    colour: str,
-    width: float,
-    alpha: float,
-    title: str,
-) -> None:
-    """Draw links, if there are any; with a title they have an entry in the legend."""
-    from matplotlib.collections import LineCollection
-
-    lines = [(points[a], points[b]) for a, b in links]
-    if lines:
-        look = LineCollection(
-            lines, colors=colour, linewidths=width, alpha=alpha, zorder=1, label=title or None
-        )
-        axes.add_collection(look)
 
 
 def _width(plan: Plan) -> float:
@@ -351,5 +308,5 @@ def _width(plan: Plan) -> float:
     return max(0.45, min(1.4, 14 / math.sqrt(len(plan.brokers))))
 
 
-def _kind(plan: Plan) -> str:
+def _kind(plan: Plan) -> Format:
     return "svg" if len(plan.links) <= MOST_SVG_LINKS else "png"

@@ -122,7 +122,7 @@ def propose(
     dropped = spare(now, state, {one.link for one in built})
     changes = Changes(added=[(*one.link, one.cost) for one in built], removed_links=dropped)
     if not changes.any:
-        return Proposal((), (), Comparison(before, before, None, ()))
+        return Proposal((), (), Comparison(before, before, None, (), changes))
     return Proposal(tuple(built), tuple(dropped), what_if(traffic, changes, prices, methods))
 
 

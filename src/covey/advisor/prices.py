@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from covey.advisor import charts
 from covey.advisor.contents import Contents
-from covey.advisor.page import number, said, table
 from covey.advisor.summary import COMPARED
 from covey.errors import ConfigError
 from covey.planning.objective import Objective, Offer, Step, front, steps
+from covey.reports.page import Cell, Content, Kind, Table, Tag
 
 PARTS = (  # of a price, and their titles
     ("price_traffic", "traffic"),
@@ -23,22 +22,19 @@ PARTS = (  # of a price, and their titles
 )
 
 
-def price_section(contents: Contents) -> str:
-    """Return what an event costs by each alternative, by what it is paid for; "" if the plan does not say."""
+def price_section(contents: Contents) -> dict[str, Any] | None:
+    """Return what an event costs by each alternative, by what it is paid for; None if the plan does not say."""
     priced = [row for row in contents.summary.rows if "price" in row.numbers and row.name not in COMPARED]
     if not priced:
-        return ""
-    rows, kinds = [], []
+        return None
+    rows: list[list[Content]] = []
+    kinds: list[Kind] = []
     for row in sorted(priced, key=lambda one: (one.numbers["price"], one.name)):
-        tags = '<span class="tag">chosen</span>' if row.chosen else ""
-        cells = [number(row.numbers.get(key)) for key, _ in PARTS]
-        rows.append([f"{escape(row.name)}{tags}", number(row.numbers["price"]), *cells])
+        cells = [row.numbers.get(key) for key, _ in PARTS]
+        rows.append([Cell(row.name, [Tag("chosen")] if row.chosen else []), row.numbers["price"], *cells])
         kinds.append("chosen" if row.chosen else "")
     heads = ["alternative", "price", *(title for _, title in PARTS)]
-    return (
-        "<section><h2>What an event costs in all</h2>"
-        f"{table(heads, rows, kinds)}<p class='fine'>{said(_prices(contents.plan.basis))}</p></section>"
-    )
+    return {"table": Table(heads, rows, kinds), "explanation": _prices(contents.plan.basis)}
 
 
 def _prices(basis: Mapping[str, Any]) -> str:
@@ -66,27 +62,23 @@ def number_text(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,g}"
 
 
-def front_section(contents: Contents) -> str:
-    """Return traffic against entries of all that was tried, and what each step along the front exchanges."""
+def front_section(contents: Contents) -> dict[str, Any] | None:
+    """Return traffic against entries of all that was tried, and what each step along the front exchanges.
+
+    None if less than two plans were tried.
+    """
     offers, chosen = offers_in(contents.plan.basis, contents.plan.method)
-    along = front(offers)
     if len(offers) < 2:
-        return ""
+        return None
+    along = front(offers)
     try:
         objective = Objective(**contents.plan.basis.get("prices", {}))
     except (TypeError, ConfigError):
         objective = Objective()
-    items = "".join(f"<li>{escape(step_text(step, objective))}</li>" for step in steps(objective, along))
-    lead = (
-        "Each point is a plan that was tried. No other plan has both less traffic and fewer entries than those on the "
-        "line. Along it, traffic is bought with entries:"
-        if items
-        else "One of the plans has both the least traffic and the fewest entries: there is nothing to trade."
-    )
-    return (
-        f"<section><h2>Traffic against tables</h2>{charts.front(offers, along, chosen)}<p>{lead}</p>"
-        f"{f'<ul>{items}</ul>' if items else ''}</section>"
-    )
+    return {
+        "picture": charts.front(offers, along, chosen),
+        "steps": [step_text(step, objective) for step in steps(objective, along)],
+    }
 
 
 def offers_in(basis: Mapping[str, Any], method: str) -> tuple[list[Offer], Offer | None]:

@@ -1,22 +1,22 @@
 """The report of a plan: one HTML page with everything, pictures and all, that needs no other file and no network.
 
-Every text that comes from the input (names of brokers, reasons, methods) is escaped.
+What is computed is here and in the modules of its sections; what it looks like is the template `plan.html`.
 """
 
 from __future__ import annotations
 
 from hashlib import blake2b
-from html import escape
+from typing import Any
 
-from covey import __version__
 from covey.advisor.comparison import advice_section, alternatives_section, curve_section
 from covey.advisor.contents import Contents
 from covey.advisor.merging import merging_section
 from covey.advisor.network import group_sizes, largest, network, trees
-from covey.advisor.page import counted, number, page, said, table
 from covey.advisor.prices import front_section, price_section
 from covey.advisor.summary import for_entries, saved, saving_text
 from covey.pipeline.request import failure_lines, first_line
+from covey.reports.page import Content, Table, page
+from covey.reports.words import counted
 
 __all__ = ["Contents", "report"]
 
@@ -39,29 +39,32 @@ FACTS = {  # what the plan's basis says, in words
 def report(contents: Contents) -> str:
     """Return the page."""
     plan = contents.plan
-    parts = [
-        f'<p class="fine">Covey {escape(__version__)}. Method <b>{escape(plan.method)}</b>, seed {plan.seed}.</p>',
-        lead(contents),
-        cards(contents),
-        warnings_section(contents),
-        network_section(contents),
-        alternatives_section(contents),
-        price_section(contents),
-        front_section(contents),
-        curve_section(contents),
-        merging_section(contents),
-        advice_section(contents.advice),
-        data_section(contents),
-        making_section(contents),
-    ]
-    return page(f"A plan for {counted(len(plan.brokers), 'broker')}", parts)
+    first, *rest = lead(contents)
+    return page(
+        "plan.html",
+        f"A plan for {counted(len(plan.brokers), 'broker')}",
+        origin=f"method {plan.method}, seed {plan.seed}",
+        first=first,
+        rest=rest,
+        cards=cards(contents),
+        warnings=[*warnings(contents), *stopped_lines(contents), *failure_lines(plan)],
+        network=network_section(contents),
+        alternatives=alternatives_section(contents),
+        prices=price_section(contents),
+        front=front_section(contents),
+        curve=curve_section(contents),
+        merging=merging_section(contents),
+        advice=advice_section(contents.advice),
+        data=data_section(contents),
+        making=making_section(contents),
+    )
 
 
 # -- sections ------------------------------------------------------------------------------------------------
 
 
-def cards(contents: Contents) -> str:
-    """Return the figures that say most."""
+def cards(contents: Contents) -> list[tuple[str, str]]:
+    """Return the figures that say most, each with what it is."""
     plan, basis = contents.plan, contents.plan.basis
     shown: list[tuple[str, str]] = [
         predicted(contents),
@@ -75,8 +78,7 @@ def cards(contents: Contents) -> str:
         sampled = basis.get("sampled")
         of = f", {sampled:,} sampled" if isinstance(sampled, int) and sampled != basis["events"] else ""
         shown.append((f"{basis['events']:,}", f"events{of}"))
-    boxes = "".join(f'<div class="card"><b>{value}</b><span>{title}</span></div>' for value, title in shown)
-    return f'<div class="cards">{boxes}</div>'
+    return shown
 
 
 def predicted(contents: Contents) -> tuple[str, str]:
@@ -89,15 +91,12 @@ def predicted(contents: Contents) -> tuple[str, str]:
     return saving_text(abs(saving)), f"{'less' if saving >= 0 else 'more'} {by}"
 
 
-def lead(contents: Contents) -> str:
-    """Return what to do, in a sentence or two: the result first."""
+def lead(contents: Contents) -> list[str]:
+    """Return what to do, in a few sentences: the result first."""
     made = contents.explain.splitlines()[0] if contents.explain else first_line(contents.plan)
     if contents.advice is not None:
-        lines = [contents.advice.headline, contents.advice.figures, made]
-    else:
-        lines = [*expected(contents), made, "Nothing was replayed: strategies were not compared."]
-    rest = "".join(f'<p class="fine">{said(line)}</p>' for line in lines[1:])
-    return f'<section class="lead"><h2>In short</h2><p>{said(lines[0])}</p>{rest}</section>'
+        return [contents.advice.headline, contents.advice.figures, made]
+    return [*expected(contents), made, "Nothing was replayed: strategies were not compared."]
 
 
 def expected(contents: Contents) -> list[str]:
@@ -120,15 +119,6 @@ def stopped_lines(contents: Contents) -> list[str]:
     return [f"The method {name} {clause}." for name, clause in stopped.items()]
 
 
-def warnings_section(contents: Contents) -> str:
-    """Return what may be wrong with the data or the plan, if anything may."""
-    found = [*warnings(contents), *stopped_lines(contents), *failure_lines(contents.plan)]
-    if not found:
-        return ""
-    items = "".join(f"<li>{escape(text)}</li>" for text in found)
-    return f'<section class="warning"><h2>Please note</h2><ul>{items}</ul></section>'
-
-
 def warnings(contents: Contents) -> list[str]:
     """Return what may be wrong with the data or the plan, a sentence each."""
     basis, found = contents.plan.basis, []
@@ -148,58 +138,49 @@ def warnings(contents: Contents) -> list[str]:
     return found
 
 
-def network_section(contents: Contents) -> str:
-    """Return the network drawn, its trees, and a table of them."""
+def network_section(contents: Contents) -> dict[str, Any]:
+    """Return the network drawn, its trees, and a table of the largest."""
     plan = contents.plan
     sizes = group_sizes(plan)
-    figures = [network(plan, contents.hosted), *([trees(plan)] if len(plan.trees) > 1 else [])]
     order = largest(plan)[:MOST_TREES]
-    rows = [[number(tree), escape(plan.trees[tree].root), number(sizes[tree])] for tree in order]
-    more = len(plan.trees) - len(order)
-    note = f'<p class="fine">and {more:,} more</p>' if more else ""
-    every = table(["tree", "root", "filters"], rows)
-    listed = f"<details><summary>All trees, as a table</summary>{every}{note}</details>"
-    return f"<section><h2>The network</h2>{''.join(figures)}{listed}</section>"
+    rows: list[list[Content]] = [[tree, plan.trees[tree].root, sizes[tree]] for tree in order]
+    return {
+        "pictures": [network(plan, contents.hosted), *([trees(plan)] if len(plan.trees) > 1 else [])],
+        "table": Table(["tree", "root", "filters"], rows),
+        "more": len(plan.trees) - len(order),
+    }
 
 
-def data_section(contents: Contents) -> str:
+def data_section(contents: Contents) -> dict[str, Any]:
     """Return what the plan was made from, and what could not be used."""
     basis = contents.plan.basis
-    facts = [
+    facts: list[list[Content]] = [
         [
-            escape(FACTS.get(str(key), str(key).replace("_", " "))),
-            number(value) if isinstance(value, int | float) else escape(str(value)),
+            FACTS.get(str(key), str(key).replace("_", " ")),
+            value if isinstance(value, int | float) else str(value),
         ]
         for key, value in basis.items()
-        if key not in ("reason", "quarantined", "curve")
+        if key not in ("reason", "quarantined", "curve", "offers", "prices", "stopped")
     ]
     hosts = sorted((count, name) for name, count in contents.hosted.items() if count)
     if hosts:
-        facts.append(["brokers that host subscriptions", number(len(hosts))])
-        facts.append(["most subscriptions at a broker", f"{hosts[-1][0]:,} at {escape(hosts[-1][1])}"])
-    bad = [
-        [escape(name), escape(reason), number(rows)]
+        facts.append(["brokers that host subscriptions", len(hosts)])
+        facts.append(["most subscriptions at a broker", f"{hosts[-1][0]:,} at {hosts[-1][1]}"])
+    bad: list[list[Content]] = [
+        [name, reason, rows]
         for name, reasons in contents.quarantined.items()
         for reason, rows in list(reasons.items())[:MOST_REASONS]
     ]
-    aside = (
-        f"<h3>Set aside</h3>{table(['table', 'reason', 'rows'], bad)}"
-        '<p class="fine">The rows, with file, line and source text, are in the directory quarantine beside it.</p>'
-        if bad
-        else '<p class="fine">No row was set aside.</p>'
-    )
-    return f"<section><h2>The data</h2>{table(['', ''], facts)}{aside}</section>"
+    return {"facts": Table(["", ""], facts), "bad": Table(["table", "reason", "rows"], bad) if bad else None}
 
 
-def making_section(contents: Contents) -> str:
+def making_section(contents: Contents) -> dict[str, Any]:
     """Return why this plan, how long each stage took, with which parameters, and the checksum of the file."""
-    digest = blake2b(contents.plan.encode(), digest_size=16).hexdigest()
-    stages = [[escape(name), number(round(seconds, 2))] for name, seconds in contents.stages.items()]
-    asked = [[escape(str(key)), escape(str(value))] for key, value in contents.parameters.items()]
-    explain = f"<pre>{escape(contents.explain)}</pre>" if contents.explain else ""
-    return (
-        f"<section><h2>How it was made</h2>{explain}"
-        + (table(["stage", "seconds"], stages) if stages else "")
-        + (table(["parameter", "value"], asked) if asked else "")
-        + f'<p class="fine">Digest of plan.json: <code>{digest}</code></p></section>'
-    )
+    stages: list[list[Content]] = [[name, round(seconds, 2)] for name, seconds in contents.stages.items()]
+    asked: list[list[Content]] = [[str(key), str(value)] for key, value in contents.parameters.items()]
+    return {
+        "explain": contents.explain,
+        "stages": Table(["stage", "seconds"], stages) if stages else None,
+        "parameters": Table(["parameter", "value"], asked) if asked else None,
+        "digest": blake2b(contents.plan.encode(), digest_size=16).hexdigest(),
+    }

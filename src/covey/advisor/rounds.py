@@ -1,18 +1,18 @@
 """A coordinator's rounds as one page: what an event crossed, what was predicted, and what was done about it.
 
-It needs no other file and no network. Texts that come from brokers are escaped.
+It needs no other file and no network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 from typing import Any
 
-from covey.advisor.page import counted, number, page, table
-from covey.advisor.pictures import figure
-from covey.advisor.theme import INK, SERIES
+from covey.reports.drawing import Picture, legend_below, picture
+from covey.reports.page import Cell, Content, Kind, Table, page
+from covey.reports.theme import INK, SERIES
+from covey.reports.words import counted
 
 MOST_ROWS = 200
 Rounds = Sequence[Mapping[str, Any]]
@@ -30,12 +30,14 @@ CHANGES: Mapping[str, tuple[str, Any, str]] = {  # colour, line and name of what
 
 def rounds_page(rounds: Rounds) -> str:
     """Return the page; `rounds` are lines of rounds.jsonl."""
-    parts = [
-        f'<section class="lead"><p>{lead(rounds)}</p></section>',
-        f"<section><h2>Links that an event crosses</h2>{_picture(rounds)}</section>",
-        f"<section><h2>Rounds, the last first</h2>{_table(rounds)}</section>",
-    ]
-    return page("A network that plans itself", parts)
+    return page(
+        "rounds.html",
+        "A network that plans itself",
+        first=lead(rounds),
+        picture=_picture(rounds),
+        table=_table(rounds),
+        most_rows=MOST_ROWS if len(rounds) > MOST_ROWS else 0,
+    )
 
 
 def lead(rounds: Rounds) -> str:
@@ -52,10 +54,10 @@ def lead(rounds: Rounds) -> str:
     return f"An event crosses {measured[-1]:.2f} links now and crossed {measured[0]:.2f} at first: {traffic}. {did}"
 
 
-def _picture(rounds: Rounds) -> str:
+def _picture(rounds: Rounds) -> Picture | None:
     if not any(one.get(key) is not None for one in rounds for key, *_ in LINES):
-        return '<p class="fine">Nothing has been measured yet.</p>'
-    return figure(
+        return None
+    return picture(
         "Links that an event crosses, by rounds", (8.4, 4.0), lambda sheet: draw_rounds(sheet, rounds)
     )
 
@@ -85,15 +87,15 @@ def draw_rounds(sheet: Any, rounds: Rounds) -> str:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("round")
     axes.set_ylabel("links that an event crosses")
-    sheet.legend(loc="outside upper center", ncols=3)
+    legend_below(sheet, axes, 3)
     upright = " Upright lines mark the rounds that changed the plan." if marked else ""
     return f"The average number of links that an event crosses, measured and predicted.{upright}"
 
 
-def _table(rounds: Rounds) -> str:
+def _table(rounds: Rounds) -> Table:
     heads = (
         "round",
-        "at",
+        "at (UTC)",
         "done",
         "events",
         "left out",
@@ -103,20 +105,24 @@ def _table(rounds: Rounds) -> str:
         "saving, measured",
         "why",
     )
-    rows = []
+    rows: list[list[Content]] = []
+    kinds: list[Kind] = []
     for one in reversed(rounds[-MOST_ROWS:]):
         at = datetime.fromtimestamp(one["at_s"], UTC).strftime("%Y-%m-%d %H:%M:%S")
-        savings = [_share(one.get(key)) for key in ("predicted_saving", "measured_saving")]
-        numbers = [number(one.get("events")), number(_left_out(one))]
-        numbers += [number(one.get(key)) for key in ("subscriptions", "measured")]
-        done = [number(one["number"]), escape(at), escape(str(one["action"]))]
-        rows.append([*done, *numbers, *savings, escape(str(one["reason"]))])
-    return table(
-        heads,
-        rows,
-        ["chosen" if one["action"] in CHANGES else "" for one in reversed(rounds[-MOST_ROWS:])],
-        copy=True,
-    )
+        rows.append(
+            [
+                one["number"],
+                at,
+                str(one["action"]),
+                one.get("events"),
+                _left_out(one),
+                *(one.get(key) for key in ("subscriptions", "measured")),
+                *(_share(one.get(key)) for key in ("predicted_saving", "measured_saving")),
+                str(one["reason"]),
+            ]
+        )
+        kinds.append("chosen" if one["action"] in CHANGES else "")
+    return Table(heads, rows, kinds, copy=True)
 
 
 def _left_out(one: Mapping[str, Any]) -> int:
@@ -125,5 +131,5 @@ def _left_out(one: Mapping[str, Any]) -> int:
     return sum(sum(reasons.values()) for tables in every for reasons in tables.values())
 
 
-def _share(value: float | None) -> str:
-    return f'<td class="number">{"" if value is None else f"{value:.1%}"}</td>'
+def _share(value: float | None) -> Cell:
+    return Cell("" if value is None else f"{value:.1%}", is_number=True)

@@ -62,6 +62,19 @@ class Changes:
         """Whether anything changes."""
         return bool(self.faster or self.moved or self.removed_brokers or self.removed_links or self.added)
 
+    def lines(self) -> list[str]:
+        """Return what changes, a sentence each, in the order of the changes."""
+        return [
+            *(
+                f"Events that match {filter!s:.80} are {factor:g} times as frequent."
+                for filter, factor in self.faster
+            ),
+            *(f"All clients of {start:.80} move to {end:.80}." for start, end in self.moved),
+            *(f"The broker {broker:.80} goes away." for broker in self.removed_brokers),
+            *(f"The link {a:.80}–{b:.80} goes away." for a, b in self.removed_links),
+            *(f"A link {a:.80}–{b:.80} of cost {cost:g} is built." for a, b, cost in self.added),
+        ]
+
 
 @dataclass(frozen=True)
 class State:
@@ -116,6 +129,7 @@ class Comparison:
     after: State
     kept: State | None
     notes: Sequence[str]
+    changes: Changes
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -135,7 +149,7 @@ def what_if(
     before = planned(traffic, np.ones(len(traffic.events)), prices, methods)
     later, rates, notes = changed(traffic, changes)
     after = planned(later, rates, prices, methods)
-    return Comparison(before, after, kept(before, later, rates, prices), notes)
+    return Comparison(before, after, kept(before, later, rates, prices), notes, changes)
 
 
 def changed(traffic: Traffic, changes: Changes) -> tuple[Traffic, Floats, list[str]]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
-from covey.advisor.labels import write_names
 from covey.advisor.layout import radial
-from covey.advisor.page import number, page, table
-from covey.advisor.pictures import cut, figure
 from covey.advisor.summary import entries_text
-from covey.advisor.theme import IDLE, INK, SERIES
-from covey.advisor.whatif import Comparison, State, link_changes
+from covey.advisor.whatif import Comparison, Pair, State, link_changes
+from covey.reports.drawing import Dots, Picture, draw_dots, draw_links, legend_below, picture
+from covey.reports.labels import write_names
+from covey.reports.page import Cell, Content, Table, page
+from covey.reports.theme import IDLE, INK, SERIES
+from covey.reports.words import cut, number_text
 
 MOST_LINKS = 20
 MOST_NAMED = 60
@@ -29,6 +29,14 @@ ROWS = (  # a number of a state, and its title
     ("stretch", "stretch at p99"),
 )
 
+LOOKS = {  # how a link's load changes: colour and line
+    "added": (SERIES[2], "-"),
+    "removed": (SERIES[1], ":"),
+    "carries more": (SERIES[0], "-"),
+    "carries less": (SERIES[3], "-"),
+    "as before": (IDLE, "-"),
+}
+
 
 def rows_of(comparison: Comparison) -> list[tuple[str, list[str]]]:
     """Return the table of what changes, as texts: before, after, and after with the plan of before."""
@@ -37,7 +45,7 @@ def rows_of(comparison: Comparison) -> list[tuple[str, list[str]]]:
     for key, title in ROWS:
         share = key == "over_steiner"
         rows.append(
-            (title, [f"{s.numbers[key]:+.1%}" if share else f"{s.numbers[key]:,.4g}" for s in states])
+            (title, [f"{s.numbers[key]:+.1%}" if share else f"{number_text(s.numbers[key])}" for s in states])
         )
     rows.append(("busiest link", [_link(state) for state in states]))
     rows.append(("busiest broker", [_broker(state) for state in states]))
@@ -51,38 +59,34 @@ def heads_of(comparison: Comparison) -> list[str]:
 
 def _link(state: State) -> str:
     (a, b), load = state.busiest_link
-    return f"{cut(a)}–{cut(b)}: {load:,.4g}"
+    return f"{cut(a)}–{cut(b)}: {number_text(load)}"
 
 
 def _broker(state: State) -> str:
     broker, load = state.busiest_broker
-    return f"{cut(broker)}: {load:,.4g}"
+    return f"{cut(broker)}: {number_text(load)}"
 
 
 def whatif_page(comparison: Comparison) -> str:
     """Return the page."""
-    cells = [
-        [escape(title), *(f'<td class="number">{escape(text)}</td>' for text in texts)]
-        for title, texts in rows_of(comparison)
+    cells: list[list[Content]] = [
+        [title, *(Cell(text, is_number=True) for text in texts)] for title, texts in rows_of(comparison)
     ]
-    notes = "".join(f"<li>{escape(note)}</li>" for note in comparison.notes)
-    links = [
-        [escape(f"{cut(a)}–{cut(b)}"), number(before), number(after)]
+    links: list[list[Content]] = [
+        [f"{cut(a)}–{cut(b)}", before, after]
         for (a, b), before, after in link_changes(comparison)[:MOST_LINKS]
         if before != after
     ]
-    changed = (
-        table(["link", "before", "after"], links, [""] * len(links)) if links else "<p>No load changes.</p>"
+    return page(
+        "whatif.html",
+        "What if",
+        first=result(comparison),
+        table=Table(heads_of(comparison), cells, copy=True),
+        changes=comparison.changes.lines(),
+        notes=comparison.notes,
+        picture=network_picture(comparison),
+        links=Table(["link", "before", "after"], links) if links else None,
     )
-    whole = table(heads_of(comparison), cells, [""] * len(cells), copy=True)
-    fine = "<p class='fine'>The load of a link is how many of the sampled events cross it, by rate.</p>"
-    parts = [
-        f'<section class="lead"><p>{escape(result(comparison))}</p></section>',
-        f"<section><h2>Before and after</h2>{whole}<ul class='fine'>{notes}</ul></section>",
-        f"<section><h2>The network</h2>{picture(comparison)}</section>",
-        f"<section><h2>Links whose load changes most</h2>{changed}{fine}</section>",
-    ]
-    return page("What if", parts)
 
 
 def result(comparison: Comparison) -> str:
@@ -97,9 +101,9 @@ def result(comparison: Comparison) -> str:
     return f"After the change an event needs {traffic}{entries_text(after['entries'], before['entries'])}."
 
 
-def picture(comparison: Comparison) -> str:
-    """Return the network before and after in one picture, as HTML."""
-    return figure(
+def network_picture(comparison: Comparison) -> Picture:
+    """Return the network before and after in one picture."""
+    return picture(
         "The network before and after",
         (8.0, 7.2),
         lambda sheet: draw(sheet, comparison),
@@ -124,43 +128,32 @@ def draw(sheet: Any, comparison: Comparison) -> str:
     points = radial(brokers, pairs, state.brokers[tree.root])
     rows = link_changes(comparison)
     most = max((max(before or 0.0, after or 0.0) for _, before, after in rows), default=1.0) or 1.0
-    looks = {
-        "added": {"color": SERIES[2], "linestyle": "-"},
-        "removed": {"color": SERIES[1], "linestyle": ":"},
-        "carries more": {"color": SERIES[0], "linestyle": "-"},
-        "carries less": {"color": SERIES[3], "linestyle": "-"},
-        "as before": {"color": IDLE, "linestyle": "-"},
-    }
-    seen: set[str] = set()
-    for (a, b), before, after in reversed(rows):
-        kind = kind_of(before, after)
-        width = 0.6 + 5.0 * max(before or 0.0, after or 0.0) / most
-        xs, ys = zip(points[a], points[b], strict=True)
-        axes.plot(xs, ys, linewidth=width, label=None if kind in seen else kind, zorder=1, **looks[kind])
-        seen.add(kind)
-    for names, look in (
-        ([name for name in brokers if name in comparison.after.brokers], {"color": INK}),
-        (
-            [name for name in brokers if name not in comparison.after.brokers],
-            {"color": SERIES[1], "fillstyle": "none"},
-        ),
-    ):
-        if names:
-            xs, ys = zip(*(points[name] for name in names), strict=True)
-            axes.plot(xs, ys, marker="o", markersize=6, linestyle="none", zorder=2, **look)
+    by_kind: dict[str, list[tuple[Pair, float]]] = {}
+    for pair, before, after in rows:
+        by_kind.setdefault(kind_of(before, after), []).append((pair, max(before or 0.0, after or 0.0)))
+    for kind, (colour, style) in reversed(LOOKS.items()):
+        some = by_kind.get(kind, [])
+        widths = [0.6 + 5.0 * load / most for _, load in some]
+        draw_links(axes, points, [pair for pair, _ in some], colour, widths, style=style, title=kind)
+    here = [name for name in brokers if name in comparison.after.brokers]
+    gone = [name for name in brokers if name not in comparison.after.brokers]
+    draw_dots(axes, points, Dots(here, [3.0] * len(here)), color=INK)
+    draw_dots(
+        axes,
+        points,
+        Dots(gone, [3.0] * len(gone)),
+        "broker that goes away",
+        facecolors="none",
+        edgecolors=SERIES[1],
+    )
     axes.margins(0.1)
     named = [(cut(name, 16), points[name], 6.0) for name in brokers] if len(brokers) <= MOST_NAMED else []
     axes.autoscale_view()
     axes.apply_aspect()  # names are placed on the picture as it will be
     lines = [(points[a], points[b]) for (a, b), *_ in rows]
     left_out = write_names(axes, named, lines=lines, middle=(0.0, 0.0))
-    order = [kind for kind in looks if kind in seen]
-    handles, labels = axes.get_legend_handles_labels()
-    shown = dict(zip(labels, handles, strict=True))
-    sheet.legend([shown[kind] for kind in order], order, loc="lower center", ncols=5)
+    legend_below(sheet, axes, 3, order=[*LOOKS, "broker that goes away"])
     said = "Links are as wide as what they carry, before or after, whichever is more."
-    if any(name not in comparison.after.brokers for name in brokers):
-        said += " Rings are brokers that go away."
     return said + (" Some names are left out because there is no room." if left_out or not named else "")
 
 

@@ -7,7 +7,6 @@ when a picture is drawn, and draws without a screen. An SVG follows light and da
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from itertools import cycle
@@ -15,22 +14,23 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final
 
-from covey.advisor import pictures
-from covey.advisor.theme import SERIES, themed
 from covey.bench.comparison import Comparison
 from covey.bench.growth import LEAST_SIZES
 from covey.errors import ConfigError
+from covey.reports import drawing
+from covey.reports.theme import SERIES, themed
 
 SUFFIXES: Final = (".svg", ".png")
 COLUMNS: Final = 2
 PANEL_INCHES: Final = (4.7, 2.5)  # the axes alone
 LEFT, RIGHT, ABOVE, BELOW = 0.85, 0.25, 0.45, 0.55  # inches around the axes: numbers, title
+DOTS_PER_INCH: Final = 110  # of a PNG
 LINE_INCHES: Final = 0.165  # of a legend
 CHARACTERS: Final = 74  # of a line of a legend
 APART: Final = 0.09  # the least distance of two marks on an axis, as a share of its length
 LOOKS: Final = {"--": "dashed", ":": "dotted", "-.": "dash-dotted"}
 STYLE: Final[Any] = {
-    **pictures.STYLE,
+    **drawing.STYLE,
     "legend.fontsize": 8,
     "lines.linewidth": 1.5,
     "lines.markersize": 4,
@@ -67,12 +67,9 @@ def drawn(comparisons: Sequence[Comparison], suffix: str) -> bytes:
     """Return the picture as the content of an SVG or PNG file; ConfigError if nothing was done at enough sizes."""
     import matplotlib as mpl
 
-    content = io.BytesIO()
-    kind = suffix.lower().lstrip(".")
+    kind: drawing.Format = "svg" if suffix.lower() == ".svg" else "png"
     with mpl.rc_context(STYLE):
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        sheet_of(comparisons).savefig(content, format=kind, dpi=110, metadata=metadata)
-    raw = content.getvalue()
+        raw = drawing.saved(sheet_of(comparisons), kind, DOTS_PER_INCH)
     return themed(raw.decode()).encode() if kind == "svg" else raw
 
 
@@ -86,7 +83,7 @@ def sheet_of(comparisons: Sequence[Comparison]) -> Any:
     lines = [max(sum(map(len, entries(works).values())) for _, works in row) for row in rows]
     width = COLUMNS * (LEFT + PANEL_INCHES[0] + RIGHT)
     height = sum(ABOVE + PANEL_INCHES[1] + BELOW + LINE_INCHES * count for count in lines)
-    sheet = pictures.sheet_of((width, height), constrained=False)
+    sheet = drawing.sheet_of((width, height), constrained=False)
     top = height
     for row, count in zip(rows, lines, strict=True):
         for column, (title, works) in enumerate(row):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from covey.commands.dashboard import beside as dashboard_beside
+from covey.commands.dashboard import announce, running
 from covey.commands.options import HOST, NAME, PORT, STRATEGY, AdminToken, Json, Settings
 from covey.commands.output import print_json
 from covey.errors import ConfigError
@@ -153,16 +153,15 @@ def up(
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         family.start(configs, sockets)
+        dashboard_line = beside.enter_context(running(pages_of(configs), token)) if dashboard else None
         family.wait("listening", READY_S)
         for name, config in configs.items():
             pages = "" if config.admin is None else f" http://{config.admin.host}:{config.admin.port}"
             typer.echo(f"{name} covey://{config.host}:{config.port}{pages}")
         family.wait("linked", READY_S)
         typer.echo("ready")
-        if dashboard:
-            shown = [config.admin for config in configs.values() if config.admin is not None]
-            urls = [f"http://{admin.host}:{admin.port}" for admin in shown]
-            beside.enter_context(dashboard_beside(urls, token, is_new=is_new))
+        if dashboard_line is not None:
+            announce(dashboard_line(), token, is_new=is_new)
         until_s = None if seconds is None else time.monotonic() + seconds
         while any(child.is_alive for child in family.children):
             if until_s is not None and time.monotonic() > until_s:
@@ -176,6 +175,12 @@ def up(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         beside.close()
         family.stop(max(config.drain_s for config in configs.values()) + 5.0)
+
+
+def pages_of(configs: Mapping[str, BrokerConfig]) -> list[str]:
+    """Return the addresses of brokers' admin pages."""
+    shown = [config.admin for config in configs.values() if config.admin is not None]
+    return [f"http://{admin.host}:{admin.port}" for admin in shown]
 
 
 def _with_pages(configs: Mapping[str, BrokerConfig], token: str) -> tuple[dict[str, BrokerConfig], str, bool]:

@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_urlsafe
@@ -27,39 +27,46 @@ END_S: Final = 5.0  # that a dashboard has to end
 _RANGE: Final = re.compile(r"(.*:)([0-9]{1,5})-([0-9]{1,5})/?")
 
 
+Urls = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="URL",
+        help="Admin pages of all brokers; http://127.0.0.1:7500-7504 is five of them, @FILE has one a line.",
+    ),
+]
+Hostnames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hostname", metavar="NAME", help="A name of this machine that browsers may use; repeatable."
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="A file with the token to authenticate with."),
+]
+ViewTokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--view-token-file",
+        metavar="FILE",
+        help="A file with a token for those who may only look. Without the other token, brokers get this one.",
+    ),
+]
+RoundsDir = Annotated[
+    Path | None,
+    typer.Option("--rounds-dir", metavar="DIR", help="A coordinator's data directory, for its rounds."),
+]
+
+
 def dashboard(
-    urls: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="URL",
-            help="Admin pages of all brokers; http://127.0.0.1:7500-7504 is five of them, @FILE has one a line.",
-        ),
-    ],
+    urls: Urls,
     host: Annotated[str | None, HOST] = None,
     port: Annotated[int | None, PORT] = None,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--hostname", metavar="NAME", help="A name of this machine that browsers may use; repeatable."
-        ),
-    ] = None,
+    name: Hostnames = None,
     token: AdminToken = "",
-    token_file: Annotated[
-        Path | None,
-        typer.Option("--token-file", metavar="FILE", help="A file with the token to authenticate with."),
-    ] = None,
-    view_token_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--view-token-file",
-            metavar="FILE",
-            help="A file with a token for those who may only look. Without the other token, brokers get this one.",
-        ),
-    ] = None,
-    rounds: Annotated[
-        Path | None,
-        typer.Option("--rounds-dir", metavar="DIR", help="A coordinator's data directory, for its rounds."),
-    ] = None,
+    token_file: TokenFile = None,
+    view_token_file: ViewTokenFile = None,
+    rounds: RoundsDir = None,
     tls_ca: TlsCa = "",
 ) -> None:
     """Serve one web page for a whole network, live, from the admin pages of its brokers. Ends with Ctrl-C.
@@ -106,9 +113,23 @@ def dashboard(
 
 @contextmanager
 def beside(urls: Sequence[str], token: str, *, is_new: bool) -> Iterator[None]:
-    """Run a dashboard for brokers that this program runs, in a process of its own, and print where it is.
+    """Run a dashboard for brokers that this program runs, in a process of its own, and print where it is."""
+    with running(urls, token) as line:
+        announce(line(), token, is_new=is_new)
+        yield
 
-    A token that is new, and not of a configuration, is printed with it: nobody else knows it.
+
+def announce(line: str, token: str, *, is_new: bool) -> None:
+    """Print where a dashboard is, with its token if that is new and not of a configuration: nobody else knows it."""
+    if line:  # otherwise it has said on standard error why it cannot be
+        typer.echo(f"{line}#token={token}" if is_new else line)
+
+
+@contextmanager
+def running(urls: Sequence[str], token: str) -> Iterator[Callable[[], str]]:
+    """Run a dashboard in a process of its own; give a function that waits until it can be opened, and returns its line.
+
+    Brokers need not be there yet: the dashboard tries them again.
     """
     environment = {**os.environ, "COVEY_ADMIN_TOKEN": token}
     process = subprocess.Popen(
@@ -121,10 +142,8 @@ def beside(urls: Sequence[str], token: str, *, is_new: bool) -> Iterator[None]:
     )
     try:
         assert process.stdout is not None
-        line = process.stdout.readline().strip()
-        if line:  # otherwise it has said on standard error why it cannot be
-            typer.echo(f"{line}#token={token}" if is_new else line)
-        yield
+        said = process.stdout
+        yield lambda: said.readline().strip()
     finally:
         process.terminate()
         try:

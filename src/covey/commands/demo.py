@@ -66,13 +66,13 @@ def demo(
 
 def write(found: Findings, report: Path, picture: Path | None) -> None:
     """Write the report, and the picture if one is asked for."""
-    from covey.demo.pictures import picture as picture_of
+    from covey.demo.pictures import poster
     from covey.demo.report import report as report_of
 
     try:
         report.write_text(report_of(found), encoding="utf-8")
         if picture is not None:
-            picture.write_text(picture_of(found), encoding="utf-8")
+            picture.write_text(poster(found), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write the report: {error}") from None
 

@@ -36,116 +36,132 @@ if TYPE_CHECKING:
     from covey.planning.plan import Plan
 
 
+InputDir = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR",
+        help="Has the tables topology, subscriptions, events; may have advertisements, deliveries.",
+    ),
+]
+OutDir = Annotated[Path, OUT_DIR]
+Sample = Annotated[float, typer.Option("--sample", metavar="SHARE", help="The share of events to look at.")]
+HeldOut = Annotated[
+    float,
+    typer.Option(
+        "--held-out",
+        metavar="SHARE",
+        help="The share of these that nothing is fitted to.",
+        show_default="1/3",
+    ),
+]
+Strategy = Annotated[str, STRATEGY]
+Advertisements = Annotated[bool, ADVERTISEMENTS]
+Replay = Annotated[
+    bool,
+    typer.Option(
+        "--replay/--no-replay", help="Replay a sample under every strategy and plan, and recommend one."
+    ),
+]
+Aggregate = Annotated[
+    bool | None,
+    typer.Option(
+        "--aggregate/--no-aggregate",
+        help="Plan too which filters are merged where; by default for up to 20,000 of them on 256 trees.",
+    ),
+]
+Aggregation = Annotated[
+    str | None,
+    typer.Option(
+        metavar="METHOD",
+        help="Let brokers merge filters where this says: mefa, mefa+, dpa, spa, aa, best, quick or improved.",
+        show_default=False,
+    ),
+]
+MaxExcess = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="The share of sampled events that a merger of --aggregation may let in for nobody; 0: exact.",
+    ),
+]
+MaxEntries = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="The most entries that all routing tables together may have.",
+        show_default=False,
+    ),
+]
+MinSaving = Annotated[
+    float,
+    typer.Option(metavar="SHARE", help="The share of one tree's price that a plan must save to be chosen."),
+]
+Budget = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        help="How long each method may compute, by counted work: the plan does not depend on the machine's speed.",
+    ),
+]
+Backups = Annotated[
+    bool,
+    typer.Option("--backups", help="Add trees so that some tree is left whichever link or broker fails."),
+]
+Epochs = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=UNIT",
+        help="A column of times has numbers, of s, ms or us since 1970: events.at=ms. May be repeated.",
+        show_default=False,
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=NAME",
+        help="A column has another name, or is a field of a struct: events.at=meta.time. May be repeated.",
+        show_default=False,
+    ),
+]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TABLE=NAME",
+        help="A table is in a catalog of Spark and not in DIR: events=catalog.db.events. May be repeated.",
+        show_default=False,
+    ),
+]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Say what was decided and why, and what each stage took.")
+]
+
+
 def plan(
-    input_dir: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="Has the tables topology, subscriptions, events; may have advertisements, deliveries.",
-        ),
-    ],
-    out: Annotated[Path, OUT_DIR],
+    input_dir: InputDir,
+    out: OutDir,
     master: Master = None,
     driver_memory: DriverMemory = None,
     conf: Conf = None,
     method: Method = "best",
-    sample: Annotated[
-        float, typer.Option("--sample", metavar="SHARE", help="The share of events to look at.")
-    ] = 1.0,
-    held_out: Annotated[
-        float,
-        typer.Option(
-            "--held-out",
-            metavar="SHARE",
-            help="The share of these that nothing is fitted to.",
-            show_default="1/3",
-        ),
-    ] = 1 / 3,
+    sample: Sample = 1.0,
+    held_out: HeldOut = 1 / 3,
     seed: Seed = 1,
-    strategy: Annotated[str, STRATEGY] = "covering",
-    advertisements: Annotated[bool, ADVERTISEMENTS] = True,
-    replay: Annotated[
-        bool,
-        typer.Option(
-            "--replay/--no-replay", help="Replay a sample under every strategy and plan, and recommend one."
-        ),
-    ] = True,
-    aggregate: Annotated[
-        bool | None,
-        typer.Option(
-            "--aggregate/--no-aggregate",
-            help="Plan too which filters are merged where; by default for up to 20,000 of them on 256 trees.",
-        ),
-    ] = None,
-    aggregation: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METHOD",
-            help="Let brokers merge filters where this says: mefa, mefa+, dpa, spa, aa, best, quick or improved.",
-            show_default=False,
-        ),
-    ] = None,
-    max_excess: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE",
-            help="The share of sampled events that a merger of --aggregation may let in for nobody; 0: exact.",
-        ),
-    ] = 0.0,
+    strategy: Strategy = "covering",
+    advertisements: Advertisements = True,
+    replay: Replay = True,
+    aggregate: Aggregate = None,
+    aggregation: Aggregation = None,
+    max_excess: MaxExcess = 0.0,
     price: Prices = None,
-    max_entries: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="The most entries that all routing tables together may have.",
-            show_default=False,
-        ),
-    ] = None,
-    min_saving: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE", help="The share of one tree's price that a plan must save to be chosen."
-        ),
-    ] = 0.0,
-    budget: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            help="How long each method may compute, by counted work: the plan does not depend on the machine's speed.",
-        ),
-    ] = 20.0,
-    backups: Annotated[
-        bool,
-        typer.Option("--backups", help="Add trees so that some tree is left whichever link or broker fails."),
-    ] = False,
-    epochs: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=UNIT",
-            help="A column of times has numbers, of s, ms or us since 1970: events.at=ms. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=NAME",
-            help="A column has another name, or is a field of a struct: events.at=meta.time. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TABLE=NAME",
-            help="A table is in a catalog of Spark and not in DIR: events=catalog.db.events. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say what was decided and why, and what each stage took.")
-    ] = False,
+    max_entries: MaxEntries = None,
+    min_saving: MinSaving = 0.0,
+    budget: Budget = 20.0,
+    backups: Backups = False,
+    epochs: Epochs = None,
+    columns: Columns = None,
+    table: Tables = None,
+    explain: Explain = False,
     json: Json = False,
 ) -> None:
     """Plan which subscriptions share a tree, and what the trees are, from tables of a network's own traffic.
@@ -154,14 +170,10 @@ def plan(
     input and seed give the same plan, byte for byte. --strategy and --advertisements say how the network works now.
     """
     require("spark", "covey plan")
-    import covey.strategies  # noqa: F401 (registers them)
-    from covey.routing.strategy import registered
-
-    now = registered(strategy).name
+    now = strategy_named(strategy)
     check_directories(input_dir, out)
     from covey.pipeline.configuration import parse_conf
     from covey.pipeline.jobs import Request
-    from covey.pipeline.jobs import plan as compute
 
     request = Request(
         input_dir,
@@ -183,6 +195,23 @@ def plan(
         aggregation=aggregation,
         max_excess=max_excess,
     )
+    carry_out(request, now, advertisements, replay, explain, json)
+
+
+def strategy_named(name: str) -> str:
+    """Return the name by which a strategy is registered; ConfigError if there is none."""
+    import covey.strategies  # noqa: F401 (registers them)
+    from covey.routing.strategy import registered
+
+    return registered(name).name
+
+
+def carry_out(
+    request: Request, now: str, advertisements: bool, replay: bool, explain: bool, json: bool
+) -> None:
+    """Plan, replay if that is wanted, write the report, and print what was found."""
+    from covey.pipeline.jobs import plan as compute
+
     with told() as say:
         outcome = compute(request, lambda step: say(*step_line(step)))
         advice, merged = advised(outcome, request, now, advertisements, say) if replay else (None, None)

@@ -5,18 +5,17 @@ matplotlib is loaded when a picture is drawn, and draws without a screen. The sa
 
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from covey.advisor import pictures
-from covey.advisor.theme import IDLE, INK, SERIES, SOFT, themed
 from covey.errors import ConfigError
 from covey.lab.experiment import Results
 from covey.lab.figure import Figure, Grid
+from covey.reports import drawing
+from covey.reports.drawing import Format, legend_below, plain_numbers, saved, sheet_of
+from covey.reports.theme import IDLE, INK, SERIES, SOFT, themed
 
-Format = Literal["png", "svg"]
 FORMATS: tuple[Format, ...] = ("png", "svg")
 
 SIZE_INCHES = (5.2, 3.6)
@@ -62,7 +61,7 @@ def picture(figure: Figure, results: Results, kind: Format) -> bytes:
 
 def page_picture(figure: Figure, results: Results) -> bytes:
     """Return a drawn figure as an SVG file's content that follows light and dark, as pictures of all pages do."""
-    text = _picture(figure, results, "svg", {**pictures.STYLE, **STYLE, "grid.alpha": 1.0}).decode()
+    text = _picture(figure, results, "svg", {**drawing.STYLE, **STYLE, "grid.alpha": 1.0}).decode()
     for usual, ours in PAGE_COLOURS.items():
         text = text.replace(usual, ours)
     return themed(text).encode()
@@ -70,45 +69,23 @@ def page_picture(figure: Figure, results: Results) -> bytes:
 
 def _picture(figure: Figure, results: Results, kind: Format, style: Any) -> bytes:
     import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Sheet
 
     assert figure.draw is not None
-    content = io.BytesIO()
     with mpl.rc_context(style):
-        sheet = Sheet(figsize=SIZE_INCHES, layout="constrained")
-        FigureCanvasAgg(sheet)
+        sheet = sheet_of(SIZE_INCHES)
         axes = sheet.subplots()
         figure.draw(results, axes)
         plain_numbers(axes)
-        legend_below(axes, sheet)
+        legend = axes.get_legend()
+        if legend is not None:  # among the curves it often hides some
+            legend.remove()
+            longest = max(map(len, axes.get_legend_handles_labels()[1]))
+            legend_below(sheet, axes, 2 if longest > 16 else 4)
         if not axes.get_title():
             axes.set_title(
                 f"{figure.paper} {name_of(figure)}: {figure.title}", fontsize=9, loc="left", wrap=True
             )
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        sheet.savefig(content, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
-    return content.getvalue()
-
-
-def legend_below(axes: Any, sheet: Any) -> None:
-    """Move the legend from among the curves, where it often hides some, to below the axes."""
-    legend = axes.get_legend()
-    if legend is None:
-        return
-    handles, labels = axes.get_legend_handles_labels()
-    legend.remove()
-    columns = 2 if max(map(len, labels)) > 16 else min(len(labels), 4)
-    sheet.legend(handles, labels, loc="outside lower center", ncols=columns)
-
-
-def plain_numbers(axes: Any) -> None:
-    """Label logarithmic axes with numbers; matplotlib itself writes powers as formulas, which STYLE leaves unread."""
-    for axis in (axes.xaxis, axes.yaxis):
-        if axis.get_scale() == "log":
-            low, high = axis.get_view_interval()
-            axis.set_major_formatter("{x:,g}")
-            axis.set_minor_formatter("{x:,g}" if high < 10 * low else "")
+        return saved(sheet, kind, DOTS_PER_INCH)
 
 
 def write_figure(figure: Figure, results: Results, directory: Path, kind: Format) -> Path:

@@ -290,10 +290,13 @@ class Admin:
         response = web.StreamResponse(
             headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"}
         )
-        await response.prepare(request)
-        while True:
-            await response.write(self._pulse.line())
-            await asyncio.sleep(self._pulse.wait_s(max(every_s, Pulse.LEAST_S)))
+        try:
+            await response.prepare(request)
+            while True:
+                await response.write(self._pulse.line())
+                await asyncio.sleep(self._pulse.wait_s(max(every_s, Pulse.LEAST_S)))
+        except ConnectionError:  # whoever watched has gone
+            return response
 
     async def _explainz(self, request: web.Request) -> web.Response:
         try:

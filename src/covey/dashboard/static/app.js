@@ -504,9 +504,10 @@ function niceTop(most) {
 function fill(table, columns, rows, empty) {
   if (!rows.length) { table.replaceChildren(el("tbody", {}, el("tr", {}, el("td", { colspan: columns.length }, empty)))); return; }
   const head = el("thead", {}, el("tr", {}, ...columns.map((column) => el("th", { scope: "col", class: column.number ? "number" : null }, column.title))));
+  const long = new Set(columns.filter((column) => rows.some((row) => { const value = column.of(row); return typeof value === "string" && value.length > 24; })));
   const body = rows.map((row) => el("tr", {}, ...columns.map((column) => {
     const value = column.of(row);
-    return el("td", { class: column.class || (column.number ? "number" : null) }, ...(Array.isArray(value) ? value : [value instanceof Node ? value : String(value ?? "")]));
+    return el("td", { class: column.class || (column.number ? "number" : long.has(column) ? "long" : null) }, ...(Array.isArray(value) ? value : [value instanceof Node ? value : String(value ?? "")]));
   })));
   table.replaceChildren(head, el("tbody", {}, ...body));
 }
@@ -634,11 +635,12 @@ function scatter(rows, crossed) {
   const width = Math.min(820, widthFor($("plan-chart"))), height = 300, [left, right, top, bottom] = [52, 16, 14, 40];
   const costs = [...marks, ...floors].map((row) => row.cost).concat(crossed ? [crossed] : []);
   const [least, most] = [Math.min(...costs), Math.max(...costs)], room = Math.max(most - least, most * 0.05, 1e-6) * 0.12;
-  const [low, high] = [Math.max(0, least - room), most + room], wide = niceTop(Math.max(1, ...marks.map((row) => row.entries)));
+  const step = niceTop((most - least + 2 * room) / 4), [low, high] = [Math.max(0, Math.floor((least - room) / step) * step), Math.ceil((most + room) / step) * step];
+  const wide = niceTop(Math.max(1, ...marks.map((row) => row.entries)));
   const x = (value) => left + ((width - left - right) * value) / wide, y = (value) => height - bottom - ((height - top - bottom) * (value - low)) / (high - low);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Candidates: links that an event crosses, and table entries" });
-  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-    const value = low + (high - low) * share;
+  for (let tick = 0; tick <= Math.round((high - low) / step); tick++) {
+    const value = low + step * tick;
     picture.append(svg("line", { class: "axis", x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, number(value)));
   }
   for (const share of [0, 0.5, 1]) picture.append(svg("text", { x: x(wide * share), y: height - 22, "text-anchor": ["start", "middle", "end"][share * 2] }, number(wide * share)));

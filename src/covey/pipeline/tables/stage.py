@@ -34,14 +34,14 @@ ENTRIES = Table(
         _LINK,
         Column("encoded", "binary", "the filter's wire form"),
         Column("entries", "bigint", "how many entries with this filter the link has"),
-        Column("key", "string", "the label of the entry; null where keys were not asked for"),
+        Column("key", "string", "the label of the entry; null without `keys=True`"),
         Column("owner", "string", "match-first: the subscriber's broker; null otherwise"),
     ),
 )
 SIZES = Table(
     "sizes",
     "one neighbour's part of a broker's routing table",
-    (_BROKER, _LINK, Column("entries", "bigint", "how many entries that is")),
+    (_BROKER, _LINK, Column("entries", "bigint", "the number of entries from this neighbour")),
 )
 
 _ENTRIES = ", ".join(f"{column.name} {column.type}" for column in ENTRIES.columns)
