@@ -37,6 +37,7 @@ from covey.broker.durable.log import LogClock
 from covey.broker.durable.queues import (
     DurableSubscriptions,
     Feed,
+    Tickets,
 )
 from covey.broker.durable.repair import Repairs
 from covey.broker.neighbours import Neighbour, Neighbours
@@ -217,8 +218,28 @@ def _(patch: Patch) -> None:
 @mutant("damage-unsaid", "flip")
 def _(patch: Patch) -> None:
     """A damaged event was left out without a word to anybody."""
-    right = Feed._say
-    patch(Feed, "_say", lambda self, level, *rest: right(self, logging.DEBUG, *rest))
+    right = Tickets.say_damage
+    patch(Tickets, "say_damage", lambda self, level, *rest: right(self, logging.DEBUG, *rest))
+
+
+@mutant("taken-by-name", "flip")
+def _(patch: Patch) -> None:
+    """A neighbour that sent an event again was told TAKEN because of its name, though the copy here was damaged."""
+    right = Durable._again
+
+    def again(self: Durable, repeat: Any, now_s: float) -> Actions:
+        if isinstance(self._names[repeat.name], int):
+            yield from self._senders.took(repeat.source, repeat.name)
+        else:
+            yield from right(self, repeat, now_s)
+
+    patch(Durable, "_again", again)
+
+
+@mutant("lost-but-taken", "flip")
+def _(patch: Patch) -> None:
+    """An event that its broker had given up for lost was not taken when a neighbour had it after all."""
+    patch(Durable, "_event_lost", _nothing)
 
 
 @mutant("copy-of-another", "flip")

@@ -187,6 +187,113 @@ def test_a_damaged_event_in_an_outbox_is_repaired_from_this_broker_itself_or_ano
     assert len(events_of(net, "b", "event repaired")) == 1
 
 
+def taken_and_unsaid(net: BrokerNetwork, traffic: Traffic, count: int = 3) -> None:
+    """Have b take events of a, and be killed before a hears of it; then damage what b has, but for its last event."""
+    net.link_one_way("b", "a")
+    traffic.publish(count, broker="a", confirm=True)
+    net.run(net.now_s + 0.3)
+    net.kill("b")
+    disk = net.machines["b"].disk
+    positions = sorted({position for waiting in disk.queues.values() for position in waiting})
+    assert len(positions) == count
+    for position in positions[:-1]:
+        disk.damage(position)
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["reader is away", "reader is there"])
+def test_an_event_that_is_sent_again_takes_the_place_of_one_that_was_damaged(is_there: bool) -> None:
+    """The broker has said nothing of it yet: the neighbour's copy is good, and must not be dropped for a bad one."""
+    net = BrokerNetwork([("a", "b")], durable=True)
+    traffic = Traffic(net, Random(1))
+    traffic.produce("a")
+    one = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    if not is_there:
+        one.client.disconnect()
+        net.settle()
+    else:
+        one.client.acknowledges = False
+    taken_and_unsaid(net, traffic)
+    net.restart("b")
+    one.client.acknowledges = True
+    net.link_up("a", "b")
+    net.settle()
+    assert waiting(net, "a") == 0, "a was told that b has them"
+    again = one if is_there else traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.run(net.now_s + 70.0)
+    net.settle()
+    assert sorted(set(traffic.got(again))) == [1, 2, 3]
+    assert len(events_of(net, "b", "event damaged")) == len(events_of(net, "b", "event repaired")) == 2
+    assert events_of(net, "b", "event lost") == []
+    report = net.machines["b"].core.durable.report()
+    assert (report["damaged_total"], report["repaired_total"]) == (2, 2)
+    assert waiting(net, "b") == 0
+
+
+def test_an_event_that_is_sent_again_mends_what_waits_for_another_neighbour() -> None:
+    net = BrokerNetwork([("a", "b"), ("b", "c")], durable=True)
+    traffic = Traffic(net, Random(1))
+    traffic.produce("a")
+    one = traffic.subscribe("c", "n >= 0", "reader", "mine")
+    net.settle()
+    net.kill("c")
+    taken_and_unsaid(net, traffic)
+    net.restart("b")
+    net.link_up("a", "b")
+    net.settle()
+    assert waiting(net, "a") == 0
+    net.restart("c")
+    net.settle()
+    assert traffic.got(one) == [1, 2, 3]
+    assert events_of(net, "b", "event lost") == []
+
+
+def test_a_lost_event_that_is_sent_again_is_taken_as_if_it_were_new() -> None:
+    """Its broker has given it up while the neighbour that has a copy was away."""
+    net = BrokerNetwork([("a", "b")], durable=True)
+    traffic = Traffic(net, Random(1))
+    traffic.produce("a")
+    one = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    one.client.disconnect()
+    listener = traffic.subscribe("b", "n >= 0", "listener")
+    net.settle()
+    taken_and_unsaid(net, traffic)
+    net.link_down("a", "b")
+    net.restart("b")
+    again = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.run(net.now_s + 60.0)
+    assert traffic.got(again) == [3]
+    assert len(events_of(net, "b", "event lost")) == 2
+    net.link_up("a", "b")
+    net.settle()
+    assert traffic.got(again) == [3, 1, 2], "late, and not lost"
+    assert traffic.got(listener) == [1, 2, 3], "who had them does not get them again"
+    assert waiting(net, "a") == waiting(net, "b") == 0
+
+
+def test_nobody_is_told_that_an_event_is_kept_while_the_copy_cannot_be_looked_at() -> None:
+    net = BrokerNetwork([("a", "b")], durable=True)
+    traffic = Traffic(net, Random(1))
+    traffic.produce("a")
+    one = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    one.client.disconnect()
+    net.settle()
+    taken_and_unsaid(net, traffic)
+    net.machines["b"].disk.failing = 1 << 30
+    net.restart("b")
+    net.link_up("a", "b")
+    net.run(net.now_s + 5.0)
+    assert waiting(net, "a") == 3
+    net.machines["b"].disk.failing = 0
+    net.settle()
+    again = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    assert waiting(net, "a") == 0
+    assert traffic.got(again) == [1, 2, 3]
+
+
 @pytest.mark.parametrize("who", ["the mark", "a neighbour"])
 def test_a_disk_that_has_lost_its_end_is_noticed(who: str) -> None:
     net = BrokerNetwork([("a", "b")], durable=True)

@@ -191,6 +191,9 @@ _KINDS: Final[dict[str, dict[str, int]]] = {
 # one of those that are given.
 _STREAM: Final = "/".join(8 * ["0.001 publish P 2 confirmed"])
 _ANEW: Final = "0 unadvertise P/0.3 advertise P n>=0/1.2 full B"
+_UNSAID: Final = (
+    "0.3 leave A/0 deafen R B/0.01 publish P 3 confirmed/0.3 kill R 0/0 flip R 0/0 flip R 2/0.3 restart R"
+)
 _ROWS: Final[dict[str, tuple[str, ...]]] = {
     # Events come while a link comes up again, and brokers tell each other what they want.
     "cuts": ("0.3 reset L/0.1" + "/0.01,0.02".join(12 * [" publish P 1 confirmed"]),),
@@ -199,9 +202,13 @@ _ROWS: Final[dict[str, tuple[str, ...]]] = {
         f"0 full R/{_STREAM}/0.3,3 room R",
         f"0 fail R 3/{_STREAM}",
     ),
-    # Events that wait at two brokers are damaged at one of them, several at a time.
+    # Events that wait at two brokers are damaged at one of them, several at a time. Events are damaged after a broker
+    # has taken them, and before the neighbour that has sent them hears of it: that one is back at once, or after the
+    # broker has given them up.
     "damage": (
         "0.3 leave A/0 leave O/0.3 publish P 5 confirmed/0.3,1.2 flip R 0/0 flip R 1/0 flip R 3/0,0.3 come A/3 come O",
+        f"{_UNSAID}/0.3 mend R B/3,12 come A",
+        f"{_UNSAID}/0,0.3 come A/35 mend R B",
     ),
     # A clock is set forward while events wait for longer than it takes to look for what is too old.
     "clocks": (f"0 leave A/0.3 publish P N confirmed/0.3 jump R {30 * DAY_S:g}/35 come A",),
