@@ -522,11 +522,13 @@ class _Run:
             case effects.Log(_, "event damaged", fields):
                 self.damaged_s[broker, fields["id"]] = self.net.now_s
             case effects.Log(_, "event lost", fields):
-                self._given_up(broker, fields["id"])
+                for name in [name for name in self.numbers if name_of(*name) == fields["id"]]:
+                    self.promises.given_up(broker, name)
+                    self._check_given_up(broker, name)
 
-    def _given_up(self, broker: str, id: object) -> None:
+    def _check_given_up(self, broker: str, name: Name) -> None:
         """A broker has given up an event: nobody may have a copy, as far as brokers could ask each other."""
-        began_s = self.damaged_s.get((broker, id), -inf)
+        began_s = self.damaged_s.get((broker, name_of(*name)), -inf)
         machines = self.net.machines
         if (
             began_s < self.harmed_s + LONGEST_S
@@ -534,14 +536,13 @@ class _Run:
             or not all(self.net.is_linked(*link) for link in self.script.links)
         ):
             return
-        for name, number in self.numbers.items():
-            for holder in machines if name_of(*name) == id else ():
-                was_there = self.kept.get(holder, {}).get(name, inf) < began_s - 1.0
-                queues = machines[holder].disk.queues.values()
-                if was_there and any(
-                    each.name == name and not each.is_damaged for queue in queues for each in queue.values()
-                ):
-                    self.promises.given_up(broker, number, holder)
+        for holder, machine in machines.items():
+            was_there = self.kept.get(holder, {}).get(name, inf) < began_s - 1.0
+            queues = machine.disk.queues.values()
+            if was_there and any(
+                each.name == name and not each.is_damaged for queue in queues for each in queue.values()
+            ):
+                self.promises.given_up_in_vain(broker, self.numbers[name], holder)
 
     # -- steps: what clients do ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ The promises (`docs/delivery.md`, `docs/reliability.md`):
     order             a durable subscription gets the confirmed events of one publisher at one broker in their order,
                       repetitions left aside
     asked for         nobody gets what it did not ask for; only a durable subscription gets an event again, and then
-                      with the position that it had
+                      with the position that it had, unless its broker has given it up for lost
     allowed           nothing is delivered or accepted that the permissions of the moment forbid
     exact             while nothing fails, every subscription gets every matching event, an ordinary one once
     damage is said    what a disk has destroyed may be lost, if the broker has said so, and has not said after that, to
@@ -108,6 +108,7 @@ class Promises:
         self._rights: dict[tuple[str, str], Rights] = {}
         self._due: list[tuple[Event, list[Wanted]]] = []  # events that must come, as long as nothing fails
         self._destroyed: dict[int, set[str]] = {}  # brokers whose disks have destroyed an event
+        self._given_up: set[tuple[str, tuple[int, int]]] = set()  # by broker and name
         self._once_destroyed: set[int] = (
             set()
         )  # events that may come late, as those behind them do not wait for ever
@@ -226,7 +227,11 @@ class Promises:
                 if not known[number]:
                     del known[number]
 
-    def given_up(self, broker: str, number: int, holder: str) -> None:
+    def given_up(self, broker: str, name: tuple[int, int]) -> None:
+        """A broker has said that an event is lost: if it arrives once more, it is a new one there."""
+        self._given_up.add((broker, name))
+
+    def given_up_in_vain(self, broker: str, number: int, holder: str) -> None:
         """A broker has given up an event of which another one had a copy, and nothing was between them."""
         self._find(f"lost: {broker} has given up the event {number}, of which {holder} has a good copy")
 
@@ -285,7 +290,7 @@ class Promises:
             return
         if one.is_durable:
             before = one.positions.setdefault(name, -1 if position is None else position)
-            if before != position:
+            if before != position and (one.broker, name) not in self._given_up:
                 self._find(f"asked for: {one.title} got {content!r} at {position}, and had it at {before}")
             return
         # A confirmed event that its publisher has sent again has another name.
