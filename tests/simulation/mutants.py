@@ -41,7 +41,7 @@ from covey.broker.durable.queues import (
 )
 from covey.broker.durable.repair import Repairs
 from covey.broker.neighbours import Neighbour, Neighbours
-from covey.broker.plans import Plans
+from covey.broker.plans import Epochs, Plans
 from covey.broker.sessions import Sessions
 from covey.routing import digest
 from covey.sim import brokers
@@ -412,6 +412,12 @@ def _(patch: Patch) -> None:
                 self.perform(self.neighbours.disconnected(who.link, self.now.monotonic_s))
 
     patch(BrokerCore, "_leave", leave)
+
+
+@mutant("twice-round-a-circle", "stall")
+def _(patch: Patch) -> None:
+    """Routers did not remember events: while the tree of a redundant network changed, one came twice to someone."""
+    patch(Epochs, "remember_events", lambda self: None)
 
 
 @mutant("memory-trusted", *_FAILS)
