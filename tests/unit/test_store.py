@@ -840,6 +840,18 @@ def change(path: Path, statement: str) -> None:
         assert connection.execute(statement).rowcount == 1
 
 
+@pytest.mark.parametrize("damage", ["owner = 33", "position = 64", "checksum = 5"])
+def test_a_damaged_entry_makes_all_names_doubtful(tmp_path: Path, damage: str) -> None:
+    """An event is there, and nobody knows for whom: if it is sent again, it is to be taken for all who want it."""
+    path = tmp_path / "store.db"
+    fill(path, 5)
+    change(path, f"UPDATE queue SET {damage} WHERE position = 3")
+    store = Store(path, "A")
+    assert store.recovered.names == {}
+    assert store.recovered.doubtful == tuple((7, number) for number in range(5))
+    run(store.close())
+
+
 @pytest.mark.parametrize(
     "damage", ["number = 77", "publisher = 77", "position = 4611686018427387904", "number = 'zz'"]
 )

@@ -708,10 +708,7 @@ def _put_right(target: sqlite3.Connection, mark: Mark | None) -> None:
     )
     target.execute("CREATE UNIQUE INDEX temp.by_position ON refs (position)")
     target.execute("UPDATE event SET refs = (SELECT count FROM refs WHERE position = event.id)")
-    (last,) = target.execute("SELECT coalesce(max(position), 0) FROM seen").fetchone()
-    target.execute(
-        "INSERT OR REPLACE INTO meta VALUES ('doubtful', ?, ?)", (last, meta_sum("doubtful", last))
-    )
+    _doubt_names(target)
     if mark is not None:
         meta = _meta(target)
         for name, value in (("last", mark.last), ("commits", mark.commits)):
@@ -805,6 +802,24 @@ def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: 
         opened.missing,
         _clock(connection, opened.mark),
         doubtful=tuple(name for name in doubtful if name not in sound),
+    )
+
+
+def _doubt_names(connection: sqlite3.Connection) -> None:
+    """Note that the names that were seen so far say no longer that their events are here, for all who wait."""
+    (last,) = connection.execute("SELECT coalesce(max(position), 0) FROM seen").fetchone()
+    row = ("doubtful", last, meta_sum("doubtful", last))
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", row)
+
+
+def _has_bad_entry(connection: sqlite3.Connection) -> bool:
+    """Return whether an entry of a queue is damaged: then nothing says any longer who waits for which event."""
+    entries = connection.execute("SELECT owner, position, checksum, frame FROM queue")
+    return any(
+        crc32(_ENTRY_HEAD.pack(owner, position)) != checksum
+        if frame is None
+        else not isinstance(frame, bytes) or entry_sum(owner, position, frame) != checksum
+        for owner, position, checksum, frame in entries
     )
 
 
@@ -1334,6 +1349,11 @@ class SqliteLog:
         self._opened = opened = open_store(self._path, self._broker, self._room.max_bytes)
         try:
             self._writer = StoreWriter(opened, self._path, self._window)
+            if _has_bad_entry(opened.connection):
+                with contextlib.suppress(
+                    sqlite3.OperationalError
+                ):  # on a full disk it is noted at the next start
+                    _doubt_names(opened.connection)
             if orphans := self._writer.forget_orphans():
                 warning = f"the store {self._path} had {orphans:,} entries of queues that are gone, which are removed"
                 opened = replace(opened, notices=(*opened.notices, warning))
