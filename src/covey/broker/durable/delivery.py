@@ -195,7 +195,8 @@ class Outboxes:
         self.completeness = Completeness((), f"~{epochs.router.broker}!{incarnation:x}.")
         self._feeds: dict[Link, Feed] = {}
         self._unwritten: dict[Link, Owner] = {}  # whose outboxes are not on disk yet
-        self._under_way: dict[Link, dict[Name, int]] = {}  # to a neighbour: positions by name
+        # To a neighbour: positions by name. One that was lost here, and was taken again, may wait under two.
+        self._under_way: dict[Link, dict[Name, tuple[int, ...]]] = {}
         self._neighbours: tuple[Link, ...] = ()  # that there should be
         self.connected: set[Link] = set()
         self._attached: set[Link] = set()  # whose links are on the overlay's tree
@@ -385,7 +386,8 @@ class Outboxes:
 
         def transmit(position: int, frame: bytes) -> Action:
             envelope = envelope_of(frame)
-            under_way[envelope.publisher, envelope.number] = position
+            name = envelope.publisher, envelope.number
+            under_way[name] = (*under_way.get(name, ()), position)
             return SendEvent(link, Kind.EVENT, frame[1:])
 
         yield from self._feeds[link].attach(transmit)
@@ -396,7 +398,7 @@ class Outboxes:
         """Handle a TAKEN or WHOLE frame; ProtocolError if it is none."""
         if one[0] == Kind.TAKEN:
             under_way = self._under_way.get(link, {})
-            positions = [under_way.pop(name) for name in decode_taken(one[1:]) if name in under_way]
+            positions = [position for name in decode_taken(one[1:]) for position in under_way.pop(name, ())]
             if positions:
                 yield from self._feeds[link].confirm(positions, now_s)
         elif len(one) != 2:
