@@ -239,7 +239,7 @@ def _(patch: Patch) -> None:
 @mutant("lost-but-taken", "flip")
 def _(patch: Patch) -> None:
     """An event that its broker had given up for lost was not taken when a neighbour had it after all."""
-    patch(Durable, "_event_lost", _nothing)
+    patch(Durable, "_event_lost", lambda self, damaged: ())
 
 
 @mutant("copy-of-another", "flip")

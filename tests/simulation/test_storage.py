@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
+from covey.broker import effects
 from covey.broker.config import QueueLimits
-from covey.broker.durable.log import TOLERANCE_S, Clock, LogClock
+from covey.broker.durable.log import TOLERANCE_S, Clock, LogClock, Operation, Release, Unsee
 from covey.broker.effects import Instant
 from covey.sim import BrokerNetwork
 from covey.sim.machine import WALL_S, Machine
@@ -248,9 +249,16 @@ def test_an_event_that_is_sent_again_mends_what_waits_for_another_neighbour() ->
     assert events_of(net, "b", "event lost") == []
 
 
-def test_a_lost_event_that_is_sent_again_is_taken_as_if_it_were_new() -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_lost_event_that_is_sent_again_is_taken_as_if_it_were_new(is_killed: bool) -> None:
     """Its broker has given it up while the neighbour that has a copy was away."""
-    net = BrokerNetwork([("a", "b")], durable=True)
+    batches: list[tuple[Operation, ...]] = []
+
+    def observe(broker: str, one: object) -> None:
+        if isinstance(one, effects.Commit):
+            batches.append(one.batch.operations)
+
+    net = BrokerNetwork([("a", "b")], durable=True, observer=observe)
     traffic = Traffic(net, Random(1))
     traffic.produce("a")
     one = traffic.subscribe("b", "n >= 0", "reader", "mine")
@@ -265,10 +273,16 @@ def test_a_lost_event_that_is_sent_again_is_taken_as_if_it_were_new() -> None:
     net.run(net.now_s + 60.0)
     assert traffic.got(again) == [3]
     assert len(events_of(net, "b", "event lost")) == 2
+    lost = [operations for operations in batches if any(isinstance(one, Unsee) for one in operations)]
+    assert [[type(one) for one in operations] for operations in lost] == [[Release, Unsee]] * 2
+    if is_killed:
+        net.kill("b")
+        net.restart("b")
     net.link_up("a", "b")
     net.settle()
     assert traffic.got(again) == [3, 1, 2], "late, and not lost"
-    assert traffic.got(listener) == [1, 2, 3], "who had them does not get them again"
+    if not is_killed:
+        assert traffic.got(listener) == [1, 2, 3], "who had them does not get them again"
     assert waiting(net, "a") == waiting(net, "b") == 0
 
 

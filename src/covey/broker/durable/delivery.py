@@ -499,9 +499,8 @@ class Durable:
         self._senders = Senders()
         # What was taken: what is not on disk yet, or the position at which it was kept.
         self._names: dict[Name, _Arrived | int] = {}
-        self._lost_names: dict[
-            Name, None
-        ] = {}  # what was taken and is lost: if it comes again, it is taken again
+        # What was taken and is lost: if it comes again, it is taken again.
+        self._lost_names: dict[Name, None] = {}
         self._repeats: list[_Repeat] = []  # of this turn
         self._arrivals = 0
         self._rooms: dict[Link, list[_Arrived]] = {}  # neighbours' events without room, in their order
@@ -613,24 +612,30 @@ class Durable:
             if renew.position in damaged and not is_said:
                 damaged.remove(renew.position)
                 yield from self._tickets.repaired_by(Damaged(renew.position, name), source, now_s)
-            if outcome.error is None:
+            if name in self._lost_names:  # it was given up meanwhile
+                yield from self.arrived(again.one, again.envelope, again.publish, source, now_s)
+            elif outcome.error is None:
                 yield from self._senders.took(source, name)
             elif source in self._clients:
                 yield self._senders.refuse(source, name, str(outcome.error), kind_of(outcome.error))
             elif source in self.outboxes.connected:
                 yield from self._wait(again)
 
-    def _event_lost(self, damaged: Damaged) -> Actions:
-        """Nobody has a copy of an event that waits here: do not say any longer that it was taken."""
+    def _event_lost(self, damaged: Damaged) -> tuple[Unsee, ...]:
+        """Nobody has a copy of an event that waits here: do not say any longer that it was taken.
+
+        Return what the log is to do together with letting go of it.
+        """
         position, name = damaged
         if name is None:
             name = next((one for one, at in self._names.items() if at == position), None)
-        if name is not None and self._names.get(name) == position:
-            del self._names[name]
-            self._lost_names[name] = None
-            if len(self._lost_names) > self._recovered.window:
-                del self._lost_names[next(iter(self._lost_names))]
-            yield self._tickets.commit(Unsee(position))
+        if name is None or self._names.get(name) != position:
+            return ()
+        del self._names[name]
+        self._lost_names[name] = None
+        if len(self._lost_names) > self._recovered.window:
+            del self._lost_names[next(iter(self._lost_names))]
+        return (Unsee(position),)
 
     def _keep(self, arrived: _Arrived, now_s: float) -> Actions:
         yield from self._route(arrived, now_s)

@@ -233,9 +233,7 @@ class Committed(NamedTuple):
     room: Room | None = None  # None: as before
     changes: tuple[Change, ...] = ()
     gone: Mapping[int, tuple[int, ...]] = {}  # positions, by the ticket of what dropped them
-    renewed: Mapping[
-        int, tuple[int, ...]
-    ] = {}  # positions of damaged events, by the ticket of what renewed them
+    renewed: Mapping[int, tuple[int, ...]] = {}  # and of damaged events, by that of what renewed them
 
 
 class Row(NamedTuple):

@@ -274,7 +274,7 @@ Transmit = Callable[[int, bytes], Action]  # of a position and the event's frame
 class Repair(NamedTuple):
     """What a feed needs for damaged events: who its consumer is, who looks for copies, and what is made of one.
 
-    `lost` hears of those of which there is no copy.
+    `lost` hears of those of which there is no copy, and says what the log is to do together with letting go of one.
     """
 
     title: str  # for people
@@ -282,7 +282,7 @@ class Repair(NamedTuple):
         [Name, Callable[[bytes | None, float], Actions], float], Actions
     ]  # name, what follows, the time
     form: Callable[[bytes], bytes]  # of a copy as another broker has it: what the consumer gets
-    lost: Callable[[Damaged], Actions] = lambda damaged: iter(())
+    lost: Callable[[Damaged], tuple[Operation, ...]] = lambda damaged: ()
 
 
 UNREPAIRED: Final = Repair("", lambda name, then, now_s: then(None, now_s), lambda frame: frame)
@@ -314,7 +314,8 @@ class Feed:
         # What is confirmed and on disk still: positions, and what was confirmed up to a position.
         self._confirmed: set[int] = set()
         self._confirmed_up_to: list[int] = []
-        self._failed: list[Release | ReleaseUpTo] = []  # to be tried again
+        # What is to be tried again, each with what is to be done together with it.
+        self._failed: list[tuple[Release | ReleaseUpTo, tuple[Operation, ...]]] = []
         self._is_unsound = False  # the log has said that some entries have no position any longer
 
     @property
@@ -360,8 +361,8 @@ class Feed:
     def tick(self, now_s: float) -> Actions:
         """Try again what could not be done."""
         failed, self._failed = self._failed, []
-        for operation in failed:
-            yield self._release(operation)
+        for operation, others in failed:
+            yield self._release(operation, *others)
         yield from self._pump(now_s)
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -449,8 +450,7 @@ class Feed:
         yield self._tickets.say_damage(logging.ERROR, "event lost", damaged, self._repair.title, now_s)
         self._drop(damaged.position)
         self._confirmed.add(damaged.position)
-        yield self._release(Release(self.owner, (damaged.position,)))
-        yield from self._repair.lost(damaged)
+        yield self._release(Release(self.owner, (damaged.position,)), *self._repair.lost(damaged))
 
     # -- confirmations ---------------------------------------------------------------------------------------
 
@@ -492,18 +492,18 @@ class Feed:
     def _is_confirmed(self, position: int) -> bool:
         return position in self._confirmed or position <= max(self._confirmed_up_to, default=-1)
 
-    def _release(self, operation: Release | ReleaseUpTo) -> Commit:
+    def _release(self, operation: Release | ReleaseUpTo, *others: Operation) -> Commit:
         def then(outcome: Outcome, now_s: float) -> Actions:
             if outcome.error is not None:
                 # A full disk: it is tried until it works, or the events come again after a restart.
-                self._failed.append(operation)
+                self._failed.append((operation, others))
             elif isinstance(operation, Release):
                 self._confirmed.difference_update(operation.positions)
             else:
                 self._confirmed_up_to.remove(operation.position)
             return iter(())
 
-        return self._tickets.commit(operation, then=then)
+        return self._tickets.commit(operation, *others, then=then)
 
     # -- what is not confirmed in time -----------------------------------------------------------------------
 
