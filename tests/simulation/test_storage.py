@@ -9,9 +9,21 @@ import pytest
 
 from covey.broker import effects
 from covey.broker.config import QueueLimits
-from covey.broker.durable.log import TOLERANCE_S, Clock, LogClock, Operation, Release, Unsee
+from covey.broker.durable.log import (
+    TOLERANCE_S,
+    Clock,
+    Damaged,
+    Fetch,
+    LogClock,
+    Operation,
+    Read,
+    Release,
+    Renew,
+    Unsee,
+)
 from covey.broker.effects import Instant
 from covey.sim import BrokerNetwork
+from covey.sim.disk import DiskLog
 from covey.sim.machine import WALL_S, Machine
 from tests.simulation.traffic import Traffic
 
@@ -284,6 +296,50 @@ def test_a_lost_event_that_is_sent_again_is_taken_as_if_it_were_new(is_killed: b
     if not is_killed:
         assert traffic.got(listener) == [1, 2, 3], "who had them does not get them again"
     assert waiting(net, "a") == waiting(net, "b") == 0
+
+
+def given_up_while_sent_again(wait_s: float) -> float:
+    """Have b read damaged events so long after its link is back; return when it has them looked at."""
+    renewed_s = []
+
+    def observe(broker: str, one: object) -> None:
+        if isinstance(one, effects.Commit) and any(isinstance(each, Renew) for each in one.batch.operations):
+            renewed_s.append(net.now_s)
+
+    net = BrokerNetwork([("a", "b")], durable=True, observer=observe)
+    traffic = Traffic(net, Random(1))
+    traffic.produce("a")
+    one = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    one.client.disconnect()
+    net.settle()
+    taken_and_unsaid(net, traffic)
+    net.restart("b")
+    net.link_up("a", "b")
+    begun_s = net.now_s
+    net.run(begun_s + wait_s)
+    again = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    assert sorted(set(traffic.got(again))) == [1, 2, 3], wait_s
+    assert waiting(net, "a") == waiting(net, "b") == 0
+    return renewed_s[0] - begun_s if renewed_s else 0.0
+
+
+def test_an_event_that_is_given_up_while_it_is_sent_again_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing says for certain what the damaged events are called, so they are given up when they are read."""
+    read = DiskLog._read
+
+    def unnamed(self: DiskLog, fetch: Fetch) -> Read:
+        found = read(self, fetch)
+        rows = tuple(one._replace(name=None) if isinstance(one, Damaged) else one for one in found.rows)
+        return found._replace(rows=rows)
+
+    monkeypatch.setattr(DiskLog, "_read", unnamed)
+    renewed_s = given_up_while_sent_again(10.0)
+    for step in range(-80, 20):
+        given_up_while_sent_again(renewed_s + step * 0.000_1)
 
 
 def test_nobody_is_told_that_an_event_is_kept_while_the_copy_cannot_be_looked_at() -> None:
