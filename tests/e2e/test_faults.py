@@ -365,6 +365,44 @@ def test_damaged_events_are_repaired_from_a_neighbour(nursery: Nursery, tmp_path
     run(main())
 
 
+def test_a_neighbours_copy_is_not_dropped_for_a_damaged_one(nursery: Nursery, tmp_path: Path) -> None:
+    """A broker is killed when it has events of a neighbour that has not heard of it; then they are damaged."""
+
+    async def main() -> None:
+        async with Faulty(nursery, tmp_path, [("a", "b")], has_admin=True) as net:
+            reader = await net.reader("b", "reader", goes=False)
+            publisher = await net.publisher("a", "p", goes=False)
+            there, here = net.disk("a") / "store.db", net.disk("b") / "store.db"
+            net.proxies["a", "b"].stall(DIALLER)
+            await publisher.publish(10)
+            await eventually(lambda: _waiting(here) == 10, what="b has all events on its disk")
+            net.kill("b")
+            net.proxies["a", "b"].cut()
+            assert _waiting(there) == 10, "nobody has told a"
+            with closing(sqlite3.connect(here, isolation_level=None)) as connection:
+                damaged = _positions(connection)[2:5]
+                connection.execute(
+                    "UPDATE event SET frame = zeroblob(100) WHERE id BETWEEN ? AND ?",
+                    (damaged[0], damaged[-1]),
+                )
+            net.proxies["a", "b"].heal()
+            net.start("b")
+            await net.ready("b")
+            await eventually(lambda: _waiting(there) == 0, what="a is told that b has them")
+            page = await asyncio.to_thread(net.pages("b").get, "/storez")
+            said = [(one["event"], one["position"]) for one in page["incidents"] if "position" in one]
+            assert sorted(said) == sorted(
+                (event, at) for event in ("event damaged", "event repaired") for at in damaged
+            )
+            net.kill("a")
+            reader.go()
+            due = list(range(1, 11))
+            await eventually(lambda: reader.noted.order.get("p") == due, what=f"{due} come in order")
+            assert net.promises.wrong == []
+
+    run(main())
+
+
 def _positions(connection: sqlite3.Connection) -> list[int]:
     return [one for (one,) in connection.execute("SELECT position FROM queue ORDER BY position")]
 

@@ -11,7 +11,8 @@ from covey.broker.effects import Effect
 from covey.broker.fastpath import Desk, FastPath, Read
 from covey.broker.plans import Epochs
 from covey.broker.sessions import Session
-from covey.core.content import check_content
+from covey.core.content import check_content, too_wide
+from covey.core.event import MAX_ATTRIBUTES
 from covey.errors import CoveyError, EventError, ProtocolError
 from covey.protocol.events import ENVELOPE, KEPT, envelope_of, family_of, publish_of
 from covey.protocol.frames import Kind
@@ -92,8 +93,11 @@ class PlainPath(FastPath):
             neighbour.received += 1
         try:
             publish = publish_of(one, envelope)
+            content = publish.event.content
+            if isinstance(content, dict) and len(content) > MAX_ATTRIBUTES:
+                raise too_wide()
             if client is not None:
-                check_content(publish.event.content)
+                check_content(content)
         except EventError as error:
             core.unreadable(envelope, read, error)
             return
@@ -104,8 +108,8 @@ class PlainPath(FastPath):
                 client.refuse(envelope.number, f"{client.permissions.name} may not publish this event")
                 return
             if sampler is not None and sampler.takes(*name):
-                content = one[ENVELOPE.size : ENVELOPE.size + envelope.content_length]
-                sampler.record(*name, family_of(envelope), content, core.time_s)
+                packed = one[ENVELOPE.size : ENVELOPE.size + envelope.content_length]
+                sampler.record(*name, family_of(envelope), packed, core.time_s)
         if envelope.flags & KEPT:
             if core.is_keeping:
                 core.confirmed(one, envelope, publish, read)

@@ -20,6 +20,7 @@ from covey.broker.core import BrokerCore
 from covey.broker.fastpath import MOST_IN_CHUNK
 from covey.broker.neighbours import pair
 from covey.broker.security import Allowed, Permissions
+from covey.core.event import MAX_ATTRIBUTES
 from covey.core.families import parse
 from covey.core.packing import pack
 from covey.errors import ProtocolError
@@ -375,11 +376,19 @@ def test_an_event_that_is_none_is_refused_alone(family: int, content: bytes, sai
     assert heard[0]["counted"][3][1] == 9
 
 
+TOO_WIDE = pack({f"a{number}": number for number in range(MAX_ATTRIBUTES + 1)})
+
+
 @pytest.mark.parametrize("flags", [0, KEPT])
 @pytest.mark.parametrize("sort", [BrokerCore, OneByOne])
-def test_an_event_of_a_neighbour_that_nobody_can_read_ends_there(sort: type[BrokerCore], flags: int) -> None:
+@pytest.mark.parametrize(
+    ("family", "content"), [(XPATH, b"<n"), (ATTRIBUTES, TOO_WIDE)], ids=["no document", "too wide"]
+)
+def test_an_event_of_a_neighbour_that_no_broker_takes_ends_there(
+    sort: type[BrokerCore], flags: int, family: int, content: bytes
+) -> None:
     network = prepared("covering", sort, [("advertise", 1, "n > 1"), ("subscribe", 3, "n > 3")])
-    bad = framed(encode_event(b"<n", b"", family=XPATH, publisher=1, number=9, flags=flags))
+    bad = framed(encode_event(content, b"", family=family, publisher=1, number=9, flags=flags))
     # What another version of a broker has taken is carried on.
     other = framed(encode_event(pack({"n": 6, "m": []}), b"", family=ATTRIBUTES, publisher=1, number=11))
     data = b"".join(event({"n": 5}, 1, n) for n in range(8)) + bad + event({"n": 6}, 1, 10) + other

@@ -37,10 +37,11 @@ from covey.broker.durable.log import LogClock
 from covey.broker.durable.queues import (
     DurableSubscriptions,
     Feed,
+    Tickets,
 )
 from covey.broker.durable.repair import Repairs
 from covey.broker.neighbours import Neighbour, Neighbours
-from covey.broker.plans import Plans
+from covey.broker.plans import Epochs, Plans
 from covey.broker.sessions import Sessions
 from covey.routing import digest
 from covey.sim import brokers
@@ -217,8 +218,28 @@ def _(patch: Patch) -> None:
 @mutant("damage-unsaid", "flip")
 def _(patch: Patch) -> None:
     """A damaged event was left out without a word to anybody."""
-    right = Feed._say
-    patch(Feed, "_say", lambda self, level, *rest: right(self, logging.DEBUG, *rest))
+    right = Tickets.say_damage
+    patch(Tickets, "say_damage", lambda self, level, *rest: right(self, logging.DEBUG, *rest))
+
+
+@mutant("taken-by-name", "flip")
+def _(patch: Patch) -> None:
+    """A neighbour that sent an event again was told TAKEN because of its name, though the copy here was damaged."""
+    right = Durable._again
+
+    def again(self: Durable, repeat: Any, now_s: float) -> Actions:
+        if isinstance(self._names[repeat.name], int):
+            yield from self._senders.took(repeat.source, repeat.name)
+        else:
+            yield from right(self, repeat, now_s)
+
+    patch(Durable, "_again", again)
+
+
+@mutant("lost-but-taken", "flip")
+def _(patch: Patch) -> None:
+    """An event that its broker had given up for lost was not taken when a neighbour had it after all."""
+    patch(Durable, "_event_lost", lambda self, damaged: ())
 
 
 @mutant("copy-of-another", "flip")
@@ -391,6 +412,12 @@ def _(patch: Patch) -> None:
                 self.perform(self.neighbours.disconnected(who.link, self.now.monotonic_s))
 
     patch(BrokerCore, "_leave", leave)
+
+
+@mutant("twice-round-a-circle", "stall")
+def _(patch: Patch) -> None:
+    """Routers did not remember events: while the tree of a redundant network changed, one came twice to someone."""
+    patch(Epochs, "remember_events", lambda self: None)
 
 
 @mutant("memory-trusted", *_FAILS)

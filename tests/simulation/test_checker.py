@@ -10,8 +10,9 @@ import pytest
 from covey.broker.durable.delivery import Durable
 from covey.broker.durable.log import LogClock
 from covey.broker.durable.queues import Feed
+from covey.broker.durable.repair import Repairs, say_lacking
 from covey.core.families import parse
-from covey.protocol.control import Recalled, Stored
+from covey.protocol.control import Recalled, Stored, Wanted
 from covey.protocol.outbox import Outbox, Verdict
 from covey.sim.broker_script import Script, draw
 from covey.sim.broker_trial import BrokerTrial, Outcome
@@ -73,6 +74,27 @@ links a-b
 3      rest
 """
 
+FLIPPED = """
+seed 1
+links a-b
+reader r1 at a
+reader r2 at b
+publisher p1 at a
+0.3    leave r1
+0      leave r2
+0.3    publish p1 3 confirmed
+3      flip b 0
+0.3    come r2
+0      rest
+"""
+
+
+def nobody_answers(patch: pytest.MonkeyPatch) -> None:
+    def wanted(self: Repairs, link: str, wanted: Wanted) -> Iterator[Any]:
+        return say_lacking(link, [(wanted.search, name) for name in wanted.names])
+
+    patch.setattr(Repairs, "wanted", lambda self, link, said, now_s: wanted(self, link, said))
+
 
 def mark_unread(patch: pytest.MonkeyPatch) -> None:
     right = DiskLog.open
@@ -112,8 +134,9 @@ def run(text: str) -> Outcome:
         (DEAF, window_ignored, "window: r1 at b (queue) has 4 deliveries under way, and may have 3"),
         (CROWDED, bounds_ignored, "memory: "),
         (JUMPED, jumps_unsaid, "clock: b has not said that its clock has jumped"),
+        (FLIPPED, nobody_answers, "lost: b has given up the event 1, of which a has a good copy"),
     ],
-    ids=["truncated", "lying", "window", "bounds", "clock"],
+    ids=["truncated", "lying", "window", "bounds", "clock", "flipped"],
 )
 def test_a_mistake_is_noticed(
     text: str, mistake: Mistake, said: str, monkeypatch: pytest.MonkeyPatch
@@ -151,6 +174,38 @@ def test_order_is_that_in_which_events_were_sent(
         promises.delivered(wanted, name[1], {"n": name[1]}, b"", name, 1.0, position=position)
     promises.check_confirmed(wanted)
     assert [finding.partition(":")[0] for finding in promises.findings] == ["order"] * (not is_in_order)
+
+
+@pytest.mark.parametrize(
+    ("facts", "findings"),
+    [
+        (["destroyed", "said"], []),
+        (["destroyed"], ["damage is said"]),
+        (["destroyed", "said", "taken"], ["lost"]),
+        (["destroyed", "taken", "said"], ["lost"]),
+        (["destroyed", "taken", "destroyed", "said"], []),
+        (["taken", "destroyed", "said"], []),
+    ],
+)
+def test_a_broker_that_says_that_it_has_an_event_has_no_excuse_of_before(
+    facts: list[str], findings: list[str]
+) -> None:
+    promises = Promises()
+    wanted = promises.asked("r", parse("n >= 0"), "a", is_durable=True)
+    promises.granted(wanted)
+    event = Event(1, "p", {"n": 1}, b"", confirm=True, confirmed=True)
+    promises.published(event)
+    promises.sent(event, "a", "")
+    for fact in facts:
+        match fact:
+            case "destroyed":
+                promises.destroyed("a", [1])
+            case "said":
+                promises.said_damage("a")
+            case "taken":
+                promises.taken("a", 1)
+    promises.check_confirmed(wanted)
+    assert [finding.partition(":")[0] for finding in promises.findings] == findings
 
 
 def test_what_nobody_can_know_may_be_silent() -> None:

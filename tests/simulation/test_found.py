@@ -337,6 +337,28 @@ FOUND = {
         0.3    publish p1 5 confirmed
         0      rest
     """,
+    # An event that its broker had given up for a reader was taken again, while it still waited, damaged, for a
+    # neighbour: it was sent there under two positions, and only one of them was confirmed.
+    "an event waits for a neighbour twice": """
+        seed 1543
+        links a-b a-c b-c
+        drift 0.03
+        reader r1 at a
+        publisher p1 at b
+        0      tear a 3
+        12     restart c
+        0      rest
+        0      kill c 2
+        0      fail a 3
+        0.001  publish p1 2 confirmed
+        0.3    leave r1
+        0      deafen a b
+        0.3    kill a 0
+        0      flip a 2
+        0.3    restart a
+        0.3    come r1
+        35     mend a b
+    """,
 }
 
 

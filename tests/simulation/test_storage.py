@@ -7,10 +7,23 @@ from random import Random
 
 import pytest
 
+from covey.broker import effects
 from covey.broker.config import QueueLimits
-from covey.broker.durable.log import TOLERANCE_S, Clock, LogClock
+from covey.broker.durable.log import (
+    TOLERANCE_S,
+    Clock,
+    Damaged,
+    Fetch,
+    LogClock,
+    Operation,
+    Read,
+    Release,
+    Renew,
+    Unsee,
+)
 from covey.broker.effects import Instant
 from covey.sim import BrokerNetwork
+from covey.sim.disk import DiskLog
 from covey.sim.machine import WALL_S, Machine
 from tests.simulation.traffic import Traffic
 
@@ -185,6 +198,170 @@ def test_a_damaged_event_in_an_outbox_is_repaired_from_this_broker_itself_or_ano
     net.settle()
     assert traffic.got(one) == [1, 2, 3, 4, 5]
     assert len(events_of(net, "b", "event repaired")) == 1
+
+
+def taken_and_unsaid(net: BrokerNetwork, traffic: Traffic, count: int = 3) -> None:
+    """Have b take events of a, and be killed before a hears of it; then damage what b has, but for its last event."""
+    net.link_one_way("b", "a")
+    traffic.publish(count, broker="a", confirm=True)
+    net.run(net.now_s + 0.3)
+    net.kill("b")
+    disk = net.machines["b"].disk
+    positions = sorted({position for waiting in disk.queues.values() for position in waiting})
+    assert len(positions) == count
+    for position in positions[:-1]:
+        disk.damage(position)
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["reader is away", "reader is there"])
+def test_an_event_that_is_sent_again_takes_the_place_of_one_that_was_damaged(is_there: bool) -> None:
+    """The broker has said nothing of it yet: the neighbour's copy is good, and must not be dropped for a bad one."""
+    net = BrokerNetwork([("a", "b")], durable=True)
+    traffic = Traffic(net, Random(1))
+    traffic.produce("a")
+    one = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    if not is_there:
+        one.client.disconnect()
+        net.settle()
+    else:
+        one.client.acknowledges = False
+    taken_and_unsaid(net, traffic)
+    net.restart("b")
+    one.client.acknowledges = True
+    net.link_up("a", "b")
+    net.settle()
+    assert waiting(net, "a") == 0, "a was told that b has them"
+    again = one if is_there else traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.run(net.now_s + 70.0)
+    net.settle()
+    assert sorted(set(traffic.got(again))) == [1, 2, 3]
+    assert len(events_of(net, "b", "event damaged")) == len(events_of(net, "b", "event repaired")) == 2
+    assert events_of(net, "b", "event lost") == []
+    report = net.machines["b"].core.durable.report()
+    assert (report["damaged_total"], report["repaired_total"]) == (2, 2)
+    assert waiting(net, "b") == 0
+
+
+def test_an_event_that_is_sent_again_mends_what_waits_for_another_neighbour() -> None:
+    net = BrokerNetwork([("a", "b"), ("b", "c")], durable=True)
+    traffic = Traffic(net, Random(1))
+    traffic.produce("a")
+    one = traffic.subscribe("c", "n >= 0", "reader", "mine")
+    net.settle()
+    net.kill("c")
+    taken_and_unsaid(net, traffic)
+    net.restart("b")
+    net.link_up("a", "b")
+    net.settle()
+    assert waiting(net, "a") == 0
+    net.restart("c")
+    net.settle()
+    assert traffic.got(one) == [1, 2, 3]
+    assert events_of(net, "b", "event lost") == []
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_lost_event_that_is_sent_again_is_taken_as_if_it_were_new(is_killed: bool) -> None:
+    """Its broker has given it up while the neighbour that has a copy was away."""
+    batches: list[tuple[Operation, ...]] = []
+
+    def observe(broker: str, one: object) -> None:
+        if isinstance(one, effects.Commit):
+            batches.append(one.batch.operations)
+
+    net = BrokerNetwork([("a", "b")], durable=True, observer=observe)
+    traffic = Traffic(net, Random(1))
+    traffic.produce("a")
+    one = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    one.client.disconnect()
+    listener = traffic.subscribe("b", "n >= 0", "listener")
+    net.settle()
+    taken_and_unsaid(net, traffic)
+    net.link_down("a", "b")
+    net.restart("b")
+    again = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.run(net.now_s + 60.0)
+    assert traffic.got(again) == [3]
+    assert len(events_of(net, "b", "event lost")) == 2
+    lost = [operations for operations in batches if any(isinstance(one, Unsee) for one in operations)]
+    assert [[type(one) for one in operations] for operations in lost] == [[Release, Unsee]] * 2
+    if is_killed:
+        net.kill("b")
+        net.restart("b")
+    net.link_up("a", "b")
+    net.settle()
+    assert traffic.got(again) == [3, 1, 2], "late, and not lost"
+    if not is_killed:
+        assert traffic.got(listener) == [1, 2, 3], "who had them does not get them again"
+    assert waiting(net, "a") == waiting(net, "b") == 0
+
+
+def given_up_while_sent_again(wait_s: float) -> float:
+    """Have b read damaged events so long after its link is back; return when it has them looked at."""
+    renewed_s = []
+
+    def observe(broker: str, one: object) -> None:
+        if isinstance(one, effects.Commit) and any(isinstance(each, Renew) for each in one.batch.operations):
+            renewed_s.append(net.now_s)
+
+    net = BrokerNetwork([("a", "b")], durable=True, observer=observe)
+    traffic = Traffic(net, Random(1))
+    traffic.produce("a")
+    one = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    one.client.disconnect()
+    net.settle()
+    taken_and_unsaid(net, traffic)
+    net.restart("b")
+    net.link_up("a", "b")
+    begun_s = net.now_s
+    net.run(begun_s + wait_s)
+    again = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    assert sorted(set(traffic.got(again))) == [1, 2, 3], wait_s
+    assert waiting(net, "a") == waiting(net, "b") == 0
+    return renewed_s[0] - begun_s if renewed_s else 0.0
+
+
+def test_an_event_that_is_given_up_while_it_is_sent_again_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing says for certain what the damaged events are called, so they are given up when they are read."""
+    read = DiskLog._read
+
+    def unnamed(self: DiskLog, fetch: Fetch) -> Read:
+        found = read(self, fetch)
+        rows = tuple(one._replace(name=None) if isinstance(one, Damaged) else one for one in found.rows)
+        return found._replace(rows=rows)
+
+    monkeypatch.setattr(DiskLog, "_read", unnamed)
+    renewed_s = given_up_while_sent_again(10.0)
+    for step in range(-80, 20):
+        given_up_while_sent_again(renewed_s + step * 0.000_1)
+
+
+def test_nobody_is_told_that_an_event_is_kept_while_the_copy_cannot_be_looked_at() -> None:
+    net = BrokerNetwork([("a", "b")], durable=True)
+    traffic = Traffic(net, Random(1))
+    traffic.produce("a")
+    one = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    one.client.disconnect()
+    net.settle()
+    taken_and_unsaid(net, traffic)
+    net.machines["b"].disk.failing = 1 << 30
+    net.restart("b")
+    net.link_up("a", "b")
+    net.run(net.now_s + 5.0)
+    assert waiting(net, "a") == 3
+    net.machines["b"].disk.failing = 0
+    net.settle()
+    again = traffic.subscribe("b", "n >= 0", "reader", "mine")
+    net.settle()
+    assert waiting(net, "a") == 0
+    assert traffic.got(again) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("who", ["the mark", "a neighbour"])

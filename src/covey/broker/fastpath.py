@@ -1102,8 +1102,7 @@ class FastPath:
                 return
             neighbour.received += 1
         try:
-            if client is not None:
-                _check_width(frame, envelope)
+            _check_width(frame, envelope)
             ACCOUNT.spend(LANE + LANE_BYTE * envelope.content_length)
             publish = publish_of(frame, envelope)
             if client is not None:

@@ -191,6 +191,9 @@ _KINDS: Final[dict[str, dict[str, int]]] = {
 # one of those that are given.
 _STREAM: Final = "/".join(8 * ["0.001 publish P 2 confirmed"])
 _ANEW: Final = "0 unadvertise P/0.3 advertise P n>=0/1.2 full B"
+_UNSAID: Final = (
+    "0.3 leave A/0 deafen R B/0.01 publish P 3 confirmed/0.3 kill R 0/0 flip R 0/0 flip R 2/0.3 restart R"
+)
 _ROWS: Final[dict[str, tuple[str, ...]]] = {
     # Events come while a link comes up again, and brokers tell each other what they want.
     "cuts": ("0.3 reset L/0.1" + "/0.01,0.02".join(12 * [" publish P 1 confirmed"]),),
@@ -199,9 +202,13 @@ _ROWS: Final[dict[str, tuple[str, ...]]] = {
         f"0 full R/{_STREAM}/0.3,3 room R",
         f"0 fail R 3/{_STREAM}",
     ),
-    # Events that wait at two brokers are damaged at one of them, several at a time.
+    # Events that wait at two brokers are damaged at one of them, several at a time. Events are damaged after a broker
+    # has taken them, and before the neighbour that has sent them hears of it: that one is back at once, or after the
+    # broker has given them up.
     "damage": (
         "0.3 leave A/0 leave O/0.3 publish P 5 confirmed/0.3,1.2 flip R 0/0 flip R 1/0 flip R 3/0,0.3 come A/3 come O",
+        f"{_UNSAID}/0.3 mend R B/3,12 come A",
+        f"{_UNSAID}/0,0.3 come A/35 mend R B",
     ),
     # A clock is set forward while events wait for longer than it takes to look for what is too old.
     "clocks": (f"0 leave A/0.3 publish P N confirmed/0.3 jump R {30 * DAY_S:g}/35 come A",),
@@ -226,6 +233,12 @@ KINDS: Final = tuple(_KINDS)
 _WAITS: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.001, 0.001, 0.003, 0.003, 0.01, 0.01, 0.05, 0.3, 1.2, 3.0, 12.0)
 _LONG_WAIT_S: Final = 35.0
 _EXCHANGED: Final = 6  # one of so many scripts has brokers of earlier releases
+_CIRCLES: Final = 2  # in one of so many networks where that can be, links form a circle for a moment
+# The tree goes another way around the link X Y, and comes back while the brokers at its ends reach the others late:
+# those leave their link of the circle only then. Meanwhile events that nobody has advertised go both ways.
+_CIRCLE: Final = (
+    "0.3 unadvertise P/0.3 cut X Y/3 mend X Y/0 stall S 5/0 stall T 5" + "/0.3 publish P 1 plain" * 10
+)
 _RELEASES: Final = ("before", "before", "today")
 _TURNS_MS: Final = (0.0, 0.05, 0.05, 1.0)  # as a server that has little to do, and one that joins turns
 
@@ -239,6 +252,7 @@ class _Draw:
     def __init__(self, seed: int) -> None:
         self.seed, self.random = seed, Random(f"script {seed}")
         self._releases = Random(f"releases {seed}")  # its own: other scripts stay what they were without it
+        self._circles = Random(f"circles {seed}")  # likewise
         chosen = self.random.sample(KINDS, self.random.choice([1, 1, 2, 2, 3, 4, 6]))
         self.kinds = [kind for kind in KINDS if kind in chosen]  # in an order that no hash decides
         self.links = self._links()
@@ -273,7 +287,7 @@ class _Draw:
                 weights[name] = weights.get(name, 0) + weight * random.choice([1, 1, 2])
         steps: list[Step] = []
         for _ in range(random.choice([1, 1, 2, 3])):
-            steps += self._exchanged(self._phase(weights, random.randint(10, 40)))
+            steps += self._circled(self._exchanged(self._phase(weights, random.randint(10, 40))))
             steps.append(Step(0.0, "rest"))
         return Script(
             self.seed,
@@ -323,6 +337,24 @@ class _Draw:
                 steps.insert(chance.randint(0, len(steps)), step)
         return steps
 
+    def _circled(self, steps: list[Step]) -> list[Step]:
+        """Return steps with a row among them, in a part of all scripts, by which links form a circle for a moment."""
+        chance, circles = self._circles, _circles(self.links)
+        if not circles or chance.random() * _CIRCLES >= 1.0:
+            return steps
+        before, x, y, behind = chance.choice(circles)
+        publishers = [actor for actor in self.actors if actor.role == "publisher"]
+        far = [one for one in publishers if one.broker not in (x, y)]
+        drawn = {
+            "X": x,
+            "Y": y,
+            "S": f"{before} {x}",
+            "T": f"{y} {behind}",
+            "P": chance.choice(far or publishers).name,
+        }
+        at = chance.randint(0, len(steps))
+        return [*steps[:at], *_steps(_CIRCLE, drawn, chance), *steps[at:]]
+
     def _row(self, row: str) -> list[Step]:
         """Return the steps of a row of `_ROWS`."""
         random = self.random
@@ -343,13 +375,7 @@ class _Draw:
             "B": near,
             "P": publisher,
         }
-        steps = []
-        for text in row.split("/"):
-            waits, name, *words = text.split()
-            drawn |= {"F": random.choice(FILTERS), "N": str(random.choice(_NUMBERS["count"]))}
-            wait_s = float(random.choice(waits.split(",")))
-            steps.append(Step(wait_s, name, tuple(" ".join(drawn.get(word, word) for word in words).split())))
-        return steps
+        return _steps(row, drawn, random)
 
     def _words(self, name: str) -> list[str]:
         random = self.random
@@ -370,6 +396,37 @@ class _Draw:
                 case _:
                     words.append(str(random.choice(_NUMBERS[word])))
         return words
+
+
+def _steps(row: str, drawn: dict[str, str], random: Random) -> list[Step]:
+    """Return the steps of a row, with what was drawn for its words."""
+    steps = []
+    for text in row.split("/"):
+        waits, name, *words = text.split()
+        some = drawn | {"F": random.choice(FILTERS), "N": str(random.choice(_NUMBERS["count"]))}
+        wait_s = float(random.choice(waits.split(",")))
+        steps.append(Step(wait_s, name, tuple(" ".join(some.get(word, word) for word in words).split())))
+    return steps
+
+
+def _circles(links: Sequence[tuple[str, str]]) -> list[tuple[str, str, str, str]]:
+    """Return four brokers in a row, of each circle that a link closes, whose middle link is far from that one.
+
+    The links of a network that are not on its tree close a circle each; the tree is that of the names.
+    """
+    ways: dict[str, dict[str, list[str]]] = {}  # between brokers that the tree connects
+    found = []
+    for a, b in sorted((min(link), max(link)) for link in links):
+        here, there = ways.setdefault(a, {a: [a]}), ways.setdefault(b, {b: [b]})
+        if b in here:
+            way = here[b]
+            found += [(way[n - 1], way[n], way[n + 1], way[n + 2]) for n in range(1, len(way) - 2)]
+        else:
+            for one, to_one in [(name, way) for name, way in here.items()]:
+                for other, from_other in list(there.items()):
+                    way = [*reversed(to_one), *from_other]
+                    ways[one][other], ways[other][one] = way, way[::-1]
+    return found
 
 
 _WORDS: Final[dict[str, tuple[str, ...]]] = {

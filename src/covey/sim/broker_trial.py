@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from covey.broker import effects
 from covey.broker.config import Queue, QueueLimits
 from covey.broker.durable.delivery import KIND as OUTBOX
-from covey.broker.durable.log import Keep, Owner
+from covey.broker.durable.log import Keep, Owner, Renew
 from covey.broker.durable.mark import EVERY_S
 from covey.broker.durable.queues import OVERHEAD, PER_ENTRY
+from covey.broker.effects import Effect, Input
 from covey.broker.plans import GONE_S
 from covey.broker.security import NeighboursConfig, SecurityConfig, TokenConfig, hash_token
 from covey.core.families import decode, parse, parse_content
@@ -34,8 +36,16 @@ from covey.errors import CoveyError
 from covey.planning.aggregation.installed import PlannedBlock, PlannedMerging
 from covey.planning.plan import Plan, PlannedTree
 from covey.protocol.control import OURS, Versions
-from covey.protocol.events import ENVELOPE, decode_content, envelope_of, family_of
-from covey.protocol.frames import OLDEST
+from covey.protocol.events import (
+    ENVELOPE,
+    Name,
+    decode_content,
+    decode_taken,
+    envelope_of,
+    family_of,
+    name_of,
+)
+from covey.protocol.frames import LENGTH, OLDEST, Kind
 from covey.sim import broker_checkers
 from covey.sim.broker_script import FILTERS, SETTINGS, Actor, Script, Step, draw
 from covey.sim.brokers import STREAM_BYTES, BrokerNetwork
@@ -212,6 +222,7 @@ class _Run:
     def __init__(self, trial: BrokerTrial, observer: Observer | None = None) -> None:
         script = self.script = trial.script
         self.trial = trial
+        self.observer = observer
         self.random = Random(f"trial of brokers {script.seed}")
         self.promises = Promises()
         settings: dict[str, Any] = {
@@ -236,7 +247,7 @@ class _Run:
             turn_ms=script.turn_ms,
             settings=settings,
             stream_bytes=CROWDED_BYTES if script.queue_events else STREAM_BYTES,
-            observer=observer,
+            observer=self._observe,
         )
         self.net.on_delivery = self._delivered
         self.of_published: dict[Published, Event] = {}
@@ -265,6 +276,14 @@ class _Run:
             self.net.brokers, -inf
         )  # when a step had to do with a broker, or its links
         self.heard: dict[str, int] = dict.fromkeys(self.net.brokers, 0)  # lines of logs that were read
+        self.kept: dict[str, dict[Name, float]] = {}  # confirmed events, by broker: when each was to be kept
+        self.numbers: dict[Name, int] = {}  # of events, by name
+        self.damaged_s: dict[
+            tuple[str, object], float
+        ] = {}  # when brokers have said that, by an event's name
+        self.harmed_s = -inf  # when a step had to do with anything but clients
+        # Events that were damaged while their brokers were about to say that they had them.
+        self.unclear: set[tuple[str, int]] = set()
         self.plans = _plans(script)
         self.actions: dict[str, Callable[..., None]] = {
             name.removeprefix("_do_").replace("_", "-"): getattr(self, name)
@@ -321,6 +340,8 @@ class _Run:
             raise CoveyError(f"there is no step {step.name!r:.40}")
         self.step = step.name
         action(*step.words)
+        if step.name not in _HARMLESS:
+            self.harmed_s = self.net.now_s + (LONGEST_S if step.name in ("stall", "half-close") else 0.0)
         for broker in self.touched_s.keys() & set(step.words):
             # A connection that stalls or is half closed may seem to be well for some time.
             lasting_s = LONGEST_S if step.name in ("stall", "half-close") else 0.0
@@ -479,6 +500,49 @@ class _Run:
             client.is_ready = True
         self.calm, self.installer = True, ""
         self.touched_s = dict.fromkeys(self.net.brokers, self.net.now_s)
+
+    # -- what brokers say -------------------------------------------------------------------------------------
+
+    def _observe(self, broker: str, one: Input | Effect) -> None:
+        """Hear what goes into a broker and comes out of it: what it keeps, and what it says that it has."""
+        if self.observer is not None:
+            self.observer(broker, one)
+        match one:
+            case effects.Commit(batch):
+                for keep in batch.operations:
+                    if isinstance(keep, Keep) and keep.seen:
+                        name = keep.publisher, keep.number
+                        self.numbers[name] = _number(keep.frame)
+                        self.kept.setdefault(broker, {})[name] = self.net.now_s
+            case effects.Write(_, buffers):
+                for name in _taken(buffers):
+                    number = self.numbers.get(name, -1)
+                    if (broker, number) not in self.unclear:
+                        self.promises.taken(broker, number)
+            case effects.Log(_, "event damaged", fields):
+                self.damaged_s[broker, fields["id"]] = self.net.now_s
+            case effects.Log(_, "event lost", fields):
+                for name in [name for name in self.numbers if name_of(*name) == fields["id"]]:
+                    self.promises.given_up(broker, name)
+                    self._check_given_up(broker, name)
+
+    def _check_given_up(self, broker: str, name: Name) -> None:
+        """A broker has given up an event: nobody may have a copy, as far as brokers could ask each other."""
+        began_s = self.damaged_s.get((broker, name_of(*name)), -inf)
+        machines = self.net.machines
+        if (
+            began_s < self.harmed_s + LONGEST_S
+            or any(machine.versions is not OURS or not machine.is_reading for machine in machines.values())
+            or not all(self.net.is_linked(*link) for link in self.script.links)
+        ):
+            return
+        for holder, machine in machines.items():
+            was_there = self.kept.get(holder, {}).get(name, inf) < began_s - 1.0
+            queues = machine.disk.queues.values()
+            if was_there and any(
+                each.name == name and not each.is_damaged for queue in queues for each in queue.values()
+            ):
+                self.promises.given_up_in_vain(broker, self.numbers[name], holder)
 
     # -- steps: what clients do ------------------------------------------------------------------------------
 
@@ -752,7 +816,7 @@ class _Run:
                 wanted.before += self.filters[place]
         for at_s, operations in lost:
             is_known = at_s < before_s and witnesses != []
-            events = [_number(one.frame) for one in operations if isinstance(one, Keep)]
+            events = [_number(one.frame) for one in operations if isinstance(one, Keep | Renew)]
             for one in operations:
                 if isinstance(one, Owner) and (broker, one.client) in self.durable:
                     wanted = self.durable[broker, one.client]
@@ -772,8 +836,16 @@ class _Run:
         waiting = {position: one.frame for queue in disk.queues.values() for position, one in queue.items()}
         if waiting:
             position = sorted(waiting)[int(which) % len(waiting)]
+            number = _number(waiting[position])
             self._read_logs()
-            self.promises.destroyed(broker, [_number(waiting[position])])
+            self.promises.destroyed(broker, [number])
+            if machine.is_up and (
+                machine.core.durable.pending
+                or any(each.connection.outbox for each in machine.core.peers.values())
+            ):
+                self.unclear.add((broker, number))
+            else:
+                self.unclear.discard((broker, number))
             disk.damage(position)
             self.faults[self.step] += 1
 
@@ -1166,7 +1238,27 @@ class _Run:
             self.promises.findings += broker_checkers.emptiness(self.net)
 
 
+# Steps after which brokers can ask each other for copies as before.
+_HARMLESS: Final = frozenset(
+    {
+        "publish", "subscribe", "unsubscribe", "advertise", "unadvertise", "flush", "drop", "mute", "stall-client",
+        "half-close-client", "deaf", "hear", "stop-reading", "read", "takeover", "refilter", "leave", "come", "move",
+        "forget", "flip", "jump", "allow", "rest",
+    }
+)  # fmt: skip
 _DAMAGE: Final = ("damaged", "missing", "incomplete")  # what lines say that tell of it
+
+
+def _taken(buffers: Sequence[bytes]) -> Iterator[Name]:
+    """Yield the names in the TAKEN frames among what a broker writes: whole frames."""
+    for buffer in buffers:
+        at = 0
+        while at < len(buffer):
+            (length,) = LENGTH.unpack_from(buffer, at)
+            at += LENGTH.size + length
+            if buffer[at - length] == Kind.TAKEN:
+                yield from decode_taken(buffer[at - length + 1 : at])
+
 
 # -- what scripts' words mean ------------------------------------------------------------------------------------
 

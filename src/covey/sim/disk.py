@@ -49,9 +49,11 @@ from covey.broker.durable.log import (
     Recovered,
     Release,
     ReleaseUpTo,
+    Renew,
     Room,
     Row,
     Trim,
+    Unsee,
 )
 from covey.broker.durable.mark import EVERY_S
 from covey.errors import StoreError
@@ -222,7 +224,7 @@ class DiskLog:
         recovered = Recovered(
             self.room(),
             tuple(disk.owners[id] for id in sorted(disk.owners)),
-            tuple(disk.names[position] for position in sorted(disk.names)),
+            {disk.names[position]: position for position in sorted(disk.names)},
             {owner: disk.size(owner) for owner in sorted(disk.queues) if disk.queues[owner]},
             max(disk.last, mark.last) + (0 if is_in_order else GAP),
             self._window,
@@ -361,15 +363,17 @@ class _Transaction:
         self._operations: list[Operation] = []
         self._changes: list[Change] = []
         self._gone: dict[int, tuple[int, ...]] = {}
+        self._renewed: dict[int, tuple[int, ...]] = {}
 
     def carry_out(self, batch: Batch) -> None:
         """Carry out a batch."""
         self._tickets.append(batch.ticket)
         self._operations += batch.operations
         for operation in batch.operations:
-            gone = self._carry_out(operation)
-            if gone and isinstance(operation, Trim | Expire):
-                self._gone[batch.ticket] = (*self._gone.get(batch.ticket, ()), *gone)
+            found = self._carry_out(operation)
+            if found and isinstance(operation, Trim | Expire | Renew):
+                noted = self._renewed if isinstance(operation, Renew) else self._gone
+                noted[batch.ticket] = (*noted.get(batch.ticket, ()), *found)
 
     def end(self) -> list[Committed]:
         """Return what was committed, if there was anything."""
@@ -377,16 +381,24 @@ class _Transaction:
             return []
         self._disk.journal.append(Transaction(self._at_s, tuple(self._operations)))
         self._disk.commits += 1
-        return [Committed(tuple(self._tickets), changes=tuple(self._changes), gone=self._gone)]
+        return [
+            Committed(
+                tuple(self._tickets), changes=tuple(self._changes), gone=self._gone, renewed=self._renewed
+            )
+        ]
 
     def _carry_out(self, operation: Operation) -> Sequence[int]:
-        """Carry out an operation; return the positions that do not wait any longer."""
+        """Carry out an operation; return the positions that do not wait any longer, or were damaged."""
         disk = self._disk
         match operation:
             case Keep():
                 self._keep(operation)
             case Mend():
                 self._mend(operation)
+            case Renew():
+                return self._renew(operation)
+            case Unsee(position):
+                disk.names.pop(position, None)
             case Clock():
                 disk.clock = operation
             case Owner(id):
@@ -430,6 +442,16 @@ class _Transaction:
         if position in waiting:
             self._changes.append(Change(owner, 0, len(frame) - len(waiting[position].frame)))
             waiting[position] = waiting[position]._replace(frame=frame, checksum=crc32(frame))
+
+    def _renew(self, renew: Renew) -> list[int]:
+        damaged = [
+            owner
+            for owner, waiting in self._disk.queues.items()
+            if renew.position in waiting and waiting[renew.position].is_damaged
+        ]
+        for owner in damaged:
+            self._mend(Mend(owner, renew.position, renew.frame))
+        return [renew.position] if damaged else []
 
     def _too_old(self, expire: Expire) -> list[int]:
         first = self._disk.positions(expire.owner)[: expire.limit]

@@ -9,10 +9,11 @@ The promises (`docs/delivery.md`, `docs/reliability.md`):
     order             a durable subscription gets the confirmed events of one publisher at one broker in their order,
                       repetitions left aside
     asked for         nobody gets what it did not ask for; only a durable subscription gets an event again, and then
-                      with the position that it had
+                      with the position that it had, unless its broker has given it up for lost
     allowed           nothing is delivered or accepted that the permissions of the moment forbid
     exact             while nothing fails, every subscription gets every matching event, an ordinary one once
-    damage is said    what a disk has destroyed may be lost, if the broker has said so
+    damage is said    what a disk has destroyed may be lost, if the broker has said so, and has not said after that, to
+                      whoever has sent it, that it has it: that one may have dropped the last good copy
     window            a connection has no more deliveries to acknowledge than the window allows; one whose event was
                       damaged since, and is lost as its broker has said, is none of them
 
@@ -107,7 +108,12 @@ class Promises:
         self._rights: dict[tuple[str, str], Rights] = {}
         self._due: list[tuple[Event, list[Wanted]]] = []  # events that must come, as long as nothing fails
         self._destroyed: dict[int, set[str]] = {}  # brokers whose disks have destroyed an event
-        self._excused: set[int] = set()  # events whose destruction was said, or that nobody can know of
+        self._given_up: set[tuple[str, tuple[int, int]]] = set()  # by broker and name
+        self._once_destroyed: set[int] = (
+            set()
+        )  # events that may come late, as those behind them do not wait for ever
+        # Events whose destruction was said, or that nobody can know of: with the brokers whose disks have done it.
+        self._excused: dict[int, set[str]] = {}
         self._must_say: set[str] = set()  # brokers whose disks have lost their ends
         self.is_rolled_back = False
 
@@ -209,10 +215,25 @@ class Promises:
     def destroyed(self, broker: str, numbers: Iterable[int], *, can_be_known: bool = True) -> None:
         """A broker's disk has destroyed events that it had; `can_be_known`: so that somebody can notice it."""
         for number in numbers:
-            if can_be_known:
-                self._destroyed.setdefault(number, set()).add(broker)
-            else:
-                self._excused.add(number)
+            known = self._destroyed if can_be_known else self._excused
+            known.setdefault(number, set()).add(broker)
+            self._once_destroyed.add(number)
+
+    def taken(self, broker: str, number: int) -> None:
+        """A broker says to whoever has sent it an event that it has it: what its disk destroyed before is no excuse."""
+        for known in (self._destroyed, self._excused):
+            if broker in known.get(number, ()):
+                known[number].remove(broker)
+                if not known[number]:
+                    del known[number]
+
+    def given_up(self, broker: str, name: tuple[int, int]) -> None:
+        """A broker has said that an event is lost: if it arrives once more, it is a new one there."""
+        self._given_up.add((broker, name))
+
+    def given_up_in_vain(self, broker: str, number: int, holder: str) -> None:
+        """A broker has given up an event of which another one had a copy, and nothing was between them."""
+        self._find(f"lost: {broker} has given up the event {number}, of which {holder} has a good copy")
 
     def lost_end(self, broker: str) -> None:
         """A disk has lost its end, and somebody knows: the broker must say so, whatever was in it."""
@@ -223,7 +244,7 @@ class Promises:
         self._must_say.discard(broker)
         for number, brokers in self._destroyed.items():
             if broker in brokers:
-                self._excused.add(number)
+                self._excused.setdefault(number, set()).add(broker)
 
     def rolled_back(self) -> None:
         """A disk has forgotten what it had; so a broker may not recognise an event that it had."""
@@ -269,7 +290,7 @@ class Promises:
             return
         if one.is_durable:
             before = one.positions.setdefault(name, -1 if position is None else position)
-            if before != position:
+            if before != position and (one.broker, name) not in self._given_up:
                 self._find(f"asked for: {one.title} got {content!r} at {position}, and had it at {before}")
             return
         # A confirmed event that its publisher has sent again has another name.
@@ -317,7 +338,7 @@ class Promises:
         last: dict[tuple[str, str, int], int] = {}
         for (connection, _), number in one.numbers.items():
             event = self.events[number]
-            if number in self._destroyed or number in self._excused or not event.confirmed or event.refused:
+            if number in self._once_destroyed or not event.confirmed or event.refused:
                 continue  # one that was destroyed comes when its publisher sends it again
             if len(set(event.brokers)) == 1:
                 for part in (connection, ANY) if len(event.brokers) == 1 else (connection,):

@@ -28,10 +28,10 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Values(NamedTuple):
-    """What single values a filter asks for, each with its name; `plain` are those without a LIKE beside them."""
+    """What stands for the single values that a filter asks for; `plain` are those without a LIKE beside them."""
 
-    every: tuple[Hashable, ...]
-    plain: tuple[Hashable, ...]
+    every: tuple[int, ...]
+    plain: tuple[int, ...]
 
 
 def values_of(filter: Filter) -> Values | None:
@@ -53,8 +53,8 @@ def _find_values(filter: AttributeFilter) -> Values | None:
             return found
     if len(filter.conjunctions) != 1:
         return None
-    every: list[Hashable] = []
-    plain: list[Hashable] = []
+    every: list[int] = []
+    plain: list[int] = []
     for name, side in filter.conjunctions[0].constraints:
         if side.is_point:
             value = _value(name, _point(side))
@@ -69,7 +69,7 @@ _last_values: Final = lru_cache(maxsize=1 << 12)(_find_values)
 
 def _values_of_form(form: Form) -> Values | None:
     """Return the single values of a conjunction's wire form; None if one of its sides is of the general form."""
-    found: list[Hashable] = []
+    found: list[int] = []
     parts = iter(form)
     for name, side in zip(parts, parts, strict=True):
         if type(side) is not list:
@@ -88,8 +88,12 @@ def _point(side: Constraint) -> bool | int | float | str:
     return side.strings[0][1] if side.strings else side.booleans == TRUE_BIT
 
 
-def _value(name: str, value: bool | int | float | str) -> Hashable:
-    return (name, "is", value) if type(value) is bool else (name, value)  # true is equal to 1
+def _value(name: str, value: bool | int | float | str) -> int:
+    """Return what stands for a value of an attribute: it takes a fifth of the room.
+
+    Two values may have the same, which only makes some candidates more: each is compared.
+    """
+    return hash((name, value))
 
 
 class CoverSet(Generic[Name]):
@@ -97,7 +101,7 @@ class CoverSet(Generic[Name]):
 
     def __init__(self) -> None:
         self._filters: dict[Name, Filter] = {}
-        self._by_value: dict[Hashable, dict[Name, Filter]] = {}
+        self._by_value: dict[int, dict[Name, Filter]] = {}  # by what stands for a value
         self._free: dict[Name, Filter] = {}  # those that may cover filters of any values
         self._others: dict[
             Name, Filter

@@ -2,14 +2,18 @@
 
 A confirmed event (its flag is KEPT) is taken from a client or a neighbour like this, at every broker on its way:
 
-    known already   it was sent again: say TAKEN, once it is on disk, and nothing else
+    known already   it was sent again: say TAKEN, once it is on disk undamaged, and nothing else
     routed          by the table or to everyone, see below
     kept            in one transaction with an entry for each neighbour and each durable subscription it is for
     committed       say TAKEN to whoever sent it, who may forget it now; only then send it on and deliver it
 
-So nothing is sent on that is not on disk here, and nobody is told so too early. TAKEN has many events in one frame: it
-goes out at the end of each turn, or when a frame is full. Without room, a client's event is refused, and a neighbour's
-waits, not taken, which stops the neighbour at its window.
+So nothing is sent on that is not on disk here, and nobody is told so too early. A name alone says nothing of the event.
+When one arrives again, the log looks at its own copy before anybody is told TAKEN, and the copy that has just arrived
+takes the place of a damaged one. An event that was lost here, as nobody had a copy of it, is not known any longer: if
+it arrives after all, it is taken for everybody but connected clients, who may have had it.
+
+TAKEN has many events in one frame: it goes out at the end of each turn, or when a frame is full. Without room, a
+client's event is refused, and a neighbour's waits, not taken, which stops the neighbour at its window.
 
 To which neighbours an event goes. By the routing table where there is one tree, the overlay itself, and the table is
 complete (`completeness`). Otherwise it goes to every neighbour, which is always right, and each broker takes it once:
@@ -33,7 +37,8 @@ import logging
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -43,6 +48,7 @@ from covey.broker.durable.completeness import Completeness, Said, Whole
 from covey.broker.durable.log import (
     GAP,
     Committed,
+    Damaged,
     Entry,
     Found,
     Keep,
@@ -51,7 +57,9 @@ from covey.broker.durable.log import (
     Owner,
     Read,
     Recovered,
+    Renew,
     Resume,
+    Unsee,
 )
 from covey.broker.durable.queues import (
     LINK,
@@ -65,7 +73,7 @@ from covey.broker.durable.queues import (
     Subscriber,
     Tickets,
 )
-from covey.broker.durable.repair import Repairs, say_lacking
+from covey.broker.durable.repair import MOST_NAMES, Repairs, say_lacking
 from covey.broker.plans import Epochs
 from covey.core.filter import Filter
 from covey.errors import CoveyError, ProtocolError
@@ -187,7 +195,8 @@ class Outboxes:
         self.completeness = Completeness((), f"~{epochs.router.broker}!{incarnation:x}.")
         self._feeds: dict[Link, Feed] = {}
         self._unwritten: dict[Link, Owner] = {}  # whose outboxes are not on disk yet
-        self._under_way: dict[Link, dict[Name, int]] = {}  # to a neighbour: positions by name
+        # To a neighbour: positions by name. One that was lost here, and was taken again, may wait under two.
+        self._under_way: dict[Link, dict[Name, tuple[int, ...]]] = {}
         self._neighbours: tuple[Link, ...] = ()  # that there should be
         self.connected: set[Link] = set()
         self._attached: set[Link] = set()  # whose links are on the overlay's tree
@@ -377,7 +386,8 @@ class Outboxes:
 
         def transmit(position: int, frame: bytes) -> Action:
             envelope = envelope_of(frame)
-            under_way[envelope.publisher, envelope.number] = position
+            name = envelope.publisher, envelope.number
+            under_way[name] = (*under_way.get(name, ()), position)
             return SendEvent(link, Kind.EVENT, frame[1:])
 
         yield from self._feeds[link].attach(transmit)
@@ -388,7 +398,7 @@ class Outboxes:
         """Handle a TAKEN or WHOLE frame; ProtocolError if it is none."""
         if one[0] == Kind.TAKEN:
             under_way = self._under_way.get(link, {})
-            positions = [under_way.pop(name) for name in decode_taken(one[1:]) if name in under_way]
+            positions = [position for name in decode_taken(one[1:]) for position in under_way.pop(name, ())]
             if positions:
                 yield from self._feeds[link].confirm(positions, now_s)
         elif len(one) != 2:
@@ -408,8 +418,12 @@ class Outboxes:
 def _flooded(copy: bytes) -> bytes:
     """Return an event that another broker has kept as it goes to every neighbour, which is always right."""
     envelope = envelope_of(copy)
-    publish = msgspec.structs.replace(publish_of(copy, envelope), flooded=True, destinations=None)
-    return forwarded(copy, envelope, publish)
+    return _as_flooded(copy, envelope, publish_of(copy, envelope))
+
+
+def _as_flooded(one: bytes, envelope: Envelope, publish: Publish) -> bytes:
+    """Return an event as it goes to every neighbour."""
+    return forwarded(one, envelope, msgspec.structs.replace(publish, flooded=True, destinations=None))
 
 
 # -- the part ----------------------------------------------------------------------------------------------------
@@ -444,6 +458,14 @@ def _number(arrived: _Arrived) -> int:
     return arrived.number
 
 
+class _Repeat(NamedTuple):
+    """An event that has arrived again, and is to be looked at on disk."""
+
+    arrived: _Arrived
+    renew: Renew
+    is_said: bool  # people know that it is damaged, and repaired
+
+
 class Durable:
     """Durable delivery at one broker; see the module's text. `load` it before any link is up."""
 
@@ -466,7 +488,7 @@ class Durable:
         self._last_owner = max(recovered.last_owner, *(owner.id for owner in recovered.owners), 0)
         self._tickets = Tickets(recovered)
         self.repairs = Repairs(self._tickets, f"{epochs.router.broker}!{incarnation:x}.")
-        repair = UNREPAIRED._replace(seek=self.repairs.want)
+        repair = UNREPAIRED._replace(seek=self.repairs.want, lost=self._event_lost)
         salt = f"{epochs.router.broker}!{incarnation}"
         self.subscriptions = DurableSubscriptions(
             self._tickets, limits or QueueLimits(), self._next_owner, salt, repair
@@ -475,7 +497,11 @@ class Durable:
         self.completeness = self.outboxes.completeness
         self._clients: set[Link] = set()
         self._senders = Senders()
-        self._names: dict[Name, _Arrived | None] = {}  # with what is not on disk yet
+        # What was taken: what is not on disk yet, or the position at which it was kept.
+        self._names: dict[Name, _Arrived | int] = {}
+        # What was taken and is lost: if it comes again, it is taken again.
+        self._lost_names: dict[Name, None] = {}
+        self._repeats: list[_Repeat] = []  # of this turn
         self._arrivals = 0
         self._rooms: dict[Link, list[_Arrived]] = {}  # neighbours' events without room, in their order
         self._in_flight = 0  # neighbours' events on the way to the disk
@@ -503,7 +529,8 @@ class Durable:
         yield Tell(LinkUp(client=True), SURE)
         yield from self.subscriptions.load(owners)
         self.outboxes.load(owners)
-        self._names = dict.fromkeys(self._recovered.names)
+        self._names = dict(self._recovered.names)
+        self._lost_names = dict.fromkeys(self._recovered.doubtful)
 
     def _next_owner(self) -> int:
         self._last_owner += 1
@@ -529,7 +556,7 @@ class Durable:
         arrived = _Arrived(one, envelope, publish, source, self._arrivals)
         name = arrived.name
         if name in self._names:
-            yield from self._again(name, source)
+            yield from self._again(arrived, now_s)
         elif source in self._clients:
             if self.has_ended:
                 yield self._senders.refuse(source, name, ENDED, BUSY)
@@ -555,18 +582,65 @@ class Durable:
             yield from self._keep(arrived, now_s)
         yield from self._see_to_disk(now_s)
 
-    def _again(self, name: Name, source: Link) -> Actions:
+    def _again(self, again: _Arrived, now_s: float) -> Actions:
+        """An event has arrived again: see to its copy here before the sender forgets its own."""
         self.duplicates += 1
-        arrived = self._names[name]
-        if arrived is None:
-            yield from self._senders.took(source, name)
+        known = self._names[again.name]
+        if isinstance(known, int):
+            is_said = self.repairs.is_for_here(again.name)
+            yield from self.repairs.copied(again.name, again.one, now_s)
+            frame = _as_flooded(again.one, again.envelope, again.publish)
+            renew = Renew(known, *again.name, frame, self.clock.read(now_s))
+            self._repeats.append(_Repeat(again, renew, is_said))
             return
-        self._senders.also(source, name, self._arrivals)
-        if source == arrived.source:  # on another connection: its place is where it is sent again
-            arrived.number = self._arrivals
+        self._senders.also(again.source, again.name, again.number)
+        if again.source == known.source:  # on another connection: its place is where it is sent again
+            known.number = again.number
+
+    def _renew(self) -> Actions:
+        """Have what has arrived again looked at on disk, all of a turn together."""
+        repeats, self._repeats = self._repeats, []
+        for first in range(0, len(repeats), MOST_NAMES):
+            some = repeats[first : first + MOST_NAMES]
+            yield self._tickets.commit(*(one.renew for one in some), then=partial(self._renewed, some))
+
+    def _renewed(self, repeats: Sequence[_Repeat], outcome: Outcome, now_s: float) -> Actions:
+        """The copies of events that have arrived again are good, or could not be looked at."""
+        damaged = set(outcome.renewed)
+        for again, renew, is_said in repeats:
+            source, name = again.source, again.name
+            if renew.position in damaged and not is_said:
+                damaged.remove(renew.position)
+                yield from self._tickets.repaired_by(Damaged(renew.position, name), source, now_s)
+            if name in self._lost_names:  # it was given up meanwhile
+                yield from self.arrived(again.one, again.envelope, again.publish, source, now_s)
+            elif outcome.error is None:
+                yield from self._senders.took(source, name)
+            elif source in self._clients:
+                yield self._senders.refuse(source, name, str(outcome.error), kind_of(outcome.error))
+            elif source in self.outboxes.connected:
+                yield from self._wait(again)
+
+    def _event_lost(self, damaged: Damaged) -> tuple[Unsee, ...]:
+        """Nobody has a copy of an event that waits here: do not say any longer that it was taken.
+
+        Return what the log is to do together with letting go of it.
+        """
+        position, name = damaged
+        if name is None:
+            name = next((one for one, at in self._names.items() if at == position), None)
+        if name is None or self._names.get(name) != position:
+            return ()
+        del self._names[name]
+        self._lost_names[name] = None
+        if len(self._lost_names) > self._recovered.window:
+            del self._lost_names[next(iter(self._lost_names))]
+        return (Unsee(position),)
 
     def _keep(self, arrived: _Arrived, now_s: float) -> Actions:
         yield from self._route(arrived, now_s)
+        if arrived.name in self._lost_names:
+            arrived.clients.clear()
         self._names[arrived.name] = arrived
         if len(self._names) > self._recovered.window:
             self._forget_oldest()
@@ -597,7 +671,7 @@ class Durable:
 
     def _forget_oldest(self) -> None:
         oldest = next(iter(self._names))
-        if self._names[oldest] is None:
+        if isinstance(self._names[oldest], int):
             del self._names[oldest]
 
     def _route(self, arrived: _Arrived, now_s: float) -> Actions:
@@ -616,8 +690,7 @@ class Durable:
         for output in router.handle(publish, SURE, now_s):
             if isinstance(output, Deliver):
                 self._sort(arrived, output)
-        publish = msgspec.structs.replace(publish, flooded=True, destinations=None)
-        frame = forwarded(arrived.one, arrived.envelope, publish)
+        frame = _as_flooded(arrived.one, arrived.envelope, publish)
         arrived.outboxes = [(link, frame) for link in self.outboxes.everyone() if link != source]
 
     def _sort(self, arrived: _Arrived, output: Output) -> None:
@@ -634,7 +707,8 @@ class Durable:
         source, name = arrived.source, arrived.name
         self._answered(source)
         if name in self._names:
-            self._names[name] = None
+            self._names[name] = arrived.position
+        self._lost_names.pop(name, None)
         yield from self._senders.kept(source, name)
         for link, frame in arrived.outboxes:
             yield from self.outboxes.offer(link, arrived.position, frame, now_s)
@@ -732,11 +806,14 @@ class Durable:
         yield from self._tickets.retry()
         for source, room in list(self._rooms.items()):
             count = 0
-            while count < len(room) and self._has_room(len(room[count].one)):
+            while count < len(room):
                 arrived = room[count]
+                is_known = arrived.name in self._names
+                if not (is_known or self._has_room(len(arrived.one))):
+                    break
                 count += 1
-                if arrived.name in self._names:
-                    yield from self._again(arrived.name, source)
+                if is_known:
+                    yield from self._again(arrived, now_s)
                 else:
                     yield from self._keep(arrived, now_s)
             del room[:count]
@@ -923,6 +1000,7 @@ class Durable:
 
     def flush(self) -> Actions:
         """Say what was taken, and look for copies of what is damaged; at the end of each turn."""
+        yield from self._renew()
         told = set()
         for action in self._senders.flush():
             yield action

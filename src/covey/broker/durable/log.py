@@ -17,7 +17,7 @@ The log's duties:
  3. A `Read` shows exactly those batches that were reported before it. A `Find` takes long, and nothing waits for it:
     what is kept or released meanwhile may be in its `Found` or not.
  4. The checksum of every event is checked when the event is read. A damaged event is a `Damaged` in its place, with its
-    name if that is known. It stays until it is released, or until a `Mend` puts a good copy in its place.
+    name if that is known. It stays until it is released, or until a `Mend` or a `Renew` puts a good copy in its place.
  5. If an event cannot be kept, all events behind it fail too, until a `Resume`. So what is tried again later does not
     come behind what was sent after it. Other operations are carried out.
  6. `Trim` and `Expire` find their events themselves, and `Committed.gone` says which ones they were.
@@ -108,6 +108,26 @@ class Mend(NamedTuple):
     frame: bytes
 
 
+class Renew(NamedTuple):
+    """An event that was kept at a position has arrived again: if what is there is damaged, this copy takes its place.
+
+    That is for all who wait for it. Nothing happens if nobody does, or if what is there is as it was stored: once this
+    is carried out, the log has the event for everybody who waits for it. `stored_s` is the log's time.
+    """
+
+    position: int
+    publisher: int
+    number: int
+    frame: bytes
+    stored_s: float
+
+
+class Unsee(NamedTuple):
+    """Forget the name of the event at a position: that event is lost, and is to be taken if it is sent again."""
+
+    position: int
+
+
 class Clock(NamedTuple):
     """Remember what the clocks show: the log's own, and the one on the wall."""
 
@@ -142,7 +162,9 @@ class Resume(NamedTuple):
     """Try again to keep events, after some could not be kept."""
 
 
-Operation = Keep | Release | ReleaseUpTo | Trim | Expire | Mend | Clock | Owner | Forget | Resume
+Operation = (
+    Keep | Release | ReleaseUpTo | Trim | Expire | Mend | Renew | Unsee | Clock | Owner | Forget | Resume
+)
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------
@@ -211,6 +233,7 @@ class Committed(NamedTuple):
     room: Room | None = None  # None: as before
     changes: tuple[Change, ...] = ()
     gone: Mapping[int, tuple[int, ...]] = {}  # positions, by the ticket of what dropped them
+    renewed: Mapping[int, tuple[int, ...]] = {}  # and of damaged events, by that of what renewed them
 
 
 class Row(NamedTuple):
@@ -269,7 +292,8 @@ class Recovered(NamedTuple):
 
     room: Room
     owners: tuple[Owner, ...] = ()
-    names: tuple[tuple[int, int], ...] = ()  # of the last events that were confirmed, oldest first
+    # The last events that were confirmed, oldest first: their names, with the positions at which they were kept.
+    names: Mapping[tuple[int, int], int] = {}
     sizes: Mapping[int, tuple[int, int]] = {}  # events and bytes that wait, by owner
     last: int = 0  # positions are given away behind this one
     window: int = WINDOW  # how many names are remembered
@@ -279,6 +303,8 @@ class Recovered(NamedTuple):
     missing: int = 0  # positions that were given away and of which the log does not know: events at its end
     clock: Clock | None = None  # what was remembered last; None if nothing was
     last_owner: int = 0  # the last owner's number that was given away
+    # Names of events that the log had, and may have lost for some who wait: to be taken if they are sent again.
+    doubtful: tuple[tuple[int, int], ...] = ()
 
 
 class Log(Protocol):

@@ -59,6 +59,7 @@ from covey.broker.durable.log import (
     Recovered,
     Release,
     ReleaseUpTo,
+    Renew,
     Row,
     Trim,
 )
@@ -112,7 +113,7 @@ def memory_of(operation: Operation) -> int:
             return len(operation.frame) + sum(others.values()) + OVERHEAD + PER_ENTRY * len(operation.entries)
         case Release(_, positions):
             return OVERHEAD + PER_ENTRY * len(positions)
-        case Mend(_, _, frame):
+        case Mend(_, _, frame) | Renew(_, _, _, frame):
             return OVERHEAD + len(frame)
         case Owner():
             return OVERHEAD + len(operation.filter)
@@ -120,10 +121,11 @@ def memory_of(operation: Operation) -> int:
 
 
 class Outcome(NamedTuple):
-    """What became of a batch: `gone` are the positions that it has dropped."""
+    """What became of a batch: `gone` are the positions that it has dropped, `renewed` those that were damaged."""
 
     error: StoreError | None = None
     gone: tuple[int, ...] = ()
+    renewed: tuple[int, ...] = ()
 
 
 Then = Callable[[Outcome, float], Actions]  # what follows once a batch is on disk or cannot be; the time
@@ -231,13 +233,28 @@ class Tickets:
                         self.kept += 1
                         self.committed = one.position
             if then is not None:
-                yield from then(Outcome(answer.error, answer.gone.get(ticket, ())), now_s)
+                outcome = Outcome(answer.error, answer.gone.get(ticket, ()), answer.renewed.get(ticket, ()))
+                yield from then(outcome, now_s)
 
     def find(self, names: Sequence[Name], then: ThenFound) -> Find:
         """Return the action that looks for copies of events in the log."""
         self._last_ticket += 1
         self._finds[self._last_ticket] = then
         return Find(self._last_ticket, tuple(names))
+
+    def say_damage(self, level: int, event: str, damaged: Damaged, title: str, now_s: float) -> Say:
+        """Return what tells people of a damaged event: whose it is, as a title."""
+        name = "not known" if damaged.name is None else name_of(*damaged.name)
+        return self.incidents.say(
+            level, event, {"id": name, "position": damaged.position, "of": title}, now_s
+        )
+
+    def repaired_by(self, damaged: Damaged, link: Link, now_s: float) -> Actions:
+        """The log has found a damaged event, which somebody has just sent again: that copy has taken its place."""
+        self.damaged += 1
+        self.repaired += 1
+        yield self.say_damage(logging.ERROR, "event damaged", damaged, "the store", now_s)
+        yield self.say_damage(logging.WARNING, "event repaired", damaged, f"the store, by {link}", now_s)
 
     def read(self, answer: Read | Found, now_s: float) -> Actions:
         """The log has read events, or looked for some."""
@@ -255,13 +272,17 @@ Transmit = Callable[[int, bytes], Action]  # of a position and the event's frame
 
 
 class Repair(NamedTuple):
-    """What a feed needs for damaged events: who its consumer is, who looks for copies, and what is made of one."""
+    """What a feed needs for damaged events: who its consumer is, who looks for copies, and what is made of one.
+
+    `lost` hears of those of which there is no copy, and says what the log is to do together with letting go of one.
+    """
 
     title: str  # for people
     seek: Callable[
         [Name, Callable[[bytes | None, float], Actions], float], Actions
     ]  # name, what follows, the time
     form: Callable[[bytes], bytes]  # of a copy as another broker has it: what the consumer gets
+    lost: Callable[[Damaged], tuple[Operation, ...]] = lambda damaged: ()
 
 
 UNREPAIRED: Final = Repair("", lambda name, then, now_s: then(None, now_s), lambda frame: frame)
@@ -293,7 +314,8 @@ class Feed:
         # What is confirmed and on disk still: positions, and what was confirmed up to a position.
         self._confirmed: set[int] = set()
         self._confirmed_up_to: list[int] = []
-        self._failed: list[Release | ReleaseUpTo] = []  # to be tried again
+        # What is to be tried again, each with what is to be done together with it.
+        self._failed: list[tuple[Release | ReleaseUpTo, tuple[Operation, ...]]] = []
         self._is_unsound = False  # the log has said that some entries have no position any longer
 
     @property
@@ -339,8 +361,8 @@ class Feed:
     def tick(self, now_s: float) -> Actions:
         """Try again what could not be done."""
         failed, self._failed = self._failed, []
-        for operation in failed:
-            yield self._release(operation)
+        for operation, others in failed:
+            yield self._release(operation, *others)
         yield from self._pump(now_s)
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -396,7 +418,7 @@ class Feed:
             return
         self._sought.add(position)
         self._tickets.damaged += 1
-        yield self._say(logging.ERROR, "event damaged", damaged, now_s)
+        yield self._tickets.say_damage(logging.ERROR, "event damaged", damaged, self._repair.title, now_s)
 
         def then(frame: bytes | None, now_s: float) -> Actions:
             if position in self._sought:  # otherwise it was confirmed or dropped meanwhile
@@ -411,16 +433,11 @@ class Feed:
         else:
             yield from self._repair.seek(name, then, now_s)
 
-    def _say(self, level: int, event: str, damaged: Damaged, now_s: float) -> Say:
-        name = "not known" if damaged.name is None else name_of(*damaged.name)
-        fields = {"id": name, "position": damaged.position, "of": self._repair.title}
-        return self._tickets.incidents.say(level, event, fields, now_s)
-
     def _mend(self, damaged: Damaged, copy: bytes, now_s: float) -> Actions:
         """Put a copy in the place of a damaged event, and send it in its turn."""
         frame, position = self._repair.form(copy), damaged.position
         self._tickets.repaired += 1
-        yield self._say(logging.WARNING, "event repaired", damaged, now_s)
+        yield self._tickets.say_damage(logging.WARNING, "event repaired", damaged, self._repair.title, now_s)
         yield self._tickets.commit(Mend(self.owner, position, frame))
         self._ahead = deque(Row(position, frame) if one == damaged else one for one in self._ahead)
         if position in self._under_way and self._transmit is not None:
@@ -430,10 +447,10 @@ class Feed:
     def _give_up(self, damaged: Damaged, now_s: float) -> Actions:
         """Nobody has a good copy of an event: it goes."""
         self._tickets.unrepaired += 1
-        yield self._say(logging.ERROR, "event lost", damaged, now_s)
+        yield self._tickets.say_damage(logging.ERROR, "event lost", damaged, self._repair.title, now_s)
         self._drop(damaged.position)
         self._confirmed.add(damaged.position)
-        yield self._release(Release(self.owner, (damaged.position,)))
+        yield self._release(Release(self.owner, (damaged.position,)), *self._repair.lost(damaged))
 
     # -- confirmations ---------------------------------------------------------------------------------------
 
@@ -475,18 +492,18 @@ class Feed:
     def _is_confirmed(self, position: int) -> bool:
         return position in self._confirmed or position <= max(self._confirmed_up_to, default=-1)
 
-    def _release(self, operation: Release | ReleaseUpTo) -> Commit:
+    def _release(self, operation: Release | ReleaseUpTo, *others: Operation) -> Commit:
         def then(outcome: Outcome, now_s: float) -> Actions:
             if outcome.error is not None:
                 # A full disk: it is tried until it works, or the events come again after a restart.
-                self._failed.append(operation)
+                self._failed.append((operation, others))
             elif isinstance(operation, Release):
                 self._confirmed.difference_update(operation.positions)
             else:
                 self._confirmed_up_to.remove(operation.position)
             return iter(())
 
-        return self._tickets.commit(operation, then=then)
+        return self._tickets.commit(operation, *others, then=then)
 
     # -- what is not confirmed in time -----------------------------------------------------------------------
 

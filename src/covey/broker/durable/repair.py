@@ -75,6 +75,10 @@ class Repairs:
         """How many searches there are."""
         return len(self._searches)
 
+    def is_for_here(self, name: Name) -> bool:
+        """Return whether a copy of an event is looked for that waits here."""
+        return name in self._own
+
     # -- questions -------------------------------------------------------------------------------------------
 
     def want(self, name: Name, then: Then, now_s: float) -> Actions:
@@ -135,7 +139,7 @@ class Repairs:
     # -- answers ---------------------------------------------------------------------------------------------
 
     def copied(self, name: Name, frame: bytes, now_s: float) -> Actions:
-        """A neighbour has sent a copy."""
+        """Somebody has sent a copy, as an answer or of its own accord."""
         for key in [key for key in self._searches if key[1] == name]:
             yield from self._end(key, frame, now_s)
 

@@ -6,8 +6,9 @@ The tables:
     owner      who waits: an outbox (a neighbour broker) or a durable subscription
     queue      who waits for which event; `frame` is there where the owner gets other bytes than those of the event
     seen       the names of the last confirmed events, so that one that is sent again is recognised
-    meta       the last position and the last owner's number that were given away, how many transactions there were, and
-               the name of the broker
+    meta       the last position and the last owner's number that were given away, how many transactions there were,
+               the name of the broker, and up to which position names are doubtful: events may have been lost there when
+               the store was mended
 
 Damage. A new file is made under another name and renamed when it is complete, so an empty file is damage, and so is
 one that ends within a page. What can still be read of a damaged file is copied to a new one (`store.db.mended`). When
@@ -82,10 +83,12 @@ from covey.broker.durable.log import (
     Recovered,
     Release,
     ReleaseUpTo,
+    Renew,
     Report,
     Room,
     Row,
     Trim,
+    Unsee,
 )
 from covey.broker.durable.mark import Mark, Marker, State, read_mark
 from covey.broker.private_files import (
@@ -695,7 +698,8 @@ def _put_right(target: sqlite3.Connection, mark: Mark | None) -> None:
     """Make what was salvaged consistent: no event that nobody waits for, no entry of an owner that is not known.
 
     An entry whose event is gone stays: it is found damaged when it is read, and the event is asked for by its name.
-    What meta does not say any longer, the mark knows, which is never ahead of what was on disk.
+    What meta does not say any longer, the mark knows, which is never ahead of what was on disk. The names that were
+    seen say from now on what a damaged event is called, and not that there is an event: some may be lost.
     """
     target.execute("DELETE FROM queue WHERE owner NOT IN (SELECT id FROM owner)")
     target.execute("DELETE FROM event WHERE id NOT IN (SELECT position FROM queue)")
@@ -704,6 +708,7 @@ def _put_right(target: sqlite3.Connection, mark: Mark | None) -> None:
     )
     target.execute("CREATE UNIQUE INDEX temp.by_position ON refs (position)")
     target.execute("UPDATE event SET refs = (SELECT count FROM refs WHERE position = event.id)")
+    _doubt_names(target)
     if mark is not None:
         meta = _meta(target)
         for name, value in (("last", mark.last), ("commits", mark.commits)):
@@ -751,6 +756,16 @@ _OWN_FRAMES: Final = (
     "SELECT owner.id, queue.checksum, queue.frame FROM owner CROSS JOIN queue ON queue.owner = owner.id "
     "WHERE position = ? AND frame IS NOT NULL"
 )
+_WITHOUT_EVENT: Final = (
+    "SELECT DISTINCT position FROM queue LEFT JOIN event ON event.id = position WHERE event.id IS NULL"
+)
+_WHO_SHARE: Final = (
+    "SELECT owner.id, coalesce(length(event.frame), 0) FROM owner CROSS JOIN queue ON queue.owner = owner.id "
+    "JOIN event ON event.id = position WHERE position = ? AND queue.frame IS NULL"
+)
+_RENEW: Final = (
+    "UPDATE event SET publisher = ?, number = ?, stored_s = ?, checksum = ?, frame = ? WHERE id = ?"
+)
 _NAMESAKES: Final = "SELECT id FROM owner WHERE kind = ? AND user = ? AND client = ? AND name = ?"
 _ORPHANS: Final = "owner NOT IN (SELECT id FROM owner)"
 _NEXT_SOUND: Final = _NEXT.replace("position > ?", "position > ? AND typeof(position) = 'integer'")
@@ -764,14 +779,21 @@ def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: 
     owners = connection.execute("SELECT * FROM owner ORDER BY id").fetchall()
     names = connection.execute("SELECT * FROM seen ORDER BY position").fetchall()
     sizes = connection.execute(
-        "SELECT owner, count(*), sum(coalesce(length(queue.frame), length(event.frame), 0)) "
-        "FROM queue LEFT JOIN event ON event.id = position GROUP BY owner"
+        "SELECT owner, count(*), sum(coalesce(length(queue.frame), length(event.frame), 0)), "
+        "sum(event.id IS NULL) FROM queue LEFT JOIN event ON event.id = position GROUP BY owner"
     ).fetchall()
+    without = set(connection.execute(_WITHOUT_EVENT)) if any(size[3] for size in sizes) else set()
+    doubt = _meta(connection).get("doubtful", 0)
+    sound: dict[Name, int] = {}
+    doubtful: dict[Name, int] = {}
+    for position, publisher, number in (row[:3] for row in names if is_name(row)):
+        is_doubtful = position <= doubt or (position,) in without
+        (doubtful if is_doubtful else sound)[publisher & _ALL, number & _ALL] = position
     return Recovered(
         room,
         tuple(Owner(*row[:-1]) for row in owners),
-        tuple((row[1] & _ALL, row[2] & _ALL) for row in names if is_name(row)),
-        {owner: (count, size) for owner, count, size in sizes},
+        sound,
+        {owner: (count, size) for owner, count, size, _ in sizes},
         opened.last,
         window,
         opened.warnings,
@@ -779,6 +801,25 @@ def _recovered(connection: sqlite3.Connection, room: Room, window: int, opened: 
         opened.known,
         opened.missing,
         _clock(connection, opened.mark),
+        doubtful=tuple(name for name in doubtful if name not in sound),
+    )
+
+
+def _doubt_names(connection: sqlite3.Connection) -> None:
+    """Note that the names that were seen so far say no longer that their events are here, for all who wait."""
+    (last,) = connection.execute("SELECT coalesce(max(position), 0) FROM seen").fetchone()
+    row = ("doubtful", last, meta_sum("doubtful", last))
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", row)
+
+
+def _has_bad_entry(connection: sqlite3.Connection) -> bool:
+    """Return whether an entry of a queue is damaged: then nothing says any longer who waits for which event."""
+    entries = connection.execute("SELECT owner, position, checksum, frame FROM queue")
+    return any(
+        crc32(_ENTRY_HEAD.pack(owner, position)) != checksum
+        if frame is None
+        else not isinstance(frame, bytes) or entry_sum(owner, position, frame) != checksum
+        for owner, position, checksum, frame in entries
     )
 
 
@@ -981,7 +1022,7 @@ def _good_copy(connection: sqlite3.Connection, position: int, name: Name) -> byt
 
 def room_of(operation: Operation) -> int:
     """Return how many bytes an operation may take on disk, at most: an event those in the journal and in the file."""
-    if isinstance(operation, Keep):
+    if isinstance(operation, Keep | Mend | Renew):
         return 2 * (len(operation.frame) + PAGE)
     return 4 * PAGE * _rows_of(operation)
 
@@ -1014,6 +1055,7 @@ class StoreWriter:
         self._trimmed = opened.known
         self._changes: list[Change] = []  # of the transaction under way
         self._gone: dict[int, tuple[int, ...]] = {}
+        self._renewed: dict[int, tuple[int, ...]] = {}
 
     def commit(self, batches: Sequence[Batch]) -> Committed:
         """Carry out batches in one transaction; an error if that cannot be, and then none of them is."""
@@ -1026,7 +1068,7 @@ class StoreWriter:
             wants_room = len(batches) > 1 or any(isinstance(one, Keep) for one in operations)
             if wants_room and not self._has_room(need):
                 raise sqlite3.OperationalError("the disk is full")
-        self._changes, self._gone = [], {}
+        self._changes, self._gone, self._renewed = [], {}, {}
         keeps = [one for one in operations if isinstance(one, Keep)]
         try:
             self.connection.execute("BEGIN IMMEDIATE")
@@ -1044,7 +1086,7 @@ class StoreWriter:
         self.last = max(self.last, keeps[-1].position if keeps else 0)
         self.last_owner = max(self.last_owner, *(one.id for one in operations if isinstance(one, Owner)), 0)
         tickets = tuple(batch.ticket for batch in batches)
-        return Committed(tickets, changes=tuple(self._changes), gone=self._gone)
+        return Committed(tickets, None, None, tuple(self._changes), self._gone, self._renewed)
 
     def _has_room(self, need: int) -> bool:
         """Return whether the disk has room for so many bytes, and for what is to go from the journal to the file."""
@@ -1102,6 +1144,10 @@ class StoreWriter:
                 self._drop(ticket, owner, self._too_old(operation))
             case Mend():
                 self._mend(operation)
+            case Renew():
+                self._renew(ticket, operation)
+            case Unsee(position):
+                self.connection.execute("DELETE FROM seen WHERE position = ?", (position,))
             case Clock(log_s):
                 self.clock_s = log_s  # the mark has it
             case Owner():
@@ -1177,6 +1223,22 @@ class StoreWriter:
         if found is not None:
             self.connection.execute(_MEND, (frame, entry_sum(owner, position, frame), owner, position))
             self._changes.append(Change(owner, 0, len(frame) - found[0]))
+
+    def _renew(self, ticket: int, renew: Renew) -> None:
+        """Put a good copy in the place of an event's row that is damaged.
+
+        Who waits with a damaged frame of its own finds a copy in that row when it reads.
+        """
+        position, publisher, number, frame, stored_s = renew
+        row = self.connection.execute(_EVENT, (position,)).fetchone()
+        if row is None or is_event(row):
+            return
+        self._renewed[ticket] = (*self._renewed.get(ticket, ()), position)
+        before = self.connection.execute(_WHO_SHARE, (position,)).fetchall()
+        keep = Keep(position, publisher, number, frame, stored_s, (), seen=False)
+        _, *name, time_s, _, checksum, _ = _event_row(keep)
+        self.connection.execute(_RENEW, (*name, time_s, checksum, frame, position))
+        self._changes += [Change(owner, 0, len(frame) - size) for owner, size in before]
 
     def _drop(self, ticket: int, owner: int, positions: Sequence[int]) -> None:
         if positions:
@@ -1287,6 +1349,11 @@ class SqliteLog:
         self._opened = opened = open_store(self._path, self._broker, self._room.max_bytes)
         try:
             self._writer = StoreWriter(opened, self._path, self._window)
+            if _has_bad_entry(opened.connection):
+                with contextlib.suppress(
+                    sqlite3.OperationalError
+                ):  # on a full disk it is noted at the next start
+                    _doubt_names(opened.connection)
             if orphans := self._writer.forget_orphans():
                 warning = f"the store {self._path} had {orphans:,} entries of queues that are gone, which are removed"
                 opened = replace(opened, notices=(*opened.notices, warning))
