@@ -138,7 +138,8 @@ class SubscriptionStrategy(Strategy):
         known = self.table.get(link, message.key)
         if known is None:
             self._note(link, message)
-            self._subscribed(link, Item(message.key, message.filter))
+            filter = self.table.of_link(link)[message.key]  # the compact one
+            self._subscribed(link, Item(message.key, filter))
         elif known != message.filter:
             raise ProtocolError(
                 f"broker {self.site.broker}: {link} gives the key {message.key} another filter than before"
