@@ -36,10 +36,10 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Values(NamedTuple):
-    """What single values a filter asks for, each with its name; `plain` are those without a LIKE beside them."""
+    """What single values a filter asks for, as numbers; `plain` are those without a LIKE beside them."""
 
-    every: tuple[Hashable, ...]
-    plain: tuple[Hashable, ...]
+    every: tuple[int, ...]
+    plain: tuple[int, ...]
 
 
 def values_of(filter: Filter) -> Values | None:
@@ -61,15 +61,15 @@ def _find_values(filter: AttributeFilter) -> Values | None:
             return found
     if len(filter.conjunctions) != 1:
         return None
-    every: list[Hashable] = []
-    plain: list[Hashable] = []
+    every: list[int] = []
+    plain: list[int] = []
     for name, side in filter.conjunctions[0].constraints:
         if side.is_point:
             value = _value(name, _point(side))
             every.append(value)
             if side.is_plain:
                 plain.append(value)
-    return Values(tuple(every), tuple(plain))
+    return Values(tuple(dict.fromkeys(every)), tuple(dict.fromkeys(plain)))
 
 
 _last_values: Final = lru_cache(maxsize=1 << 12)(_find_values)
@@ -77,7 +77,7 @@ _last_values: Final = lru_cache(maxsize=1 << 12)(_find_values)
 
 def _values_of_form(form: Form) -> Values | None:
     """Return the single values of a conjunction's wire form; None if one of its sides is of the general form."""
-    found: list[Hashable] = []
+    found: list[int] = []
     parts = iter(form)
     for name, side in zip(parts, parts, strict=True):
         if type(side) is not list:
@@ -85,7 +85,7 @@ def _values_of_form(form: Form) -> Values | None:
                 found.append(_value(name, side))
         elif len(side) == 5:
             return None
-    values = tuple(found)
+    values = tuple(dict.fromkeys(found))
     return Values(values, values)
 
 
@@ -96,8 +96,12 @@ def _point(side: Constraint) -> bool | int | float | str:
     return side.strings[0][1] if side.strings else side.booleans == TRUE_BIT
 
 
-def _value(name: str, value: bool | int | float | str) -> Hashable:
-    return (name, "is", value) if type(value) is bool else (name, value)  # true is equal to 1
+def _value(name: str, value: bool | int | float | str) -> int:
+    """Return what stands for a value of an attribute: names and values themselves would take three times the room.
+
+    Two that happen to have the same number are taken for one, which makes for a candidate more.
+    """
+    return hash((name, "is", value) if type(value) is bool else (name, value))  # true is equal to 1
 
 
 class CoverSet(Generic[Name]):
@@ -105,9 +109,7 @@ class CoverSet(Generic[Name]):
 
     def __init__(self) -> None:
         self._filters: dict[Name, Filter] = {}
-        self._by_value: dict[
-            Hashable, tuple[Name, ...] | int
-        ] = {}  # who asks for it; their number if not few
+        self._by_value: dict[int, tuple[Name, ...] | int] = {}  # who asks for it; their number if not few
         self._free: dict[Name, Filter] = {}  # those that may cover filters of any values
         self._others: dict[
             Name, Filter
@@ -164,7 +166,7 @@ class CoverSet(Generic[Name]):
             if len(self._waiting) >= MOST_WAITING or self._broad_waiting >= MOST_BROAD:
                 self._put_waiting()
 
-    def _ask_for(self, value: Hashable, key: Name) -> None:
+    def _ask_for(self, value: int, key: Name) -> None:
         """Note that a filter asks for a value."""
         same = self._by_value.get(value, ())
         if isinstance(same, int):
@@ -172,7 +174,7 @@ class CoverSet(Generic[Name]):
         else:
             self._by_value[value] = (*same, key) if len(same) < FEW else len(same) + 1
 
-    def _ask_no_more(self, value: Hashable, key: Name) -> None:
+    def _ask_no_more(self, value: int, key: Name) -> None:
         """Note that a filter that asks for a value leaves."""
         same = self._by_value[value]
         left = same - 1 if isinstance(same, int) else tuple(one for one in same if one != key)
