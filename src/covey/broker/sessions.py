@@ -82,7 +82,7 @@ from covey.routing.messages import (
 from covey.routing.router import Router
 
 SLICE: Final = 16  # subscriptions that are withdrawn at a time, if nobody has to be told
-SLICE_UNITS: Final = 200.0  # of work (`core.work`), beyond which fewer are
+SLICE_UNITS: Final = 150.0  # of work (`core.work`), beyond which fewer are
 COST_BYTE: Final = 0.1  # units, of what a filter costs to be judged, for each of its bytes
 
 
