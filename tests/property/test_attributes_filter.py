@@ -27,6 +27,7 @@ from covey.core.attributes.simplify import MAX_CONJUNCTIONS, is_simplified, simp
 from covey.core.attributes.strings import pattern_cuts
 from covey.core.attributes.wire import _is_canonical_pattern
 from covey.core.event import Event
+from covey.core.families import decode
 from covey.errors import FilterError
 
 # Constants 1, 2, 'a', 'b' and booleans; then these values are all that can be told apart.
@@ -135,6 +136,16 @@ def test_covers_is_a_partial_order(a: AttributeFilter, b: AttributeFilter, c: At
         assert a.covers(c)
     if a.covers(b) and b.covers(a):
         assert all(a.matches(event) == b.matches(event) for event in EVENTS)
+
+
+@given(st.one_of(small_filters(), attribute_filters()), st.one_of(small_filters(), attribute_filters()))
+@settings(max_examples=300)
+def test_wire_forms_are_compared_as_what_they_say(a: AttributeFilter, b: AttributeFilter) -> None:
+    for one, other in ((a, b), (b, a), (a, a)):
+        mine, theirs = (decode(each.encode()) for each in (one, other))
+        for left, right in ((mine, theirs), (mine.compact(), theirs.compact()), (mine, other), (one, theirs)):
+            assert left.covers(right) == one.covers(other)
+            assert left.overlaps(right) == one.overlaps(other)
 
 
 @given(attribute_filters(), attribute_filters(), st.lists(attribute_events(), min_size=5, max_size=20))

@@ -74,6 +74,29 @@ def test_a_set_answers_as_each_filter_in_turn(few: int, changes: list[int], aske
             assert len(found) == len(there)
 
 
+def test_values_that_are_taken_for_one_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coverset, "_value", lambda name, value: hash(str(value)) % 2)
+    filters = [covey.parse(f"x = {n} and y = {m}") for n in range(4) for m in range(4)]
+    filters += [covey.parse(f"x = {n}") for n in range(4)]
+    for few in (3, 16, 100):
+        monkeypatch.setattr(coverset, "FEW", few)
+        coverset._last_values.cache_clear()
+        found: CoverSet[int] = CoverSet()
+        for key, filter in enumerate(filters):
+            found.add(key, filter)
+        for left in (20, 10):
+            for asked in filters:
+                there = list(enumerate(filters[:left]))
+                assert sorted(found.covering(asked)) == [key for key, one in there if one.covers(asked)]
+                assert sorted(found.covered(asked)) == [key for key, one in there if asked.covers(one)]
+            for key in range(10, left):
+                found.remove(key)
+        for key in range(10):
+            found.remove(key)
+        assert not found._by_value
+    coverset._last_values.cache_clear()
+
+
 @pytest.mark.parametrize("waiting", [1, 3, 1_000])
 @given(changes=st.lists(numbers, max_size=40))
 def test_an_index_in_which_changes_wait_answers_as_the_scan(waiting: int, changes: list[int]) -> None:

@@ -26,7 +26,7 @@ def check_peer(core: BrokerCore, peer: Peer) -> None:
     is_blocked = scheduler.is_blocked(peer.number)
     if waiting is not None and waiting.chunks:
         assert waiting.is_due or is_blocked, "frames that nobody would handle"
-        assert not waiting.is_due or peer.number in scheduler._due
+        assert not waiting.is_due or peer.number in (*scheduler._fresh, *scheduler._due)
     if is_blocked:
         is_held_back = any(read.peer is peer.who for read in core._held)
         assert core.pressure.waits(peer.number) or is_held_back or core.plans.is_holding

@@ -43,7 +43,7 @@ class Box:
 
     def turn(self) -> Counter[int]:
         """Handle a turn; return how many frames of each connection there were."""
-        work, resumed = self.scheduler.turn()
+        work, resumed, _ = self.scheduler.turn()
         self.turns.append([connection for connection, _ in work])
         self.resumed += resumed
         found: Counter[int] = Counter()
@@ -99,7 +99,7 @@ def test_a_chunk_larger_than_a_turn_is_cut() -> None:
         found.append(box.turn()[A])
     assert sum(found) == 20_000
     assert max(found) <= 1.01 * TURN / cost_of(events(1))
-    assert len(found) < 10, "and a turn is used"
+    assert len(found) <= 1.1 * cost_of(events(20_000)) / TURN + 1, "and a turn is used"
 
 
 def test_shares_are_of_work_and_not_of_frames() -> None:
@@ -214,10 +214,9 @@ def test_what_a_turn_has_not_come_to_is_handled_first_in_a_later_one() -> None:
     box = Box()
     for body in (b"1", b"2", b"3"):
         box.put(A, body)
-    work, _ = box.scheduler.turn()
+    work, *_ = box.scheduler.turn()
     assert box.scheduler.count == 0
-    for connection, frames in reversed(work):
-        box.scheduler.put_back(connection, frames.rest(frames.at))
+    box.scheduler.put_back(work, ())
     assert box.scheduler.count == 3
     box.put(A, b"4")
     box.rest()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.broker.introspection import Pulse
-from covey.broker.latency import BOUNDS_S, Histogram, Latencies
+from covey.broker.introspection import BOUNDS_S, Histogram, Latencies, Pulse
 
 
 def test_a_sample_is_in_the_bucket_that_ends_at_it_or_above() -> None:

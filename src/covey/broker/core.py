@@ -13,7 +13,7 @@ siblings: its methods take values and yield actions (`actions`), which `perform`
 that follows from it.
 
 What has come from connections is handled in turns of bounded work (`scheduling`), all connections of a turn together.
-Long work, such as a client with many subscriptions that leaves, is done a slice at a time, one in each step.
+Long work, such as a client with many subscriptions that leaves, is done a slice at a time, in steps of its own.
 
 `Tally` has what connections that are gone had counted, so that a broker's totals never go back.
 """
@@ -87,7 +87,7 @@ from covey.protocol.control import (
 from covey.protocol.events import KEPT, Envelope, encode_delivery, link_of
 from covey.protocol.frames import STORES, Kind, frame, framed
 from covey.protocol.outbox import MOST_CHUNKS, Verdict
-from covey.routing.messages import Congestion, Echo, Key, Link, Publish, Sync
+from covey.routing.messages import Congestion, Echo, Key, Link, Publish, Sync, Unsubscribe
 from covey.routing.outputs import Deliver, Output
 from covey.routing.router import Router
 
@@ -138,9 +138,11 @@ def counts_of(connection: Connection) -> dict[str, int]:
 
 
 # Units of work (`core.work`), of about a microsecond: beside events that the kernel handles, a turn does no more than
-# SPENT and what one frame takes. A router that hears something takes TOLD; the first one is in what frames cost anyway.
-SPENT: Final = 700.0
+# SPENT and what one frame takes. A router that hears something takes TOLD, or WITHDRAWN; the first one is in what
+# frames cost anyway.
+SPENT: Final = 250.0
 TOLD: Final = 40.0
+WITHDRAWN: Final = 10.0
 TICKS: Final = 8  # in a lease: how often what has taken too long is looked for
 MOST_WRITTEN: Final = 1 << 20  # bytes that one connection is written in a step
 GOING: Final = "the broker is going away"
@@ -245,8 +247,6 @@ class BrokerCore:
         self._sent_units = 0.0  # what sending events has cost,
         self._sent_until = float("inf")  # and at which a turn ends
         self._control_units = 0.0  # what requests have cost by themselves
-        self._is_worn_out = False  # the present turn has done all that it may
-        self._has_put_off = False  # the last turn had no time for jobs
         self._jobs = 0  # slices of them that were done
         self._held: list[Read] = []  # of clients, while the network switches to another plan
         self._timeouts: list[tuple[float, int]] = []  # a heap: when a connection wants to be looked at
@@ -717,17 +717,14 @@ class BrokerCore:
                 peer.connection.on_timeout(now_s)
                 self._watch(peer)
         self._note_congestion()
-        work, resumed = self.scheduler.turn()
+        work, resumed, does_jobs = self.scheduler.turn(has_jobs=self._has_jobs)
         for number in resumed:
             self.peers[number].connection.go_on(FULL, now_s)
         self._handle_turn(work)
         if self._gone:
             self._part_with_gone()
         self._note_congestion()
-        if not self._has_put_off and self._is_worn_out:
-            self._has_put_off = True
-        else:
-            self._has_put_off = False
+        if does_jobs:
             self._work_on_jobs()
         deadline_s = self.neighbours.deadline()
         if deadline_s is not None and deadline_s <= now_s:
@@ -809,7 +806,6 @@ class BrokerCore:
 
     def _handle_turn(self, work: Sequence[Work]) -> None:
         """Handle frames until a turn's work is done, and put back what is left of them."""
-        self._is_worn_out = False
         reads = []
         for number, frames in work:
             who = self.peers[number].who
@@ -820,12 +816,16 @@ class BrokerCore:
         self._turn_units, self._sent_until = self._units + SPENT, self._sent_units + TURN
         try:
             self.fastpath.handle([read for _, _, read in reads], self, self.now.monotonic_s)
-            self._is_worn_out = self.is_spent
         finally:
             self._turn_units = self._sent_until = float("inf")
-        for number, frames, read in reversed(reads):  # each before what came behind it
-            if read.at < read.end and number in self.peers:
-                self.scheduler.put_back(number, frames.rest(read.at))
+        begun = {number for number, frames, read in reads if read.at > frames.at}
+        left = [
+            (number, frames.rest(read.at))
+            for number, frames, read in reads
+            if read.at < read.end and number in self.peers
+        ]
+        if left:
+            self.scheduler.put_back(left, begun)
 
     @property
     def is_spent(self) -> bool:
@@ -1074,7 +1074,8 @@ class BrokerCore:
     def _tell(self, action: actions.Tell) -> None:
         now_s = self.now.monotonic_s
         if action.epoch is None:
-            ACCOUNT.spend(TOLD * (len(self.epochs.routers) - 1))
+            units = WITHDRAWN if type(action.message) is Unsubscribe else TOLD
+            ACCOUNT.spend(units * (len(self.epochs.routers) - 1))
             self._carry_out_all(self.epochs.handle(action.message, action.source, now_s))
         elif action.epoch in self.epochs.routers:
             outputs = self.epochs.tell(action.epoch, action.message, action.source, now_s)

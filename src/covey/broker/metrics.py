@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from covey.broker.introspection import Introspection
-from covey.broker.latency import BOUNDS_S, Histogram
+from covey.broker.introspection import BOUNDS_S, Histogram, Introspection
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MAX_SLOW: Final = 50

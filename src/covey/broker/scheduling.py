@@ -4,15 +4,20 @@ What has come waits by connection, in its order. A turn takes some of it from ea
 that no flood from one delays the others (deficit round robin). Shares are equal in *work*, counted in units of about a
 microsecond of processor time: an event costs little, a subscription much more. A connection that has used more than its
 share, because one frame was larger than that, waits until its share has grown again, as long as others have work.
+A connection of which nothing has waited comes before those that were in turns already, which get half of a turn at
+least: whoever says little need not wait until all have had theirs that say much.
 
 What a frame costs is estimated by its kind and length, and for events by what those before it of the same connection
 have cost: an event that goes to a hundred connections costs a hundred times one that goes to nobody. What it has cost
 beyond that, which is only known when it is done (`core.work`), is charged to its connection then. A turn in which more
-was done than a turn is for ends at once: frames that it has not come to are put back, and are the first of their
-connections in a later one.
+was done than a turn is for ends at once. Frames that it has not come to are put back, and are the first of their
+connections in a later turn. Connections of which nothing was handled are the next; one that the turn had begun with
+comes behind all others again.
 
 What a turn has to send goes out at its end. So connections that have sent little do not share each turn with those that
-have sent much: after a turn with much in it comes one without, if somebody has sent little meanwhile.
+have sent much, nor with a slice of long work (`jobs`): a turn does one of the two at most, by turns if there is both,
+and after it comes a turn without, if somebody has sent little meanwhile. So what little there is waits for one long
+piece of work, of about half a millisecond, and not for two.
 
 What waits is counted. Beyond one bound the router is told that the broker is congested (and holds back what can wait);
 a connection of which too much waits is not read until less does, and TCP slows its sender.
@@ -42,7 +47,7 @@ fewer reads come in than without pauses. Then pauses end, and are tried again af
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import ceil
@@ -52,8 +57,8 @@ from covey.protocol.batches import Frames
 from covey.protocol.frames import Kind
 from covey.protocol.outbox import Verdict
 
-TURN: Final = 2_000.0  # units of work that one turn does, of all connections together
-HEAVY: Final = 200.0  # from which what a connection has in a turn is much
+TURN: Final = 500.0  # units of work that one turn does, of all connections together
+HEAVY: Final = 40.0  # from which what a connection has in a turn is much
 LEAST: Final = 50.0  # that a connection gets of a turn
 EVENT: Final = 0.5  # of an event, and 1 for each EVENT_BYTES of it
 EVENT_BYTES: Final = 4_096
@@ -134,13 +139,15 @@ class Scheduler:
         self.is_congested = False
         self._waiting: dict[int, _Waiting] = {}
         self._blocked: set[int] = set()
+        self._fresh: deque[int] = deque()  # of which nothing waited before; they come first
         self._due: deque[int] = deque()
-        self._was_heavy = False  # whether anybody had much in the last turn
+        self._was_long = False  # whether anybody had much in the last turn, or it was for long work
+        self._had_jobs = False  # which of the two it was last
 
     @property
     def has_work(self) -> bool:
         """Whether a turn would find something."""
-        return bool(self._due)
+        return bool(self._due or self._fresh)
 
     def put(self, connection: int, frames: Frames) -> bool:
         """Take frames of a connection; return whether it is not to be read from now on."""
@@ -153,8 +160,9 @@ class Scheduler:
         self.count += frames.number
         if self.count > self.longest:
             self.longest = self.count
-        if not waiting.is_due:
-            self._make_due(connection, waiting)
+        if not waiting.is_due and connection not in self._blocked:
+            waiting.is_due = True
+            (self._fresh if waiting.credit >= 0 else self._due).append(connection)
         if waiting.is_held or not waiting.is_over:
             return False
         waiting.is_held = True
@@ -169,19 +177,26 @@ class Scheduler:
             waiting = self._waiting[connection] = _Waiting()  # so that what its events cost can be charged
         return waiting.credit >= 0 and waiting.extra <= CHEAP and not waiting.chunks
 
-    def put_back(self, connection: int, frames: Frames) -> None:
-        """Take frames back that were handed out and not handled; they come before all others of the connection."""
-        waiting = self._waiting.get(connection)
-        if waiting is None:
-            waiting = self._waiting[connection] = _Waiting()
-        waiting.chunks.appendleft(frames)
-        waiting.count += len(frames)
-        waiting.bytes += frames.size
-        waiting.credit += affordable(frames, MOST_CHARGED, waiting.extra)[1]
-        self.count += len(frames)
-        if not waiting.is_due and connection not in self._blocked:
-            waiting.is_due = True
-            self._due.appendleft(connection)
+    def put_back(self, work: Sequence[Work], begun: Collection[int]) -> None:
+        """Take work back that was handed out and not handled: it comes before all else of its connections.
+
+        These are the next ones; but those that have `begun`, of which something was handled, come behind all others.
+        """
+        for connection, frames in reversed(work):
+            waiting = self._waiting.get(connection)
+            if waiting is None:
+                waiting = self._waiting[connection] = _Waiting()
+            waiting.chunks.appendleft(frames)
+            waiting.count += len(frames)
+            waiting.bytes += frames.size
+            waiting.credit += affordable(frames, MOST_CHARGED, waiting.extra)[1]
+            self.count += len(frames)
+        back = {connection: self._waiting[connection] for connection, _ in work}
+        first = [one for one in back if one not in begun and one not in self._blocked]
+        last = [one for one in back if one in begun and one not in self._blocked]
+        self._due = deque([*first, *(one for one in self._due if one not in back), *last])
+        for connection, waiting in back.items():
+            waiting.is_due = connection not in self._blocked
 
     def charge(self, connection: int, units: float) -> None:
         """Count what the work of a connection has cost beyond the estimate."""
@@ -201,59 +216,75 @@ class Scheduler:
             waiting.is_due = True
             self._due.append(connection)
 
-    def turn(self) -> tuple[list[Work], list[int]]:
-        """Return what is to be handled now, in its order, and the connections that are to be read again."""
+    def turn(self, *, has_jobs: bool = False) -> tuple[list[Work], list[int], bool]:
+        """Return what is to be handled now, in its order, the connections that are to be read again, and what else.
+
+        That is whether a slice of long work is to be done too, if there is any.
+        """
         light, heavy, resumed = self._round()
         if not light and not heavy and self._due:
             self._forgive()
             light, heavy, resumed = self._round()
-        if light and heavy and self._was_heavy:
-            due = len(self._due)
-            for connection, frames in reversed(heavy):
-                self.put_back(connection, frames)
-            self._due.rotate(due - len(self._due))  # others come before them again
+        may_be_long = not (light and self._was_long)
+        does_jobs = has_jobs and may_be_long and not (heavy and self._had_jobs)
+        if heavy and (does_jobs or not may_be_long):
+            self.put_back(heavy, {connection for connection, _ in heavy})  # others come before them again
             heavy = []
-        self._was_heavy = bool(heavy)
-        return light + heavy, resumed
+        self._was_long = does_jobs or bool(heavy)
+        if self._was_long:
+            self._had_jobs = does_jobs
+        return light + heavy, resumed, does_jobs
 
     def _round(self) -> tuple[list[Work], list[Work], list[int]]:
         """Return what connections with little in this turn have sent, those with much, and who is to be read again."""
         light: list[Work] = []
         heavy: list[Work] = []
         resumed: list[int] = []
-        left, share = TURN, max(LEAST, TURN / max(1, len(self._due)))
-        rounds = len(self._due)
-        while self._due and left > 0 and rounds > 0:
+        left, rounds = TURN, len(self._due)
+        share = max(LEAST, TURN / max(1, rounds + len(self._fresh)))
+        while self._fresh and left > (TURN / 2 if rounds else 0.0):
+            left -= self._serve(self._fresh.popleft(), share, light, heavy, resumed)
+        again = [self._due.pop() for _ in range(len(self._due) - rounds)]
+        self._due += self._fresh  # they have come before those that have had their first turn now
+        self._due += reversed(again)
+        self._fresh.clear()
+        while rounds > 0 and left > 0:
             rounds -= 1
-            connection = self._due.popleft()
-            waiting = self._waiting.get(connection)
-            if waiting is None:
-                continue  # it is gone
-            waiting.is_due = False
-            if connection in self._blocked or not waiting.chunks:
-                continue
-            alone = not self._due and not light and not heavy
-            waiting.credit = share if alone else min(waiting.credit + share, 2 * share)
-            work: list[Work] = []
-            before = left
-            while waiting.chunks and waiting.credit > 0:
-                frames, cost = self._take(waiting)
-                waiting.credit -= cost
-                left -= cost
-                work.append((connection, frames))
-            if before - left < HEAVY:
-                light += work
-            else:
-                heavy += work
-            waiting.extra *= FADES
-            if waiting.is_held and waiting.is_under:
-                waiting.is_held = False
-                resumed.append(connection)
-            if waiting.chunks:
-                self._make_due(connection, waiting)
-            else:
-                waiting.credit = min(waiting.credit, 0.0)
+            left -= self._serve(self._due.popleft(), share, light, heavy, resumed)
         return light, heavy, resumed
+
+    def _serve(
+        self, connection: int, share: float, light: list[Work], heavy: list[Work], resumed: list[int]
+    ) -> float:
+        """Take what a connection may have handled in a turn; return how many units of work that is."""
+        waiting = self._waiting.get(connection)
+        if waiting is None:
+            return 0.0  # it is gone
+        waiting.is_due = False
+        if connection in self._blocked or not waiting.chunks:
+            return 0.0
+        alone = not (self._due or self._fresh or light or heavy)
+        waiting.credit = share if alone else min(waiting.credit + share, 2 * share)
+        work: list[Work] = []
+        taken = 0.0
+        while waiting.chunks and waiting.credit > 0:
+            frames, cost = self._take(waiting)
+            waiting.credit -= cost
+            taken += cost
+            work.append((connection, frames))
+        if taken < HEAVY:
+            light += work
+        else:
+            heavy += work
+        waiting.extra *= FADES
+        if waiting.is_held and waiting.is_under:
+            waiting.is_held = False
+            resumed.append(connection)
+        if waiting.chunks:
+            self._make_due(connection, waiting)
+        else:
+            waiting.credit = min(waiting.credit, 0.0)
+        return taken
 
     def _forgive(self) -> None:
         """All have used more than their share: let the one that has used least of it go on at once."""

@@ -34,8 +34,7 @@ from covey.broker.core import BrokerCore
 from covey.broker.durable.log import Answer, Asked, Committed, Fetch, Find
 from covey.broker.durable.sqlite import SqliteLog
 from covey.broker.effects import Effect, Ending, Input, Instant
-from covey.broker.introspection import Introspection
-from covey.broker.latency import Latencies
+from covey.broker.introspection import Introspection, Latencies
 from covey.broker.listening import Listener, Pace, bound_sockets
 from covey.broker.logs import say
 from covey.broker.plans import Installation, keep_state, load_state

@@ -81,10 +81,8 @@ from covey.routing.messages import (
 )
 from covey.routing.router import Router
 
-SLICE: Final = (
-    2  # subscriptions that are withdrawn at a time: about half a millisecond beside a neighbour and a plan
-)
-SLICE_UNITS: Final = 400.0  # of work (`core.work`), beyond which fewer are
+SLICE: Final = 16  # subscriptions that are withdrawn at a time, if nobody has to be told
+SLICE_UNITS: Final = 150.0  # of work (`core.work`), beyond which fewer are
 COST_BYTE: Final = 0.1  # units, of what a filter costs to be judged, for each of its bytes
 
 

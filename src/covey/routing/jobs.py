@@ -21,7 +21,7 @@ from covey.core.work import ACCOUNT
 from covey.routing.messages import Link
 from covey.routing.work import WHOLE, Job
 
-SLICE: Final = 250  # units that one slice of a live broker does
+SLICE: Final = 150  # units that one slice of a live broker does
 BATCH_UNITS: Final = 50  # as a rule, for what one filter takes
 PIECE: Final = 8  # times as many facts as filters are handled at a time go into a piece of a Sync
 

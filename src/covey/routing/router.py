@@ -260,7 +260,7 @@ class Router:
             subscriptions[message.key] = filter
             if part.clients is not self._clients:
                 part.clients.setdefault(source, {})[message.key] = filter
-            part.strategy.subscribe(source, message.key, message.filter)
+            part.strategy.subscribe(source, message.key, filter)
         elif isinstance(message, Unsubscribe):
             if message.key not in subscriptions:
                 raise ProtocolError(f"broker {self.broker}: {source} has no subscription {message.key:.60}")

@@ -4,7 +4,12 @@ A filter that asks for one value of an attribute (`symbol = 'a'`) covers no filt
 for that very value. So filters are kept by the values they ask for: those who could cover such a filter ask for one of
 its values or for no value at all, those whom it could cover ask for each of its values. Other filters, of no or several
 conjunctions or another family, are always among the candidates. Few candidates are compared one by one. For more, and
-for other questions, an index is asked, which is made when it is needed first.
+for other questions, an index is asked, which is made when it is needed first. Of a value that more than a few filters
+ask for only their number is kept, as the index is asked then.
+
+Whoever adds a filter asks before whom it covers and who covers it. An index that had to be brought up to date each time
+would take several times as long as one that takes some filters at a time. So the newest filters wait, and those of them
+that can be the answer, by the values they ask for, are compared one by one.
 """
 
 from __future__ import annotations
@@ -24,11 +29,14 @@ FEW: Final = (
     16  # candidates that are compared one by one: an index takes long to add filters with many values to
 )
 
+MOST_WAITING: Final = 32  # filters that are not put into the index yet
+MOST_BROAD: Final = 4  # of them such as are compared with every other one
+
 Name = TypeVar("Name", bound=Hashable)
 
 
 class Values(NamedTuple):
-    """What stands for the single values that a filter asks for; `plain` are those without a LIKE beside them."""
+    """What single values a filter asks for, as numbers; `plain` are those without a LIKE beside them."""
 
     every: tuple[int, ...]
     plain: tuple[int, ...]
@@ -61,7 +69,7 @@ def _find_values(filter: AttributeFilter) -> Values | None:
             every.append(value)
             if side.is_plain:
                 plain.append(value)
-    return Values(tuple(every), tuple(plain))
+    return Values(tuple(dict.fromkeys(every)), tuple(dict.fromkeys(plain)))
 
 
 _last_values: Final = lru_cache(maxsize=1 << 12)(_find_values)
@@ -77,7 +85,7 @@ def _values_of_form(form: Form) -> Values | None:
                 found.append(_value(name, side))
         elif len(side) == 5:
             return None
-    values = tuple(found)
+    values = tuple(dict.fromkeys(found))
     return Values(values, values)
 
 
@@ -89,11 +97,11 @@ def _point(side: Constraint) -> bool | int | float | str:
 
 
 def _value(name: str, value: bool | int | float | str) -> int:
-    """Return what stands for a value of an attribute: it takes a fifth of the room.
+    """Return what stands for a value of an attribute: names and values themselves would take three times the room.
 
-    Two values may have the same, which only makes some candidates more: each is compared.
+    Two that happen to have the same number are taken for one, which makes for a candidate more.
     """
-    return hash((name, value))
+    return hash((name, "is", value) if type(value) is bool else (name, value))  # true is equal to 1
 
 
 class CoverSet(Generic[Name]):
@@ -101,7 +109,7 @@ class CoverSet(Generic[Name]):
 
     def __init__(self) -> None:
         self._filters: dict[Name, Filter] = {}
-        self._by_value: dict[int, dict[Name, Filter]] = {}  # by what stands for a value
+        self._by_value: dict[int, tuple[Name, ...] | int] = {}  # who asks for it; their number if not few
         self._free: dict[Name, Filter] = {}  # those that may cover filters of any values
         self._others: dict[
             Name, Filter
@@ -110,6 +118,10 @@ class CoverSet(Generic[Name]):
         self._unindexed: dict[
             Name, Filter
         ] = {}  # those that are not in the index yet, while it is being made
+        self._waiting: dict[
+            Name, Values | None
+        ] = {}  # those that have come since, and are to be put into it some at a time
+        self._broad_waiting = 0
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -145,25 +157,52 @@ class CoverSet(Generic[Name]):
             self._others[key] = self._free[key] = filter
         else:
             for value in values.every:
-                self._by_value.setdefault(value, {})[key] = filter
+                self._ask_for(value, key)
             if not values.plain:
                 self._free[key] = filter
         if self._index is not None:
-            self._index.add(key, filter)
+            self._waiting[key] = values
+            self._broad_waiting += values is None or not values.plain
+            if len(self._waiting) >= MOST_WAITING or self._broad_waiting >= MOST_BROAD:
+                self._put_waiting()
+
+    def _ask_for(self, value: int, key: Name) -> None:
+        """Note that a filter asks for a value."""
+        same = self._by_value.get(value, ())
+        if isinstance(same, int):
+            self._by_value[value] = same + 1
+        else:
+            self._by_value[value] = (*same, key) if len(same) < FEW else len(same) + 1
+
+    def _ask_no_more(self, value: int, key: Name) -> None:
+        """Note that a filter that asks for a value leaves."""
+        same = self._by_value[value]
+        left = same - 1 if isinstance(same, int) else tuple(one for one in same if one != key)
+        if left:
+            self._by_value[value] = left
+        else:
+            del self._by_value[value]
+
+    def _put_waiting(self) -> None:
+        """Put the filters that have come since it was made into the index."""
+        assert self._index is not None, "there is an index"
+        self._index.add_batch(list(self._waiting), [self._filters[key] for key in self._waiting])
+        self._waiting.clear()
+        self._broad_waiting = 0
 
     def remove(self, key: Name) -> Filter:
         """Remove a key; return its filter. KeyError if it is not there."""
         filter = self._filters.pop(key)
         values = values_of(filter)
         for value in () if values is None else values.every:
-            same = self._by_value[value]
-            del same[key]
-            if not same:
-                del self._by_value[value]
+            self._ask_no_more(value, key)
         self._free.pop(key, None)
         self._others.pop(key, None)
         if self._index is not None:
-            if self._unindexed.pop(key, None) is None:
+            if key in self._waiting:
+                del self._waiting[key]
+                self._broad_waiting -= values is None or not values.plain
+            elif self._unindexed.pop(key, None) is None:
                 self._index.remove(key)
             if not self._filters:
                 self._index = None
@@ -182,12 +221,14 @@ class CoverSet(Generic[Name]):
 
     def preparing(self) -> Iterator[int]:
         """Make what the index needs for `overlapping` and `covered`, a little at a time; see `Index.preparing`."""
+        if self._waiting:
+            self._put_waiting()
         if self._index is not None:
             yield from self._index.preparing()
 
     def dissolving(self) -> Iterator[int]:
         """Let go of everything, a little at a time; nothing else may be asked any more."""
-        for some in (self._by_value, self._filters, self._free, self._others, self._unindexed):
+        for some in (self._by_value, self._filters, self._free, self._others, self._unindexed, self._waiting):
             yield from emptied(some)
 
     def _begin_index(self) -> Index:
@@ -201,54 +242,98 @@ class CoverSet(Generic[Name]):
         """Return whether some filter here covers the given one."""
         candidates = self._who_could_cover(filter)
         if candidates is None:
-            return self._asked().covers(filter)
-        return any(other.covers(filter) for some in candidates for other in some.values())
+            index = self._asked()
+            return any(
+                self._filters[key].covers(filter) for key in self._waiting_that_could_cover(filter)
+            ) or (index.covers(filter))
+        return any(self._filters[key].covers(filter) for key in candidates)
 
     def covering(self, filter: Filter) -> Iterable[Name]:
         """Return the keys of the filters that cover the given one."""
         candidates = self._who_could_cover(filter)
         if candidates is None:
-            return self._asked().covering(filter)
-        found = [key for some in candidates for key, other in some.items() if other.covers(filter)]
-        return dict.fromkeys(found)
+            found = self._asked().covering(filter)
+            newest = [
+                key for key in self._waiting_that_could_cover(filter) if self._filters[key].covers(filter)
+            ]
+            return [*found, *newest] if newest else found
+        return [key for key in dict.fromkeys(candidates) if self._filters[key].covers(filter)]
 
     def covered(self, filter: Filter) -> Iterable[Name]:
         """Return the keys of the filters that the given one covers."""
         candidates = self._whom_it_could_cover(filter)
         if candidates is None:
-            return self._asked().covered(filter)
-        return [key for some in candidates for key, other in some.items() if filter.covers(other)]
+            found = self._asked().covered(filter)
+            newest = [
+                key for key in self._waiting_it_could_cover(filter) if filter.covers(self._filters[key])
+            ]
+            return [*found, *newest] if newest else found
+        return [key for key in candidates if filter.covers(self._filters[key])]
 
     def overlapping(self, filter: Filter) -> Iterable[Name]:
         """Return the keys of the filters that overlap the given one."""
-        return self._asked().overlapping(filter)
+        return self._complete().overlapping(filter)
 
     def matches(self, event: Any) -> bool:
         """Return whether one of the filters matches the event."""
-        return bool(self._asked().match(event))
+        return bool(self._complete().match(event))
 
-    def _who_could_cover(self, filter: Filter) -> list[dict[Name, Filter]] | None:
+    def _who_could_cover(self, filter: Filter) -> list[Name] | None:
         """Return the filters that could cover the given one, some perhaps twice; None if they are not few."""
-        values = values_of(filter)
+        values = values_of(filter) if len(self._free) <= FEW else None
         if values is None:
             return None
-        found = [self._free]
+        found = [*self._free]
         for value in values.every:
-            same = self._by_value.get(value)
-            if same is not None:
-                found.append(same)
-        return found if sum(map(len, found)) <= FEW else None
+            same = self._by_value.get(value, ())
+            if isinstance(same, int):
+                return None
+            found += same
+        return found if len(found) <= FEW else None
 
-    def _whom_it_could_cover(self, filter: Filter) -> list[dict[Name, Filter]] | None:
+    def _whom_it_could_cover(self, filter: Filter) -> list[Name] | None:
         """Return the filters that the given one could cover, each once; None if they are not few."""
         values = values_of(filter)
         if values is None or not values.plain:
             return None
-        fewest, *more = sorted((self._by_value.get(value, {}) for value in values.plain), key=len)
+        few = [same for value in values.plain if not isinstance(same := self._by_value.get(value, ()), int)]
+        if not few:
+            return None
+        fewest, *more = sorted(few, key=len)
         if len(fewest) + len(self._others) > FEW:
             return None
-        found = {key: other for key, other in fewest.items() if all(key in same for same in more)}
-        return [found, self._others]
+        return [*(key for key in fewest if all(key in same for same in more)), *self._others]
+
+    def _waiting_that_could_cover(self, filter: Filter) -> list[Name]:
+        """Return the filters that wait to be put into the index and could cover the given one."""
+        if not self._waiting:
+            return []
+        values = values_of(filter)
+        if values is None:  # it may be covered by any of them
+            return list(self._waiting)
+        asked = frozenset(values.every)
+        return [
+            key for key, theirs in self._waiting.items() if theirs is None or asked.issuperset(theirs.plain)
+        ]
+
+    def _waiting_it_could_cover(self, filter: Filter) -> list[Name]:
+        """Return the filters that wait to be put into the index and that the given one could cover."""
+        values = values_of(filter) if self._waiting else None
+        if values is None:
+            return list(self._waiting)
+        plain = values.plain
+        return [
+            key
+            for key, theirs in self._waiting.items()
+            if theirs is None or all(value in theirs.every for value in plain)
+        ]
+
+    def _complete(self) -> Index:
+        """Return the index with all filters in it."""
+        index = self._asked()
+        if self._waiting:
+            self._put_waiting()
+        return index
 
     def _asked(self) -> Index:
         index = self._begin_index()

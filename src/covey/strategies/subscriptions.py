@@ -24,6 +24,7 @@ from itertools import starmap
 from typing import Final
 
 from covey.core.filter import Filter
+from covey.core.work import ACCOUNT
 from covey.errors import ProtocolError
 from covey.matching.index import Index
 from covey.routing.digest import Fact
@@ -36,6 +37,7 @@ from covey.strategies.told import Item, Told
 
 TELL_UNITS: Final = 25  # of work, to tell a neighbour one thing or to withdraw it
 LOOK_UNITS: Final = 25  # to see whether a neighbour is to be told an entry
+UNCOVER_UNITS: Final = 60.0  # to see what it is to be told now that a thing told has gone
 
 
 class SubscriptionStrategy(Strategy):
@@ -136,7 +138,8 @@ class SubscriptionStrategy(Strategy):
         known = self.table.get(link, message.key)
         if known is None:
             self._note(link, message)
-            self._subscribed(link, Item(message.key, message.filter))
+            filter = self.table.of_link(link)[message.key]  # the compact one
+            self._subscribed(link, Item(message.key, filter))
         elif known != message.filter:
             raise ProtocolError(
                 f"broker {self.site.broker}: {link} gives the key {message.key} another filter than before"
@@ -162,6 +165,8 @@ class SubscriptionStrategy(Strategy):
                 continue
             told.remove(label)
             items = self.uncovered(link, Item(label, gone.filter))
+            if self.policy.compares:
+                ACCOUNT.spend(UNCOVER_UNITS + TELL_UNITS * len(items))
             triggered.update(item.filter for item in items)
             self.announce(link, items)
             self.tell(link, Unsubscribe(label, tree=self.site.tree))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeGuard
 
 from covey.core.attributes import boxes, builder, imperfect, simplify, wire
 from covey.core.attributes.conjunction import ANYTHING, Conjunction, satisfied
@@ -86,6 +86,10 @@ class AttributeFilter(Filter):
         """
         if self is other:
             return True
+        if _is_short(self) and _is_short(other):
+            found = wire.covers(self.wire, other.wire)
+            if found is not None:
+                return found
         if not isinstance(other, AttributeFilter):
             return False
         mine, theirs = self.conjunctions, other.conjunctions
@@ -97,11 +101,14 @@ class AttributeFilter(Filter):
     def overlaps(self, other: Filter) -> bool:
         if not isinstance(other, AttributeFilter):
             return False
-        mine = self.conjunctions
-        if len(mine) == 1 and not mine[0].constraints:
-            # What may be anything, as many producers announce, is compared without making the other's conjunctions.
-            return other.wire != _FALSE_ENCODED if other.wire is not None else bool(other.conjunctions)
-        return any(a.overlaps(b) for a in mine for b in other.conjunctions)
+        # What may be anything, as many producers announce, is compared without making the other's conjunctions.
+        if _is_anything(self):
+            return not _is_nothing(other)
+        if _is_anything(other):
+            return not _is_nothing(self)
+        if _is_short(self) and _is_short(other):
+            return wire.overlaps(self.wire, other.wire)
+        return any(a.overlaps(b) for a in self.conjunctions for b in other.conjunctions)
 
     def merge(self, other: Filter) -> Merge:
         """Return the coverer of the two, else their perfect merge or disjunction (exact), else their hull."""
@@ -261,7 +268,26 @@ def decode_attributes(data: bytes) -> AttributeFilter:
 
 TRUE: Final = trusted((ANYTHING,))
 FALSE: Final = trusted(())
+_TRUE_ENCODED: Final = encode_conjunctions((ANYTHING,))
 _FALSE_ENCODED: Final = encode_conjunctions(())
+
+
+def _is_short(filter: Filter) -> TypeGuard[_Decoded]:
+    """Return whether a filter has a short wire form and, as a rule, nothing else: then that is compared."""
+    kind = type(filter)  # abstract classes take long to say what is an instance of theirs
+    return (kind is _Compact or kind is _Decoded) and len(filter.wire) <= LONGEST_REMEMBERED  # type: ignore[attr-defined]
+
+
+def _is_anything(filter: AttributeFilter) -> bool:
+    """Return whether every event matches."""
+    if filter.wire is None:
+        return len(filter.conjunctions) == 1 and not filter.conjunctions[0].constraints
+    return filter.wire == _TRUE_ENCODED
+
+
+def _is_nothing(filter: AttributeFilter) -> bool:
+    """Return whether no event matches."""
+    return not filter.conjunctions if filter.wire is None else filter.wire == _FALSE_ENCODED
 
 
 def conjunction(items: Iterable[Sequence[object]]) -> AttributeFilter:

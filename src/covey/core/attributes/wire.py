@@ -153,20 +153,60 @@ def _sides(form: Form) -> tuple[tuple[str, Constraint], ...]:
     result = []
     parts = iter(form)
     for name, side in zip(parts, parts, strict=True):
-        # Lists are not hashable, and true is equal to 1: those are known by their bytes.
-        kind = type(side)
-        written = (name, side) if kind is int or kind is str else encoder.encode((name, side))
-        known = _sides_known.get(written)
-        if known is None:
-            known = intern(name), _constraint(side)
-            if len(written) > LONGEST_KNOWN:
-                result.append(known)
-                continue
+        result.append(_side(name, side))
+    return tuple(result)
+
+
+def _side(name: str, side: Any) -> tuple[str, Constraint]:
+    """Return the constraint of one attribute, which is checked, with its name."""
+    # Lists are not hashable, and true is equal to 1: those are known by their bytes.
+    kind = type(side)
+    written = (name, side) if kind is int or kind is str else encoder.encode((name, side))
+    known = _sides_known.get(written)
+    if known is None:
+        known = intern(name), _constraint(side)
+        if len(written) <= LONGEST_KNOWN:
             if len(_sides_known) >= MOST_KNOWN:
                 _sides_known.clear()
             _sides_known[written] = known
-        result.append(known)
-    return tuple(result)
+    return known
+
+
+def covers(mine: bytes, theirs: bytes) -> bool | None:
+    """Return whether a filter of one conjunction covers another one, None for other filters; the forms were checked.
+
+    Constraints are made one by one until the answer is clear. What most pairs of filters have is another name or value.
+    """
+    forms = forms_of(mine)
+    if len(forms) != 1:
+        return None
+    parts = iter(forms[0])
+    sides = list(zip(parts, parts, strict=True))
+    for form in forms_of(theirs):
+        others = dict(zip(form[::2], form[1::2], strict=True))
+        if not all(name in others for name, _ in sides):
+            return False
+        for name, side in sides:
+            if not _side(name, side)[1].covers(_side(name, others[name])[1]):
+                return False
+    return True
+
+
+def overlaps(mine: bytes, theirs: bytes) -> bool:
+    """Return False only if two filters, whose forms were checked, cannot match the same event."""
+    others = forms_of(theirs)
+    return any(_meet(form, other) for form in forms_of(mine) for other in others)
+
+
+def _meet(form: Form, other: Form) -> bool:
+    """Return whether all attributes that two conjunctions have in common can have a value that both allow."""
+    sides = dict(zip(form[::2], form[1::2], strict=True))
+    parts = iter(other)
+    return all(
+        _side(name, sides[name])[1].overlaps(_side(name, side)[1])
+        for name, side in zip(parts, parts, strict=True)
+        if name in sides
+    )
 
 
 def forget_known() -> None:
