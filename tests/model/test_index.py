@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import random
 from collections.abc import Set
 from typing import Any
@@ -321,20 +322,46 @@ def test_links_beyond_the_mask_are_found_one_by_one() -> None:
         assert index.links(event) == scan.links(event)
 
 
+def test_an_index_of_all_families_goes_to_another_process() -> None:
+    """Its arrays are elsewhere then: whatever kernels are told of their places is told anew."""
+    index, scan = Index(), ScanIndex()
+    filters: list[covey.Filter] = [covey.parse(f"a > {n}") for n in range(40)]
+    filters += [covey.parse(f"/a/b{n % 4}[c{n % 3}]", language="xpath") for n in range(40)]
+    filters += [covey.parse(f"w{n % 5} and v{n % 7}", language="keywords") for n in range(40)]
+    for key, filter in enumerate(filters):
+        index.add(key, filter)
+        scan.add(key, filter)
+    copy = pickle.loads(pickle.dumps(index))
+    for key in range(0, len(filters), 2):  # the original goes on, on its own arrays
+        index.remove(key)
+    index.add_batch(range(1_000, 1_200), filters[40:80] * 5)
+    for content in ({"a": 12}, "<a><b1><c1/></b1><b2><c0/></b2></a>", frozenset(("w1", "v1", "w0"))):
+        assert set(copy.match(content)) == scan.match(content)
+    for key in range(1, len(filters), 2):
+        copy.remove(key)
+        scan.remove(key)
+    copy.add_batch(range(2_000, 2_120), filters)
+    for key, filter in enumerate(filters, 2_000):
+        scan.add(key, filter)
+    for content in ({"a": 12}, "<a><b1><c1/></b1><b2><c0/></b2></a>", frozenset(("w1", "v1", "w0"))):
+        assert set(copy.match(content)) == scan.match(content)
+
+
 def test_warming_up_leaves_nothing_to_compile() -> None:
     """After it, using an index of all families compiles no kernel for new types of arguments."""
-    from covey.matching.attributes import query
+    from covey.matching.attributes import asking, changing, query, view
     from covey.matching.index import warm_up
 
     warm_up()
-    kinds = {name: len(getattr(query, name).signatures) for name in ("query", "query_batch")}
-    assert all(kinds.values())
+    kernels: list[Any] = [query.query_batch, changing.change_rows, asking.ask, view.match_one]
+    kinds = [len(one.signatures) for one in kernels]
+    assert kinds == [1] * len(kernels), "each is compiled for one kind of arguments"
     index = Index()
     index.add_batch(["x", "y"], [covey.parse("a = 1"), covey.parse("a = 1 or b like '%x%'")])
     assert set(index.match_batch([{"a": 1}])[0]) == {"x", "y"}
     found: Set[Any] = index.match({"b": "axa"})
     assert found == {"y"}
-    assert {name: len(getattr(query, name).signatures) for name in kinds} == kinds
+    assert [len(one.signatures) for one in kernels] == kinds
 
 
 def test_wide_filters_and_wide_events() -> None:

@@ -35,8 +35,8 @@ from covey.broker.sessions import Session
 from covey.core.families import parse
 from covey.matching import relay
 from covey.matching.attributes import view
+from covey.matching.jit import address_of_bytes
 from covey.protocol import events as wire
-from covey.protocol.batches import address_of
 from covey.protocol.control import (
     AdvertiseRequest,
     Attach,
@@ -429,7 +429,7 @@ def test_turns_that_end_early_change_the_order_of_connections_alone(
             fast.turn([(link, b"".join(bytes_of(link, one) for one in some)) for link, some in said])
             for some in handled:
                 reads = [
-                    Read(link, slow.peers[link], piece, address_of(piece), 0, len(piece))
+                    Read(link, slow.peers[link], piece, address_of_bytes(piece), 0, len(piece))
                     for link, piece in some
                 ]
                 slow.handle(reads)
@@ -585,7 +585,7 @@ def test_what_is_not_complete_waits(tmp_path: Path) -> None:
     data = event(1, 1) + event(1, 2)
     for cut in range(1, len(event(1, 2))):
         some = data[:-cut]
-        read = Read(link_of(1), broker.peers[link_of(1)], some, address_of(some), 0, len(some))
+        read = Read(link_of(1), broker.peers[link_of(1)], some, address_of_bytes(some), 0, len(some))
         broker.handle([read])
         assert not broker.failures
         assert read.at == len(event(1, 1))
@@ -597,7 +597,7 @@ def test_a_frame_that_is_too_long_ends_its_link_alone(tmp_path: Path) -> None:
     reads = []
     for number, data in ((1, event(1, 1)), (3, event(3, 1) + b"\0\0\0\0" + event(3, 2)), (6, event(6, 1))):
         peer = broker.peers[link_of(number)]
-        reads.append(Read(peer.link, peer, data, address_of(data), 0, len(data), 1_000))
+        reads.append(Read(peer.link, peer, data, address_of_bytes(data), 0, len(data), 1_000))
     broker.handle(reads)
     assert broker.failures == [(link_of(3), "a frame of 0 bytes; from 1 to 1,000 are allowed")]
     assert numbers(broker.wires[link_of(2)].take()) == [(1, 1), (3, 1), (6, 1)]

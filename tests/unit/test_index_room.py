@@ -8,7 +8,7 @@ import pytest
 
 import covey
 from covey.core.attributes.filter import conjunction
-from covey.matching.attributes.heap import TOP
+from covey.matching.attributes.heap import HEAP_ROOM, TOP
 from covey.matching.attributes.index import AttributeIndex
 from covey.matching.index import Index
 
@@ -23,7 +23,7 @@ def spans(number: int, sides: int) -> covey.Filter:
 
 def taken_beyond(index: AttributeIndex) -> int:
     """Return how many words of the heap are in use that do not exist; at most none."""
-    return int(index.store.meta[TOP]) - index.store._room
+    return int(index.store.meta[TOP] - index.store.meta[HEAP_ROOM])
 
 
 @pytest.mark.parametrize(("sides", "count"), [(3, 2_000), (40, 300), (200, 40), (600, 12)])

@@ -14,7 +14,7 @@ import pytest
 from covey.matching import checked
 from covey.matching.attributes import layout as attribute_records
 from covey.matching.checked import Pointer
-from covey.matching.jit import CHECKED, Floats, Ints, Longs
+from covey.matching.jit import CHECKED, Floats, Ints, Longs, address_of, pointer_to
 from covey.matching.records import (
     WORD,
     Float,
@@ -88,6 +88,26 @@ def test_fields_are_where_numpy_finds_them() -> None:
     assert halves[2 * 5 + Cell.index_of("last")] == 2**31 - 4
     assert inner.tolist() == [0, 1, 2, 3, 4, 5, 6, -7]
     assert rows.tolist() == [0, 0, 0, 0]
+
+
+def _change_from(start: int, cells: int, rows: Ints, addresses: int) -> int:
+    """Change records that are found from an address on, and by the pointer to an array."""
+    Cell(cells).large = start
+    Cell(cells, 4).large = Cell(cells).large + 1
+    Row(pointer_to(rows), 1).second = Row(pointer_to(rows)).first
+    return outer_at(addresses).inner.place
+
+
+def test_records_and_memories_are_found_from_an_address_on() -> None:
+    words, rows = np.zeros(8, np.int64), np.array([1, 2, 3, 4], np.int32)
+    addresses: Longs = np.zeros(1 + addresses_of(Outer), np.int64)
+    note_addresses(addresses, Outer, {"inner": {"place": 77}}, 1)
+    change = checked.kernel(_change_from) if CHECKED else numba.njit(_change_from)
+    assert change(2**40, address_of(words), rows, address_of(addresses)) == 77
+    large = Cell.index_of("large")
+    assert (words[large], words[4 + large]) == (2**40, 2**40 + 1)
+    assert rows.tolist() == [1, 2, 3, 1]
+    assert vars(Cell.PLACES) == {name: Cell.index_of(name) for name in Cell.LAYOUT}
 
 
 def test_the_size_of_a_record() -> None:

@@ -46,9 +46,22 @@ from covey.matching.attributes.checking import count_values
 from covey.matching.attributes.packed import Bytes
 from covey.matching.attributes.view import MISSING_COLUMNS, IndexView
 from covey.matching.index import Index
-from covey.matching.jit import Longs
+from covey.matching.jit import Longs, address_of, address_of_bytes
 from covey.matching.relay import MOST_IN_CHUNK, Status, relay, write_chunks
-from covey.protocol.batches import BYTES_HEAD, Frames, address_of, new_bytes
+from covey.matching.relay_layout import (
+    Addressed,
+    Chunk,
+    Entry,
+    EventRow,
+    Label,
+    ReadRow,
+    RouterRow,
+    Slot,
+    SortedEntry,
+    Source,
+    Turn,
+)
+from covey.protocol.batches import Frames, new_bytes
 from covey.protocol.connection import Connection
 from covey.protocol.events import ATTRIBUTES, ENVELOPE, KEPT, Envelope, envelope_of, family_of, publish_of
 from covey.protocol.frames import LENGTH, Kind
@@ -72,10 +85,15 @@ WIDTH_BYTE: Final = 0.0012  # of each byte of an event whose attributes are coun
 SENT_CHUNK, SENT_EVENT, SENT_BYTES = 4.0, 0.1, 4_096
 DEAR: Final = 50.0
 
-_ROW: Final = Struct(f"={kernel.READ_COLUMNS}q")
+# Where the fields of the kernel's records are among their numbers.
+_CHUNK_AT, _ENTRY_AT, _EVENT_AT, _LABEL_AT = Chunk.PLACES, Entry.PLACES, EventRow.PLACES, Label.PLACES
+_READ_AT, _ROUTER_AT, _TURN_AT = ReadRow.PLACES, RouterRow.PLACES, Turn.PLACES
+_READ_LENGTH: Final = ReadRow.length_in(np.int64)
+
+_ROW: Final = Struct(f"={_READ_LENGTH}q")
 _pack_row: Final = _ROW.pack_into
-_SOURCE: Final = Struct(f"={kernel.SOURCE_LENGTH}q")
-_CHUNK: Final = Struct(f"={kernel.CHUNK_COLUMNS}q")
+_SOURCE: Final = Struct(f"={Source.length_in(np.int64)}q")
+_CHUNK: Final = Struct(f"={Chunk.length_in(np.int64)}q")
 _EVENT: Final = int(Kind.EVENT)
 _EPOCH: Final = Struct("<H")
 _KIND_AT: Final = LENGTH.size  # where a frame says what it is
@@ -271,12 +289,12 @@ class Labels:
     """
 
     def __init__(self) -> None:
-        self.rows: Longs = np.zeros((0, kernel.LABEL_COLUMNS), np.int64)
+        self.rows: Longs = np.zeros((0, Label.length_in(np.int64)), np.int64)
 
     def make_room(self, count: int) -> None:
         """Make room for handles below `count`."""
         if count > len(self.rows):
-            rows: Longs = np.full((count, kernel.LABEL_COLUMNS), -1, np.int64)
+            rows: Longs = np.full((count, Label.length_in(np.int64)), -1, np.int64)
             rows[: len(self.rows)] = self.rows
             self.rows = rows
 
@@ -286,9 +304,9 @@ class Labels:
         for handle, (link, key) in zip(handles.tolist(), places, strict=True):
             client = clients.get(link)
             sid = None if client is None else client.sid_of(key)
-            self.rows[handle, kernel.LABEL_SLOT] = 0 if sid is None else slots.of(link)
-            self.rows[handle, kernel.LABEL_SID] = sid or 0
-        self.rows[handles, kernel.LABEL_STAMP] = index.stamps()[handles]
+            self.rows[handle, _LABEL_AT.slot] = 0 if sid is None else slots.of(link)
+            self.rows[handle, _LABEL_AT.sid] = sid or 0
+        self.rows[handles, _LABEL_AT.stamp] = index.stamps()[handles]
 
 
 class Tables:
@@ -297,9 +315,9 @@ class Tables:
     def __init__(self, router: Router, epoch: int) -> None:
         self.router, self.epoch = router, epoch
         self.labels = Labels()
-        self.row: Longs = np.zeros(kernel.ROUTER_LENGTH, np.int64)
-        self.row[kernel.ROUTER_EPOCH] = epoch
-        self.address = int(self.row.ctypes.data)
+        self.row: Longs = np.zeros(RouterRow.length_in(np.int64), np.int64)
+        self.row[_ROUTER_AT.epoch] = epoch
+        self.address = address_of(self.row)
         self.counts = self.row.data
         self._telling = {part.tree for part in router.telling}
         self._region = _Region(router) if router.addresses else None
@@ -311,18 +329,18 @@ class Tables:
     def refresh(self, slots: Slots, used: Mapping[Link, Neighbour], views: dict[int, IndexView]) -> None:
         """Follow the router to its present state."""
         local, row = self.router.local, self.row
-        row[kernel.ROUTER_LOCAL] = kernel.NOTHING
+        row[_ROUTER_AT.local] = kernel.NOTHING
         if len(local):
-            row[kernel.ROUTER_LOCAL] = address_of_view(local, views)
+            row[_ROUTER_AT.local] = address_of_view(local, views)
             stamps = local.stamps()
             self.labels.make_room(len(stamps))
-            row[kernel.ROUTER_STAMPS] = stamps.ctypes.data
-            row[kernel.ROUTER_LABELS] = self.labels.rows.ctypes.data
+            row[_ROUTER_AT.stamps] = address_of(stamps)
+            row[_ROUTER_AT.labels] = address_of(self.labels.rows)
         seen = self.router.seen
-        row[kernel.ROUTER_SEEN] = 0 if seen is None else seen.names.address
+        row[_ROUTER_AT.seen] = 0 if seen is None else seen.names.address
         if self._region is not None:
             self._region.refresh(slots, used)
-            row[kernel.ROUTER_REGION] = self._region.address
+            row[_ROUTER_AT.region] = self._region.address
         trees = [
             self._tree(
                 number, part, {link: slots.of(link) for link in part.neighbours() if link in used}, views
@@ -358,9 +376,9 @@ class Tables:
         rows = []
         for number, tells, hops, of_numbers, slots in self._trees:
             numbered, listed = self._keep(of_numbers), self._keep(slots)
-            rows.append((number, tells, hops, numbered.ctypes.data, listed.ctypes.data, len(slots)))
-        self.row[kernel.ROUTER_TREES] = self._keep(rows).ctypes.data
-        self.row[kernel.ROUTER_TREE_COUNT] = len(rows)
+            rows.append((number, tells, hops, address_of(numbered), address_of(listed), len(slots)))
+        self.row[_ROUTER_AT.trees] = address_of(self._keep(rows))
+        self.row[_ROUTER_AT.tree_count] = len(rows)
         self.most_links = max(len(of_numbers) for _, _, _, of_numbers, _ in self._trees)
 
     def _keep(self, items: Sequence[Any]) -> Longs:
@@ -377,9 +395,9 @@ class Tables:
 
 
 _COUNTED: Final = (
-    (kernel.ROUTER_UNADVERTISED, "unadvertised_events"),
-    (kernel.ROUTER_DUPLICATES, "duplicates_suppressed"),
-    (kernel.ROUTER_DROPPED, "dropped_destinations"),
+    (_ROUTER_AT.unadvertised, "unadvertised_events"),
+    (_ROUTER_AT.duplicates, "duplicates_suppressed"),
+    (_ROUTER_AT.dropped, "dropped_destinations"),
 )
 
 
@@ -408,15 +426,15 @@ class _Region:
             places: Longs = np.array([links.index(link) for link in hops], np.int64)
             self._next.append((links, places))
         self._ways: Longs = np.zeros((len(self._parts), count), np.int64)
-        self._room: Longs = np.zeros((addressing.ROOM_COLUMNS, count), np.int64)
+        self._room: Longs = np.zeros((count, Addressed.length_in(np.int64)), np.int64)
         self._links: tuple[object, ...] | None = None  # of which the ways are
         self.most_notes = addressing.most_notes(len(self._names), count)
         rule = addressing.NEAREST if carrying.rule == "nearest" else addressing.CHEAPEST
         row = [rule, here, count, len(self._parts)]
-        row += [array.ctypes.data for array in (self._far, self._parents, self._ways)]
-        row += [array.ctypes.data for array in (self._names, self._starts, self._room)]
+        row += [address_of(array) for array in (self._far, self._parents, self._ways)]
+        row += [address_of(array) for array in (self._names, self._starts, self._room)]
         self._row: Longs = np.array([*row, self.most_notes], np.int64)
-        self.address = int(self._row.ctypes.data)
+        self.address = address_of(self._row)
 
     def refresh(self, slots: Slots, used: Mapping[Link, Neighbour]) -> None:
         """Follow the links: which are open on each tree, their slots, and over which events may be sent."""
@@ -461,9 +479,9 @@ class _Source:
     def __init__(self, peer: Peer, epoch: int) -> None:
         self.peer, self.epoch = peer, epoch
         self.permissions: object = None
-        self._row: Longs = np.zeros(kernel.SOURCE_LENGTH, np.int64)
+        self._row: Longs = np.zeros(Source.length_in(np.int64), np.int64)
         self._bytes = self._row.data.cast("B")
-        self.address = int(self._row.ctypes.data)
+        self.address = address_of(self._row)
         self.state: object = None
         self.is_lane = True
         self._kept: Longs | None = None
@@ -494,7 +512,7 @@ class _Source:
         """Note what a neighbour may say: on which trees, in the order of the router's."""
         self.is_lane = False
         self._kept = np.array(trees, np.int64)
-        at = self._kept.ctypes.data
+        at = address_of(self._kept)
         values = (slot, self.epoch, 0, 0, 0, 0, 0, is_sampled, _signed(below), at)
         _SOURCE.pack_into(self._bytes, 0, tables.address, *values)
 
@@ -504,12 +522,12 @@ class _Rooms:
 
     def __init__(self) -> None:
         self.version = 0
-        self.events: Longs = np.empty((kernel.MOST_EVENTS, kernel.EVENT_COLUMNS), np.int64)
+        self.events: Longs = np.empty((kernel.MOST_EVENTS, EventRow.length_in(np.int64)), np.int64)
         self.missed: Longs = np.empty((kernel.MOST_MISSED, MISSING_COLUMNS), np.int64)
         self.scratch: Longs = np.empty(kernel.SCRATCH_LONGS, np.int64)
         self.floats = np.empty(kernel.SCRATCH_FLOATS, np.float64)
         self.seen = np.zeros(128, np.int32)
-        self.slots: Longs = np.zeros((64, kernel.SLOT_COLUMNS), np.int64)
+        self.slots: Longs = np.zeros((64, Slot.length_in(np.int64)), np.int64)
         self._make_entries(_FIRST_ENTRIES)
         self.out: Bytes = np.empty(kernel.MOST_WRITTEN, np.uint8)
         self.out_bytes = self.out.data
@@ -517,10 +535,10 @@ class _Rooms:
 
     def _make_entries(self, count: int) -> None:
         self.entry_room = count
-        self.entries: Longs = np.empty((count, kernel.ENTRY_COLUMNS), np.int64)
-        self.sorted: Longs = np.empty((count, kernel.SORTED_COLUMNS), np.int64)
+        self.entries: Longs = np.empty((count, Entry.length_in(np.int64)), np.int64)
+        self.sorted: Longs = np.empty((count, SortedEntry.length_in(np.int64)), np.int64)
         self.touched: Longs = np.empty(count, np.int64)
-        self.chunks: Longs = np.empty((count, kernel.CHUNK_COLUMNS), np.int64)
+        self.chunks: Longs = np.empty((count, Chunk.length_in(np.int64)), np.int64)
         self.chunk_bytes = self.chunks.reshape(-1).data.cast("B")
 
     def fit(self, slots: int, links: int, notes: int = 0) -> None:
@@ -529,7 +547,7 @@ class _Rooms:
             self.notes = np.empty(2 * notes, np.uint8)
             self.version += 1
         if slots > len(self.slots):
-            self.slots = np.zeros((2 * slots, kernel.SLOT_COLUMNS), np.int64)
+            self.slots = np.zeros((2 * slots, Slot.length_in(np.int64)), np.int64)
             self.version += 1
         if links + 1 > len(self.seen):
             self.seen = np.zeros(2 * links, np.int32)
@@ -543,29 +561,29 @@ class _Rooms:
     def note(self, turn: Longs) -> None:
         """Write where everything is."""
         for place, array in (
-            (kernel.TURN_EVENTS, self.events),
-            (kernel.TURN_ENTRIES, self.entries),
-            (kernel.TURN_SORTED, self.sorted),
-            (kernel.TURN_SLOTS, self.slots),
-            (kernel.TURN_TOUCHED, self.touched),
-            (kernel.TURN_CHUNKS, self.chunks),
-            (kernel.TURN_OUT, self.out),
-            (kernel.TURN_SCRATCH, self.scratch),
-            (kernel.TURN_FLOATS, self.floats),
-            (kernel.TURN_SEEN, self.seen),
-            (kernel.TURN_MISSED, self.missed),
-            (kernel.TURN_NOTES, self.notes),
+            (_TURN_AT.events, self.events),
+            (_TURN_AT.entries, self.entries),
+            (_TURN_AT.sorted, self.sorted),
+            (_TURN_AT.slots, self.slots),
+            (_TURN_AT.touched, self.touched),
+            (_TURN_AT.chunks, self.chunks),
+            (_TURN_AT.out, self.out),
+            (_TURN_AT.scratch, self.scratch),
+            (_TURN_AT.floats, self.floats),
+            (_TURN_AT.seen, self.seen),
+            (_TURN_AT.missed, self.missed),
+            (_TURN_AT.notes, self.notes),
         ):
-            turn[place] = array.ctypes.data
-        turn[kernel.TURN_NOTES_ROOM] = len(self.notes)
-        turn[kernel.TURN_ENTRY_ROOM] = self.entry_room
+            turn[place] = address_of(array)
+        turn[_TURN_AT.notes_room] = len(self.notes)
+        turn[_TURN_AT.entry_room] = self.entry_room
 
 
 class _Turn:
     """The arguments of the kernel for one turn: a turn within a turn has its own."""
 
     def __init__(self) -> None:
-        self.array: Longs = np.zeros(kernel.TURN_LENGTH, np.int64)
+        self.array: Longs = np.zeros(Turn.length_in(np.int64), np.int64)
         self.fields = self.array.data
         self.rooms = -1  # the version of the rooms that it knows
         self.reads: Sequence[Read] = ()
@@ -575,10 +593,10 @@ class _Turn:
 
     def make_rows(self, count: int) -> None:
         """Make room for so many reads."""
-        self.rows: Longs = np.zeros((count, kernel.READ_COLUMNS), np.int64)
+        self.rows: Longs = np.zeros((count, _READ_LENGTH), np.int64)
         self.cells = self.rows.reshape(-1).data
         self.row_bytes = self.cells.cast("B")
-        self.array[kernel.TURN_READS] = self.rows.ctypes.data
+        self.array[_TURN_AT.reads] = address_of(self.rows)
 
     def begin(self, reads: Sequence[Read]) -> None:
         """Take reads; their sources are still to be set."""
@@ -590,45 +608,45 @@ class _Turn:
         for read in reads:
             pack_into(rows, place, read.address, read.at, read.end, read.limit, 0, 0)
             place += _ROW.size
-        self.fields[kernel.TURN_READ] = 0
+        self.fields[_TURN_AT.read] = 0
 
     def next(self) -> int:
         """Go on to the first read of which something is left; return its number, or how many reads there are."""
-        number = self.fields[kernel.TURN_READ]
+        number = self.fields[_TURN_AT.read]
         while number < len(self.reads) and not self.rest(number):
             number += 1
-        self.fields[kernel.TURN_READ] = number
+        self.fields[_TURN_AT.read] = number
         return number
 
     def handled(self, count: int) -> tuple[list[int], list[int]]:
         """Return, by read, how far it is handled, and how many events of it the kernel has handled."""
-        last, step = count * kernel.READ_COLUMNS, kernel.READ_COLUMNS
-        places, counts = self.cells[kernel.READ_AT : last : step], self.cells[kernel.READ_COUNT : last : step]
+        last, step = count * _READ_LENGTH, _READ_LENGTH
+        places, counts = self.cells[_READ_AT.at : last : step], self.cells[_READ_AT.count : last : step]
         return places.tolist(), counts.tolist()
 
     def at(self, number: int) -> int:
         """Return how far a read is handled."""
-        return self.cells[number * kernel.READ_COLUMNS + kernel.READ_AT]
+        return self.cells[number * _READ_LENGTH + _READ_AT.at]
 
     def set_at(self, number: int, at: int) -> None:
         """Note how far a read is handled."""
-        self.cells[number * kernel.READ_COLUMNS + kernel.READ_AT] = at
+        self.cells[number * _READ_LENGTH + _READ_AT.at] = at
 
     def end(self, number: int) -> None:
         """Handle nothing more of a read: it ends as far as it is handled."""
         at = self.at(number)
-        self.cells[number * kernel.READ_COLUMNS + kernel.READ_END] = at
+        self.cells[number * _READ_LENGTH + _READ_AT.end] = at
         self.reads[number].end = at
 
     def rest(self, number: int) -> int:
         """Return how many bytes of a read are not handled."""
-        row = number * kernel.READ_COLUMNS
-        return self.cells[row + kernel.READ_END] - self.cells[row + kernel.READ_AT]
+        row = number * _READ_LENGTH
+        return self.cells[row + _READ_AT.end] - self.cells[row + _READ_AT.at]
 
     def set_source(self, number: int, source: _Source) -> None:
         """Note whose a read is."""
         self.sources[number] = source
-        self.cells[number * kernel.READ_COLUMNS + kernel.READ_SOURCE] = source.address
+        self.cells[number * _READ_LENGTH + _READ_AT.source] = source.address
 
 
 class FastPath:
@@ -707,22 +725,22 @@ class FastPath:
                 turn.make_rows(2 * len(found))
                 return [], reads  # as seldom as this
             _pack_row(
-                turn.row_bytes, place, id(data) + BYTES_HEAD, 0, len(data), sender.limit, sender.address, 0
+                turn.row_bytes, place, address_of_bytes(data), 0, len(data), sender.limit, sender.address, 0
             )
             place += _ROW.size
             found.append((number, data, sender))
         if not found:
             return [], left
         fields, cells, place = turn.fields, turn.cells, 0
-        fields[kernel.TURN_READ], fields[kernel.TURN_READ_COUNT] = 0, len(found)
+        fields[_TURN_AT.read], fields[_TURN_AT.read_count] = 0, len(found)
         if turn.rooms != self._rooms.version:
             turn.rooms = self._rooms.version
             self._rooms.note(turn.array)
         relay(turn.array)
-        writes = self._pass_on(turn, found, desk, now_s) if fields[kernel.TURN_CHUNK_COUNT] else []
+        writes = self._pass_on(turn, found, desk, now_s) if fields[_TURN_AT.chunk_count] else []
         for number, data, sender in found:
-            at, count, peer = cells[place + kernel.READ_AT], cells[place + kernel.READ_COUNT], sender.peer
-            place += kernel.READ_COLUMNS
+            at, count, peer = cells[place + _READ_AT.at], cells[place + _READ_AT.count], sender.peer
+            place += _READ_LENGTH
             sender.connection.heard_s = now_s
             sender.connection.received_bytes += at
             if isinstance(peer, Session):
@@ -738,9 +756,9 @@ class FastPath:
     ) -> list[Effect]:
         """Return what the kernel has laid out as it is to be written; what cannot be at once goes to outboxes."""
         rooms, writes = self._rooms, list[Effect]()
-        size = _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]
+        size = _CHUNK.size * turn.fields[_TURN_AT.chunk_count]
         rows = list(_CHUNK.iter_unpack(rooms.chunk_bytes[:size]))
-        for slot, _, _, count, size, at in rows if turn.fields[kernel.TURN_WRITTEN] else ():
+        for slot, _, _, count, size, at in rows if turn.fields[_TURN_AT.written] else ():
             receiver = self._receivers.get(slot) or self._find_receiver(slot, desk)
             if receiver is None or size > receiver.limit or count > receiver.most_events:
                 break
@@ -752,7 +770,7 @@ class FastPath:
             else:
                 peer.sent += count
             writes.append(Write(receiver.number, [rooms.out_bytes[at : at + size].tobytes()]))
-        entry_count = turn.fields[kernel.TURN_ENTRY_COUNT]
+        entry_count = turn.fields[_TURN_AT.entry_count]
         if len(writes) < len(rows) or SENT_CHUNK * len(rows) + SENT_EVENT * entry_count >= DEAR:
             turn.peers = [sender.peer for _, _, sender in found]
             turn.sources = [sender.source for _, _, sender in found]
@@ -807,9 +825,9 @@ class FastPath:
                 turn.rooms = self._rooms.version
                 self._rooms.note(turn.array)
             status = relay(turn.array)
-            if turn.fields[kernel.TURN_EVENT_COUNT]:
+            if turn.fields[_TURN_AT.event_count]:
                 self._send_all(turn, desk)
-            number = turn.fields[kernel.TURN_READ]
+            number = turn.fields[_TURN_AT.read]
             if status == Status.DONE:
                 is_placed, most = False, 2 * most
             elif status == Status.PYTHON:
@@ -817,14 +835,14 @@ class FastPath:
                 most = most if is_placed else _FEW
             elif status == Status.MISSING:
                 desk.begin(turn.reads[number].link)
-                self._learn(turn.fields[kernel.TURN_MISSED_COUNT])
+                self._learn(turn.fields[_TURN_AT.missed_count])
                 desk.begin(None)
             elif status == Status.UNLABELLED:
                 self._label(turn, number, desk)
             elif status == Status.EPOCH:
                 self._change_epoch(turn, number, desk)
             elif status == Status.ROOM:
-                self._rooms.grow(turn.fields[kernel.TURN_NEED_ENTRIES])
+                self._rooms.grow(turn.fields[_TURN_AT.need_entries])
             elif status == Status.BROKEN:
                 self._break(turn, number, desk)
 
@@ -848,11 +866,7 @@ class FastPath:
         """Add what the kernel has counted to the counters of routers."""
         for tables in self._tables.values():
             counts = tables.counts
-            if (
-                counts[kernel.ROUTER_UNADVERTISED]
-                or counts[kernel.ROUTER_DUPLICATES]
-                or counts[kernel.ROUTER_DROPPED]
-            ):
+            if counts[_ROUTER_AT.unadvertised] or counts[_ROUTER_AT.duplicates] or counts[_ROUTER_AT.dropped]:
                 tables.count()
 
     # -- what the kernel knows -------------------------------------------------------------------------------
@@ -906,7 +920,7 @@ class FastPath:
             turn.sources,
             turn.cells,
         )
-        turn.fields[kernel.TURN_READ_COUNT] = last
+        turn.fields[_TURN_AT.read_count] = last
         for number in range(first, last):
             peer = reads[number].peer
             link = peer.link
@@ -927,7 +941,7 @@ class FastPath:
                     else self._source(peer, current, desk)
                 )
             sources[number] = source
-            cells[number * kernel.READ_COLUMNS + kernel.READ_SOURCE] = source.address
+            cells[number * _READ_LENGTH + _READ_AT.source] = source.address
 
     def _is_put_aside(self, turn: _Turn, number: int, desk: Desk) -> bool:
         """Drop a read if its client is gone, let it wait if clients have to; return whether that is so."""
@@ -1004,7 +1018,7 @@ class FastPath:
         source = turn.sources[number]
         assert source is not None, "its events were matched"
         tables = self._tables[source.epoch]
-        handles = self._rooms.missed.reshape(-1)[: turn.fields[kernel.TURN_MISSED_COUNT]]
+        handles = self._rooms.missed.reshape(-1)[: turn.fields[_TURN_AT.missed_count]]
         tables.labels.learn(handles, tables.router.local, desk.clients, self._slots)
 
     def _change_epoch(self, turn: _Turn, number: int, desk: Desk) -> None:
@@ -1150,7 +1164,7 @@ class FastPath:
 
     def _send_all(self, turn: _Turn, desk: Desk) -> None:
         """Send what the kernel has laid out, and count the work."""
-        size = _CHUNK.size * turn.fields[kernel.TURN_CHUNK_COUNT]
+        size = _CHUNK.size * turn.fields[_TURN_AT.chunk_count]
         rows = list(_CHUNK.iter_unpack(self._rooms.chunk_bytes[:size]))
         self._send(turn, rows, desk)
         self._charge(turn, rows, desk)
@@ -1159,7 +1173,7 @@ class FastPath:
         """Send some of the chunks that the kernel has laid out, through outboxes."""
         rooms = self._rooms
         full: dict[int, Link] = {}
-        large = () if turn.fields[kernel.TURN_WRITTEN] else self._write(turn, rows)
+        large = () if turn.fields[_TURN_AT.written] else self._write(turn, rows)
         for number, (slot, first, last, count, size, at) in enumerate(rows):
             if slot == 0:
                 self._elsewhere(turn, rooms.sorted[first:last], desk)
@@ -1174,31 +1188,29 @@ class FastPath:
             if peer.outlet.send_events(data, count) is Verdict.FULL:
                 full[slot] = peer.link
         for slot, link in full.items():
-            entries = rooms.entries[: turn.fields[kernel.TURN_ENTRY_COUNT]]
-            events = entries[entries[:, kernel.ENTRY_SLOT] == slot, kernel.ENTRY_EVENT]
-            reads = np.unique(rooms.events[events, kernel.EVENT_READ]).tolist()
+            entries = rooms.entries[: turn.fields[_TURN_AT.entry_count]]
+            events = entries[entries[:, _ENTRY_AT.slot] == slot, _ENTRY_AT.event]
+            reads = np.unique(rooms.events[events, _EVENT_AT.read]).tolist()
             desk.full(link, [turn.peers[number].link for number in reads])
 
     def _charge(self, turn: _Turn, rows: Sequence[tuple[int, ...]], desk: Desk) -> None:
         """Count the work of what was sent, each read's part by how often its events went out."""
-        entry_count = turn.fields[kernel.TURN_ENTRY_COUNT]
-        size = sum(row[kernel.CHUNK_SIZE] for row in rows)
+        entry_count = turn.fields[_TURN_AT.entry_count]
+        size = sum(row[_CHUNK_AT.size] for row in rows)
         units = SENT_CHUNK * len(rows) + SENT_EVENT * entry_count + size / SENT_BYTES
         if units < DEAR:
             return
         rooms = self._rooms
-        read_of = rooms.events[: turn.fields[kernel.TURN_EVENT_COUNT], kernel.EVENT_READ]
+        read_of = rooms.events[: turn.fields[_TURN_AT.event_count], _EVENT_AT.read]
         events = np.bincount(read_of, minlength=len(turn.peers))
-        sent = np.bincount(
-            read_of[rooms.entries[:entry_count, kernel.ENTRY_EVENT]], minlength=len(turn.peers)
-        )
+        sent = np.bincount(read_of[rooms.entries[:entry_count, _ENTRY_AT.event]], minlength=len(turn.peers))
         for number in np.flatnonzero(events).tolist():
             desk.charge(turn.peers[number], int(events[number]), units * float(sent[number]) / entry_count)
 
     def _write(self, turn: _Turn, rows: Sequence[tuple[int, ...]]) -> Sequence[bytes]:
         """Return chunks that were too large to be written at once, each in memory of its own."""
-        found = [new_bytes(row[kernel.CHUNK_SIZE]) for row in rows]
-        self._rooms.chunks[: len(found), kernel.CHUNK_AT] = [address_of(data) for data in found]
+        found = [new_bytes(row[_CHUNK_AT.size]) for row in rows]
+        self._rooms.chunks[: len(found), _CHUNK_AT.at] = [address_of_bytes(data) for data in found]
         write_chunks(turn.array)
         return found
 
@@ -1206,20 +1218,20 @@ class FastPath:
         """Hand out what is for subscriptions without a slot, whose handles entries have."""
         together: dict[tuple[int, Link], list[Key]] = {}
         for event, handle in entries.tolist():
-            source = turn.sources[int(self._rooms.events[event, kernel.EVENT_READ])]
+            source = turn.sources[int(self._rooms.events[event, _EVENT_AT.read])]
             assert source is not None, "it was handled"
             local = self._tables[source.epoch].router.local
             ((link, key),) = local.keys_of(np.array([handle], np.int32)).tolist()
             together.setdefault((event, link), []).append(key)
         frames = {
             event: string_at(
-                int(self._rooms.events[event, kernel.EVENT_ADDRESS]),
-                int(self._rooms.events[event, kernel.EVENT_SIZE]),
+                int(self._rooms.events[event, _EVENT_AT.address]),
+                int(self._rooms.events[event, _EVENT_AT.size]),
             )
             for event, _ in together
         }
         for (event, link), keys in together.items():
-            peer = turn.peers[int(self._rooms.events[event, kernel.EVENT_READ])]
+            peer = turn.peers[int(self._rooms.events[event, _EVENT_AT.read])]
             desk.elsewhere(link, tuple(sorted(keys)), frames[event], peer.link)
 
 

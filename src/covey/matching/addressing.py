@@ -1,8 +1,8 @@
 """The only copy of an event in compiled code: its tree, the links towards the brokers that it is for, and their names.
 
 This does for `relay` what `strategies.regions` and `routing.carrying` do in Python, to the last byte; a property test
-compares them. `Region` lists what it works on, an array of addresses and numbers that the caller keeps up to date:
-for each tree and broker of the plan the distance from the root, the parent, and the way there from this broker.
+compares them. `relay_layout.Region` lists what it works on, which the caller keeps up to date: for each tree and broker
+of the plan the distance from the root, the parent, and the way there from this broker.
 
 An event that travels so has notes, the MessagePack array [0.0, [name, ...], detours]; `read_brokers` reads those that
 are written in this one form, and leaves all others to Python. `divide` writes notes of this form for each link that the
@@ -15,15 +15,10 @@ from typing import Final
 
 from covey.matching.attributes.packed import Bytes
 from covey.matching.jit import Ints, Longs, bytes_at, called, copy_bytes, longs_at, part
+from covey.matching.records import WORD
+from covey.matching.relay_layout import Addressed, Region
 
-# The array of a region. Brokers are numbered in the order of their names; `FAR`, `PARENTS` and `WAYS` have a row for
-# each tree. A way is 0 if the link towards the broker is not open, and otherwise twice the link's slot, plus 1 if
-# events may be sent over it now. `NAMES` has the names in MessagePack, one after the other, and `STARTS` where.
-RULE, HERE, BROKERS, TREES, FAR, PARENTS, WAYS, NAMES, STARTS, ROOM, MOST_NOTES, REGION_LENGTH = range(12)
 NEAREST, CHEAPEST = 0, 1
-
-# Room for one event, so many times as there are brokers.
-_NUMBERS, _TREE_OF, _WAY_OF, _BELOW, _SLOTS, _PLACES, ROOM_COLUMNS = range(7)
 
 MOST_DETOURS: Final = 3
 NOTES_HEAD: Final = 4  # before notes: the tree and the length, two bytes each
@@ -35,23 +30,6 @@ _MOST_DETOURS_READ: Final = 100
 def most_notes(names: int, brokers: int) -> int:
     """Return how many bytes the notes of one event may take, for so many brokers with names of so many bytes."""
     return names + brokers * _AROUND
-
-
-@part
-def _column(region: Longs, column: int) -> Longs:
-    return longs_at(region[ROOM] + 8 * column * region[BROKERS])
-
-
-@part
-def group_slots(region: Longs) -> Longs:
-    """Return the slot of each link that `divide` has found."""
-    return _column(region, _SLOTS)
-
-
-@part
-def group_places(region: Longs) -> Longs:
-    """Return where the notes for each of these links are."""
-    return _column(region, _PLACES)
 
 
 @part
@@ -91,10 +69,10 @@ def _compare(data: Bytes, first: int, last: int, names: Bytes, begin: int, end: 
 
 
 @called
-def _number_of(region: Longs, data: Bytes, first: int, last: int) -> int:
+def _number_of(region: Region, data: Bytes, first: int, last: int) -> int:
     """Return the number of the broker with a name, -1 if there is none."""
-    names, starts = bytes_at(region[NAMES]), longs_at(region[STARTS])
-    low, high = 0, region[BROKERS]
+    names, starts = bytes_at(region.names), longs_at(region.starts)
+    low, high = 0, region.brokers
     while low < high:
         middle = (low + high) // 2
         begin = starts[middle]
@@ -109,7 +87,7 @@ def _number_of(region: Longs, data: Bytes, first: int, last: int) -> int:
 
 
 @called
-def read_brokers(region: Longs, data: Bytes, first: int, last: int) -> tuple[int, int]:
+def read_brokers(region: Region, data: Bytes, first: int, last: int) -> tuple[int, int]:
     """Read the brokers that an event is for from its notes; return how many they are, and how often it changed trees.
 
     The first is -1 if the notes are not in the form that `divide` writes, or name a broker that the plan does not have.
@@ -128,16 +106,16 @@ def read_brokers(region: Longs, data: Bytes, first: int, last: int) -> tuple[int
         at += 3
     else:
         return -1, 0
-    if count > region[BROKERS]:
+    if count > region.brokers:
         return -1, 0
-    numbers = _column(region, _NUMBERS)
     for k in range(count):
         size = _text_size(data, at, last)
         if size < 0:
             return -1, 0
-        numbers[k] = _number_of(region, data, at + _head_size(data, at), at + size)
-        if numbers[k] < 0:
+        number = _number_of(region, data, at + _head_size(data, at), at + size)
+        if number < 0:
             return -1, 0
+        Addressed(region.room, k).number = number
         at += size
     if at + 1 != last or data[at] > _MOST_DETOURS_READ:
         return -1, 0
@@ -145,66 +123,67 @@ def read_brokers(region: Longs, data: Bytes, first: int, last: int) -> tuple[int
 
 
 @called
-def note_wanting(region: Longs, hosts: Longs, mask: int, shared: int, seen: Ints, links: int) -> int:
+def note_wanting(region: Region, hosts: Longs, mask: int, shared: int, seen: Ints, links: int) -> int:
     """Note the brokers whose links were hit, in the order of their names; return how many there are.
 
     `hosts` has one more than the number of the broker for each link, or 0.
     """
-    numbers, below = _column(region, _NUMBERS), _column(region, _BELOW)
-    for broker in range(region[BROKERS]):
-        below[broker] = 0
+    for broker in range(region.brokers):
+        Addressed(region.room, broker).below = 0
     for link in range(1, links):
         is_hit = mask >> link & 1 != 0 if link < shared else seen[link] != 0
         if is_hit and hosts[link] != 0:
-            below[hosts[link] - 1] = 1
+            Addressed(region.room, hosts[link] - 1).below = 1
     count = 0
-    for broker in range(region[BROKERS]):
-        if below[broker] != 0:
-            numbers[count] = broker
+    for broker in range(region.brokers):
+        if Addressed(region.room, broker).below != 0:
+            Addressed(region.room, count).number = broker
             count += 1
     return count
 
 
-@called
-def _crossed(region: Longs, tree: int, count: int) -> int:
-    """Return what the smallest subtree costs that has this broker and those that are noted."""
-    brokers, here = region[BROKERS], region[HERE]
-    far = longs_at(region[FAR] + 8 * brokers * tree)
-    parents = longs_at(region[PARENTS] + 8 * brokers * tree)
-    numbers, below = _column(region, _NUMBERS), _column(region, _BELOW)
-    for broker in range(brokers):
-        below[broker] = 0
-    ends = 1
-    broker = here
+@part
+def _count_up(region: Region, parents: Longs, broker: int) -> None:
+    """Count one more end below a broker and all those above it."""
     while broker >= 0:
-        below[broker] += 1
+        Addressed(region.room, broker).below += 1
         broker = parents[broker]
+
+
+@called
+def _crossed(region: Region, tree: int, count: int) -> int:
+    """Return what the smallest subtree costs that has this broker and those that are noted."""
+    brokers = region.brokers
+    far = longs_at(region.far + WORD * brokers * tree)
+    parents = longs_at(region.parents + WORD * brokers * tree)
+    for broker in range(brokers):
+        Addressed(region.room, broker).below = 0
+    ends = 1
+    _count_up(region, parents, region.here)
     for k in range(count):
-        if numbers[k] != here:
+        broker = Addressed(region.room, k).number
+        if broker != region.here:
             ends += 1
-            broker = numbers[k]
-            while broker >= 0:
-                below[broker] += 1
-                broker = parents[broker]
+            _count_up(region, parents, broker)
     cost = 0
     for broker in range(brokers):
-        if 0 < below[broker] < ends and parents[broker] >= 0:
+        if 0 < Addressed(region.room, broker).below < ends and parents[broker] >= 0:
             cost += far[broker] - far[parents[broker]]
     return cost
 
 
 @called
-def choose_tree(region: Longs, count: int, is_wanted_here: bool) -> int:
+def choose_tree(region: Region, count: int, is_wanted_here: bool) -> int:
     """Return the tree on which an event travels from here to the brokers that are noted; see `Carrying.carrier`."""
-    numbers, best, least = _column(region, _NUMBERS), 0, 0
-    for tree in range(region[TREES]):
+    best, least = 0, 0
+    for tree in range(region.trees):
         cost = 0
-        if region[RULE] == NEAREST:
-            far = longs_at(region[FAR] + 8 * region[BROKERS] * tree)
+        if region.rule == NEAREST:
+            far = longs_at(region.far + WORD * region.brokers * tree)
             for k in range(count):
-                cost += far[numbers[k]]
+                cost += far[Addressed(region.room, k).number]
             if is_wanted_here:
-                cost += far[region[HERE]]
+                cost += far[region.here]
         else:
             cost = _crossed(region, tree, count)
         if tree == 0 or cost < least:
@@ -213,10 +192,10 @@ def choose_tree(region: Longs, count: int, is_wanted_here: bool) -> int:
 
 
 @part
-def _find_way(region: Longs, source: int, tree: int, host: int, detours: int) -> tuple[int, int]:
+def _find_way(region: Region, source: int, tree: int, host: int, detours: int) -> tuple[int, int]:
     """Return the tree on which an event goes on to a broker and the way there, 0 if there is none."""
-    brokers, trees = region[BROKERS], region[TREES]
-    ways = longs_at(region[WAYS])
+    brokers, trees = region.brokers, region.trees
+    ways = longs_at(region.ways)
     way = ways[tree * brokers + host]
     if way != 0 and way >> 1 != source:
         return tree, way
@@ -228,14 +207,14 @@ def _find_way(region: Longs, source: int, tree: int, host: int, detours: int) ->
 
 
 @called
-def _write_notes(region: Longs, count: int, group: int, detours: int, out: Bytes, at: int) -> int:
+def _write_notes(region: Region, count: int, group: int, detours: int, out: Bytes, at: int) -> int:
     """Write the tree, the length and the notes for all noted brokers of one group, those that have the tree and way
     of the broker at `group`, and mark these as done; return where the notes end."""
-    numbers, trees, ways = _column(region, _NUMBERS), _column(region, _TREE_OF), _column(region, _WAY_OF)
-    names, starts = bytes_at(region[NAMES]), longs_at(region[STARTS])
-    tree, way, many, begin = trees[group], ways[group], 0, at
+    names, starts = bytes_at(region.names), longs_at(region.starts)
+    tree, way, many, begin = Addressed(region.room, group).tree, Addressed(region.room, group).way, 0, at
     for k in range(group, count):
-        many += trees[k] == tree and ways[k] == way
+        one = Addressed(region.room, k)
+        many += one.tree == tree and one.way == way
     at += NOTES_HEAD
     out[at], out[at + 1] = 0x93, 0xCB
     for k in range(2, _BEGIN):
@@ -248,11 +227,12 @@ def _write_notes(region: Longs, count: int, group: int, detours: int, out: Bytes
         out[at], out[at + 1], out[at + 2] = 0xDC, many >> 8, many & 0xFF
         at += 3
     for k in range(group, count):
-        if trees[k] == tree and ways[k] == way:
-            first, last = starts[numbers[k]], starts[numbers[k] + 1]
+        one = Addressed(region.room, k)
+        if one.tree == tree and one.way == way:
+            first, last = starts[one.number], starts[one.number + 1]
             copy_bytes(out, at, names, first, last - first)
             at += last - first
-            ways[k] = 0
+            one.way = 0
     out[at] = detours
     at += 1
     size = at - begin - NOTES_HEAD
@@ -263,24 +243,25 @@ def _write_notes(region: Longs, count: int, group: int, detours: int, out: Bytes
 
 @called
 def divide(
-    region: Longs, source: int, tree: int, count: int, detours: int, out: Bytes, at: int
+    region: Region, source: int, tree: int, count: int, detours: int, out: Bytes, at: int
 ) -> tuple[int, int, int]:
     """Divide the noted brokers by the trees and links over which an event from `source` goes on to them.
 
-    Write the notes for each link to `out` from `at` on (`group_slots`, `group_places`); return how many links there
-    are, where the notes end, and how many brokers cannot be reached.
+    Write the notes for each link to `out` from `at` on (`Addressed.slot` and `place`); return how many links there are,
+    where the notes end, and how many brokers cannot be reached.
     """
-    numbers, trees, ways = _column(region, _NUMBERS), _column(region, _TREE_OF), _column(region, _WAY_OF)
-    slots, places = group_slots(region), group_places(region)
     dropped, groups = 0, 0
     for k in range(count):
-        trees[k], ways[k] = tree, 0
-        if numbers[k] != region[HERE]:
-            trees[k], ways[k] = _find_way(region, source, tree, numbers[k], detours)
-            dropped += ways[k] == 0
+        one = Addressed(region.room, k)
+        one.tree, one.way = tree, 0
+        if one.number != region.here:
+            one.tree, one.way = _find_way(region, source, tree, one.number, detours)
+            dropped += one.way == 0
     for k in range(count):
-        if ways[k] & 1 != 0:
-            slots[groups], places[groups] = ways[k] >> 1, at
-            at = _write_notes(region, count, k, detours + (trees[k] != tree), out, at)
+        one = Addressed(region.room, k)
+        if one.way & 1 != 0:
+            group = Addressed(region.room, groups)
+            group.slot, group.place = one.way >> 1, at
+            at = _write_notes(region, count, k, detours + (one.tree != tree), out, at)
             groups += 1
     return groups, at, dropped

@@ -10,6 +10,7 @@ with `jit.address_of`. Integers are 64 bits wide and wrap around, as compiled on
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections import deque
 from collections.abc import Callable
@@ -25,7 +26,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 LINE: Final = 8  # numbers of 64 bits in a line
 
 _arrays: dict[int, list[ref[NDArray[Any]]]] = {}  # by address
-_bytes: deque[NDArray[Any]] = deque(maxlen=64)  # whose owners may not outlive the call otherwise
+_bytes: deque[tuple[bytes, NDArray[Any]]] = deque(maxlen=256)  # which may not outlive the call otherwise
 
 
 def register(array: NDArray[Any]) -> None:
@@ -35,10 +36,12 @@ def register(array: NDArray[Any]) -> None:
         _arrays[array.ctypes.data] = [*known, ref(array)]
 
 
-def register_bytes(data: bytes) -> None:
-    """Let pointers reach bytes; those before are forgotten after a while."""
-    _bytes.append(np.frombuffer(data, np.uint8))
-    register(_bytes[-1])
+def register_bytes(data: bytes, address: int) -> None:
+    """Let pointers reach bytes, which may be such that a kernel is to write; those before are forgotten after a
+    while."""
+    array = np.ctypeslib.as_array((ctypes.c_uint8 * len(data)).from_address(address))
+    _bytes.append((data, array))
+    register(array)
 
 
 def _array_at(address: int) -> NDArray[np.uint8]:
@@ -159,6 +162,7 @@ def twins(block: int, bits_room: int) -> dict[str, Callable[..., Any]]:
         "ints_at": lambda address: Pointer(address, np.int32),
         "longs_at": lambda address: Pointer(address, np.int64),
         "floats_at": lambda address: Pointer(address, np.float64),
+        "pointer_to": lambda array: Pointer(array.ctypes.data, array.dtype.type),
         "prefetch": _prefetch,
         "copy_block": lambda target, index, source, position: _copy(target, index, source, position, block),
         "copy_bytes": _copy,

@@ -171,7 +171,7 @@ _BEFORE_BYTES: Final = bytes.__basicsize__ - 1  # from a bytes object to its byt
 def address_of_bytes(data: bytes) -> int:
     """Return where bytes are, for a kernel that is called while they are alive."""
     if CHECKED:
-        checked.register_bytes(data)
+        checked.register_bytes(data, id(data) + _BEFORE_BYTES)
     return id(data) + _BEFORE_BYTES
 
 
@@ -192,6 +192,16 @@ bytes_at = _pointer_at(numba.types.uint8)
 ints_at = _pointer_at(numba.types.int32)
 longs_at = _pointer_at(numba.types.int64)
 floats_at = _pointer_at(numba.types.float64)
+
+
+@numba.extending.intrinsic
+def pointer_to(typing_context, array):  # type: ignore[no-untyped-def]
+    """Return the pointer to the values of an array that a kernel was given."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return context.make_array(array)(context, builder, arguments[0]).data
+
+    return numba.types.CPointer(array.dtype)(array), generate
 
 
 @numba.extending.intrinsic

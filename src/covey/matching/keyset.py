@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.matching.jit import Ints, Longs, address_of, ints_at, kernel, longs_at
+from covey.matching.jit import Ints, Longs, address_of, kernel, pointer_to
 
 _INTEGERS: Final = frozenset((int,))
 HANDLES: Final = -1  # instead of the address of keys
@@ -23,9 +23,9 @@ MANY: Final = 1_024  # handles; NumPy first makes other integers of them, and a 
 def take_keys(keys: Longs, handles: Ints, found: Longs) -> None:
     """Write the key of each handle."""
     source, which, target = (
-        longs_at(keys.ctypes.data),
-        ints_at(handles.ctypes.data),
-        longs_at(found.ctypes.data),
+        pointer_to(keys),
+        pointer_to(handles),
+        pointer_to(found),
     )
     for k in range(len(handles)):
         target[k] = source[which[k]]

@@ -1,23 +1,17 @@
 """The memory of the keyword index and the loops over it.
 
-Everything lies in one growable array of int32, `memory`; a pointer is a place in it and 0 is null. A
-conjunction is a record, with the word first that was in the fewest conjunctions when it came:
+Records lie in a heap of 8-byte words (attributes/heap.py), in which a pointer is the number of a word and 0 is null. A
+conjunction is a `Conjunction`, with the word first that was in the fewest conjunctions when it came; behind it stand
+the numbers of its words, and then for each word the place that it has in the word's postings.
 
-    handle  next  access  length  word 0 … word n-1  place 0 … place n-1
+Each word has three lists of entries (`EntryList`), each a block with room to grow:
 
-`handle` is that of the filter, `next` the filter's next record, `access` the record's place in the list in which
-matching looks for it, one of word 0, and `place k` its place in the postings of word k. Each word has three lists,
-described by nine numbers in `heads`:
+    ALONE       a handle      the conjunctions of this word alone
+    ACCESS      `Access`      the other conjunctions to try when a document has this word, their first one
+    POSTINGS    `Posting`     all conjunctions with this word
 
-    alone      handle                            the conjunctions of this word alone
-    access     word 1, word 2, handle, record    the other conjunctions to try when a document has this word
-    postings   record, k                         all conjunctions with this word, as their word k
-
-In an access list, a conjunction of two words has its second one twice, and one of more than three words has the
-complement (-1 - handle) of its handle: the rest of them has to be looked at in its record.
-
-A list is a block with room to grow and has no order: what leaves is replaced by the last. Freed blocks are
-chained by size and given out again first.
+Lists have no order: what leaves is replaced by the last. Kernels never grow the heap: `add_filter` returns where it has
+to go on once there is more room.
 
 A document may match very many filters, so matching takes a few nanoseconds for each: it copies handles from lists, and
 a byte for each handle tells whether it is in the answer already, as it may be for a filter of several conjunctions.
@@ -25,354 +19,387 @@ a byte for each handle tells whether it is in the answer already, as it may be f
 
 from __future__ import annotations
 
+from typing import Annotated, Final, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.matching.jit import (
-    Ints,
-    Longs,
-    bytes_at,
-    called,
-    copy_values,
-    ints_at,
-    kernel,
-    part,
-)
+from covey.matching.attributes.heap import TOP, WANTED, allocate, class_words, free, size_class
+from covey.matching.jit import Floats, Ints, Longs, called, kernel, part, pointer_to
+from covey.matching.records import WORD, Int, Of, Record, pointers_to
 
 Bytes = NDArray[np.uint8]
 
-# Fields of a record.
-HANDLE = 0
-NEXT = 1
-ACCESS = 2
-LENGTH = 3
-WORDS = 4
+# The lists of a word, in this order in `lists`.
+ALONE, ACCESS, POSTINGS, LISTS = 0, 1, 2, 3
+FIRST_CAPACITY: Final = 4
 
-# Numbers of a word in `heads`: where its lists begin, how long they are and how long they may become.
-HEAD_SIZE = 9
-ALONE_LIST = 0
-ACCESS_LIST = 3
-POSTINGS_LIST = 6
-ALONE_WIDTH = 1
-ACCESS_WIDTH = 4
-POSTINGS_WIDTH = 2
-FIRST_CAPACITY = 4
+AT_ONCE: Final = 64  # entries of an access list that are looked at together
+INLINE: Final = 3  # words of a conjunction that an access list knows of
 
-# `meta`: the first free place of memory, then the chain of each class of free blocks.
-TOP = 0
-CHAINS = 1
-EXACT_CLASSES = 256
-META_LENGTH = CHAINS + EXACT_CLASSES + 32
 
-AT_ONCE = 64  # entries of an access list that are looked at together
-INLINE = 3  # words of a conjunction that an access list knows of
+class Conjunction(Record, array="f", unit=WORD):
+    """A conjunction: its filter's handle, the filter's next one, its place in the list of its first word in which
+    matching looks for it, and how many words it has. The words and their places in postings follow."""
 
-# Numbers of a filter in `filters`: its first record and how many conjunctions it has.
-FILTER_SIZE = 2
+    handle: Int
+    next: Int
+    place: Int
+    length: Int
+
+
+class EntryList(Record, array="lists"):
+    """Where a list's entries begin, how many there are and for how many there is room."""
+
+    start: Int
+    length: Int
+    capacity: Int
+
+
+class Access(Record, array="f", unit=WORD):
+    """An entry of an access list: the second and third word (the second again if there is none), the handle, and the
+    conjunction. The handle's complement says that there are more words, to be looked at in the conjunction."""
+
+    second: Int
+    third: Int
+    handle: Int
+    conjunction: Int
+
+
+class Posting(Record, array="f", unit=WORD):
+    """An entry of postings: a conjunction, and which of its words this one is."""
+
+    conjunction: Int
+    number: Int
+
+
+class Stored(Record, array="filters"):
+    """A filter, by its handle: its first conjunction and how many it has."""
+
+    first: Int
+    conjunctions: Int
+
+
+class Memory(NamedTuple):
+    """Pointers to the heap, the lists of each word, the filters and the counters of the heap; and what matching works
+    with: a byte for each word, 0 between questions, a byte for each handle, the stamp of an earlier question, and room
+    for the answer."""
+
+    f: Floats
+    i: Annotated[Ints, Of("f")]
+    lists: Ints
+    filters: Ints
+    meta: Longs
+    seen: Bytes
+    found: Bytes
+    answers: Ints
+
+
+memory_at = pointers_to(Memory)
+
+_WORDS: Final = Conjunction.length_in()  # from a conjunction to its words, as int32 numbers
+_ACCESS_WORDS: Final = Access.BYTES // WORD
+
+
+@part
+def _list_of(m: Memory, word: int, which: int) -> EntryList:
+    return EntryList(m, LISTS * word + which)
+
+
+@part
+def _list_words(which: int, capacity: int) -> int:
+    """Return how many words of the heap a list takes."""
+    if which == ALONE:
+        return (capacity + 1) // 2
+    return _ACCESS_WORDS * capacity if which == ACCESS else capacity
+
+
+@part
+def _conjunction_words(count: int) -> int:
+    """Return how many words of the heap a conjunction of so many words takes."""
+    return (_WORDS + 2 * count + 1) // 2
+
+
+@part
+def _words_at(conjunction: int) -> int:
+    """Return where in `i` the words of a conjunction are."""
+    return 2 * conjunction + _WORDS
+
+
+@part
+def _access_at(m: Memory, word: int, place: int) -> Access:
+    return Access(m, _list_of(m, word, ACCESS).start + _ACCESS_WORDS * place)
+
+
+@part
+def _posting_at(m: Memory, word: int, place: int) -> Posting:
+    return Posting(m, _list_of(m, word, POSTINGS).start + place)
+
+
+@part
+def _alone_at(m: Memory, word: int) -> int:
+    """Return where in `i` the handles of a word alone are."""
+    return 2 * _list_of(m, word, ALONE).start
+
+
+@part
+def _growth(m: Memory, word: int, which: int) -> int:
+    """Return how much of the heap one more entry of a list may take."""
+    entries = _list_of(m, word, which)
+    if entries.length < entries.capacity:
+        return 0
+    return class_words(size_class(_list_words(which, max(2 * entries.capacity, FIRST_CAPACITY))))
 
 
 @called
-def size_class(size: int) -> int:
-    """Return the class of blocks of `size`: each small size has its own, large ones one an octave."""
-    if size <= EXACT_CLASSES:
-        return size
-    number = EXACT_CLASSES + 1
-    while EXACT_CLASSES << (number - EXACT_CLASSES) < size:
-        number += 1
-    return number
-
-
-@called
-def class_size(number: int) -> int:
-    """Return the size of the blocks of a class."""
-    return number if number <= EXACT_CLASSES else EXACT_CLASSES << (number - EXACT_CLASSES)
-
-
-@called
-def allocate(memory: Ints, meta: Longs, size: int) -> int:
-    """Return a block of at least `size`; the caller has reserved the room."""
-    number = size_class(size)
-    block = int(meta[CHAINS + number])
-    if block:
-        meta[CHAINS + number] = memory[block]
-        return block
-    block = int(meta[TOP])
-    meta[TOP] += class_size(number)
-    return block
-
-
-@called
-def release(memory: Ints, meta: Longs, block: int, size: int) -> None:
-    """Take back a block that was given out for `size`."""
-    number = size_class(size)
-    memory[block] = meta[CHAINS + number]
-    meta[CHAINS + number] = block
-
-
-@called
-def reserve(memory: Ints, meta: Longs, size: int) -> Ints:
-    """Return memory, the same or a larger copy, with `size` places free at its top."""
-    needed = meta[TOP] + size
-    if needed <= len(memory):
-        return memory
-    larger = np.empty(max(needed, len(memory) + len(memory) // 2), np.int32)
-    copy_values(larger, 0, memory, meta[TOP])
-    return larger
-
-
-@called
-def growth(heads: Ints, head: int, width: int) -> int:
-    """Return how much memory one more entry of a list may take."""
-    capacity = heads[head + 2]
-    return (
-        0 if heads[head + 1] < capacity else class_size(size_class(width * max(2 * capacity, FIRST_CAPACITY)))
-    )
-
-
-@called
-def append(memory: Ints, meta: Longs, heads: Ints, head: int, width: int) -> int:
+def _append(m: Memory, word: int, which: int) -> int:
     """Make room for an entry at a list's end; return its place."""
-    start, length, capacity = heads[head], heads[head + 1], heads[head + 2]
+    entries = _list_of(m, word, which)
+    length, capacity = entries.length, entries.capacity
     if length == capacity:
         larger = max(2 * capacity, FIRST_CAPACITY)
-        block = allocate(memory, meta, width * larger)
-        for k in range(width * length):
-            memory[block + k] = memory[start + k]
-        if capacity:
-            release(memory, meta, start, width * capacity)
-        heads[head] = start = block
-        heads[head + 2] = larger
-    heads[head + 1] = length + 1
-    return int(start + width * length)
+        block = allocate(m, _list_words(which, larger))
+        for k in range(_list_words(which, capacity)):
+            m.f[block + k] = m.f[entries.start + k]
+        if capacity != 0:
+            free(m, entries.start, _list_words(which, capacity))
+        entries.start, entries.capacity = block, larger
+    entries.length = length + 1
+    return length
 
 
 @called
-def drop_last(memory: Ints, meta: Longs, heads: Ints, head: int, width: int) -> None:
+def _drop_last(m: Memory, word: int, which: int) -> None:
     """Forget the last entry of a list, and its block when it was the only one."""
-    heads[head + 1] -= 1
-    if heads[head + 1] == 0:
-        release(memory, meta, heads[head], width * heads[head + 2])
-        heads[head] = heads[head + 2] = 0
+    entries = _list_of(m, word, which)
+    entries.length -= 1
+    if entries.length == 0:
+        free(m, entries.start, _list_words(which, entries.capacity))
+        entries.start = entries.capacity = 0
+
+
+@part
+def _postings_of(m: Memory, word: int) -> int:
+    return _list_of(m, word, POSTINGS).length
 
 
 @called
-def rarest_first(heads: Ints, words: Ints) -> None:
+def _rarest_first(m: Memory, words: Ints, first: int, last: int) -> None:
     """Sort words by the length of their postings."""
-    for k in range(1, len(words)):
-        word = words[k]
-        length = heads[HEAD_SIZE * word + POSTINGS_LIST + 1]
-        j = k
-        while j > 0 and heads[HEAD_SIZE * words[j - 1] + POSTINGS_LIST + 1] > length:
+    for k in range(first + 1, last):
+        word, j = words[k], k
+        while j > first and _postings_of(m, words[j - 1]) > _postings_of(m, word):
             words[j] = words[j - 1]
             j -= 1
         words[j] = word
 
 
+@part
+def _is_short(m: Memory, size: int, words: Ints, first: int, last: int) -> bool:
+    """Return whether a heap of `size` words has no room for a conjunction; how much is wanted is noted then."""
+    wanted = class_words(size_class(_conjunction_words(last - first)))
+    wanted += _growth(m, words[first], ALONE if last - first == 1 else ACCESS)
+    for k in range(first, last):
+        wanted += _growth(m, words[k], POSTINGS)
+    m.meta[WANTED] = wanted
+    return m.meta[TOP] + wanted > size
+
+
 @called
-def add_record(memory: Ints, meta: Longs, heads: Ints, words: Ints, handle: int, following: int) -> Ints:
-    """Store a conjunction; return memory, in which place 0, the null record, points at the new one."""
-    rarest_first(heads, words)
-    count = len(words)
-    size = WORDS + 2 * count
-    head, width = HEAD_SIZE * words[0] + ACCESS_LIST, ACCESS_WIDTH
-    if count == 1:
-        head, width = HEAD_SIZE * words[0] + ALONE_LIST, ALONE_WIDTH
-    room = size + growth(heads, head, width)
-    for word in words:
-        room += growth(heads, HEAD_SIZE * word + POSTINGS_LIST, POSTINGS_WIDTH)
-    memory = reserve(memory, meta, room)
-    record = allocate(memory, meta, size)
-    memory[record + HANDLE] = handle
-    memory[record + NEXT] = following
-    memory[record + LENGTH] = count
+def _add_conjunction(m: Memory, words: Ints, first: int, last: int, handle: int) -> None:
+    """Store a conjunction of the words from `first` to `last`, the rarest first; there is room for it."""
+    count = last - first
+    number = allocate(m, _conjunction_words(count))
+    conjunction, stored = Conjunction(m, number), Stored(m, handle)
+    conjunction.handle, conjunction.next, conjunction.length = handle, stored.first, count
+    stored.first = number
     for k in range(count):
-        place = append(memory, meta, heads, HEAD_SIZE * words[k] + POSTINGS_LIST, POSTINGS_WIDTH)
-        memory[place] = record
-        memory[place + 1] = k
-        memory[record + WORDS + k] = words[k]
-        memory[record + WORDS + count + k] = (
-            place - heads[HEAD_SIZE * words[k] + POSTINGS_LIST]
-        ) // POSTINGS_WIDTH
-    place = append(memory, meta, heads, head, width)
-    memory[record + ACCESS] = (place - heads[head]) // width
+        word = words[first + k]
+        place = _append(m, word, POSTINGS)
+        posting = _posting_at(m, word, place)
+        posting.conjunction, posting.number = number, k
+        m.i[_words_at(number) + k] = word
+        m.i[_words_at(number) + count + k] = place
+    rarest = words[first]
     if count == 1:
-        memory[place] = handle
-    else:
-        memory[place] = words[1]
-        memory[place + 1] = words[2] if count > 2 else words[1]
-        memory[place + 2] = handle if count <= INLINE else -1 - handle
-        memory[place + 3] = record
-    memory[0] = record
-    return memory
+        conjunction.place = _append(m, rarest, ALONE)
+        m.i[_alone_at(m, rarest) + conjunction.place] = handle
+        return
+    conjunction.place = _append(m, rarest, ACCESS)
+    access = _access_at(m, rarest, conjunction.place)
+    access.second = words[first + 1]
+    access.third = words[first + 2] if count > 2 else words[first + 1]
+    access.handle = handle if count <= INLINE else -1 - handle
+    access.conjunction = number
 
 
 @kernel
-def add_filter(
-    memory: Ints, meta: Longs, heads: Ints, filters: Ints, handle: int, words: Ints, ends: Ints
-) -> Ints:
-    """Store a filter whose conjunction c has the words from `ends[c - 1]` to `ends[c]`; return memory."""
-    filters[FILTER_SIZE * handle] = 0
-    filters[FILTER_SIZE * handle + 1] = len(ends)
-    start = 0
-    for end in ends:
-        memory = add_record(memory, meta, heads, words[start:end], handle, filters[FILTER_SIZE * handle])
-        filters[FILTER_SIZE * handle] = memory[0]
-        start = end
-    return memory
+def add_filter(addresses: Longs, size: int, handle: int, words: Ints, ends: Ints, done: int) -> int:
+    """Store a filter whose conjunction c has the words from `ends[c - 1]` to `ends[c]`, from number `done` on; return
+    the first one for which a heap of `size` words has no room."""
+    m, given = memory_at(addresses), pointer_to(words)
+    if done == 0:
+        Stored(m, handle).first = 0
+        Stored(m, handle).conjunctions = len(ends)
+    for number in range(done, len(ends)):
+        first, last = ends[number - 1] if number > 0 else 0, ends[number]
+        _rarest_first(m, given, first, last)
+        if _is_short(m, size, given, first, last):
+            return number
+        _add_conjunction(m, given, first, last, handle)
+    return len(ends)
 
 
 @called
-def drop_alone(memory: Ints, meta: Longs, heads: Ints, filters: Ints, record: int) -> None:
-    """Take a record of one word out of the list of its word, in which the last one takes its place."""
-    word = memory[record + WORDS]
-    head = HEAD_SIZE * word + ALONE_LIST
-    hole, last = heads[head] + memory[record + ACCESS], heads[head] + heads[head + 1] - 1
-    # The list has handles only: of the records of the filter that moves it is that with this word alone.
-    moved = filters[FILTER_SIZE * memory[last]]
-    while memory[moved + LENGTH] != 1 or memory[moved + WORDS] != word:
-        moved = memory[moved + NEXT]
-    memory[hole] = memory[last]
-    memory[moved + ACCESS] = memory[record + ACCESS]
-    drop_last(memory, meta, heads, head, ALONE_WIDTH)
+def _drop_alone(m: Memory, number: int) -> None:
+    """Take a conjunction of one word out of the list of its word, in which the last one takes its place."""
+    conjunction, word = Conjunction(m, number), m.i[_words_at(number)]
+    handles = _alone_at(m, word)
+    last = m.i[handles + _list_of(m, word, ALONE).length - 1]
+    # The list has handles only: of the conjunctions of the filter that moves it is that with this word alone.
+    moved = Stored(m, last).first
+    while Conjunction(m, moved).length != 1 or m.i[_words_at(moved)] != word:
+        moved = Conjunction(m, moved).next
+    m.i[handles + conjunction.place] = last
+    Conjunction(m, moved).place = conjunction.place
+    _drop_last(m, word, ALONE)
 
 
 @called
-def drop_access(memory: Ints, meta: Longs, heads: Ints, record: int) -> None:
-    """Take a record of several words out of the access list of its first."""
-    head = HEAD_SIZE * memory[record + WORDS] + ACCESS_LIST
-    hole = heads[head] + ACCESS_WIDTH * memory[record + ACCESS]
-    last = heads[head] + ACCESS_WIDTH * (heads[head + 1] - 1)
-    for k in range(ACCESS_WIDTH):
-        memory[hole + k] = memory[last + k]
-    memory[memory[hole + 3] + ACCESS] = memory[record + ACCESS]
-    drop_last(memory, meta, heads, head, ACCESS_WIDTH)
-
-
-@kernel
-def remove_filter(memory: Ints, meta: Longs, heads: Ints, filters: Ints, handle: int) -> None:
-    """Forget a filter and all its records."""
-    record = filters[FILTER_SIZE * handle]
-    while record:
-        following = memory[record + NEXT]
-        count = memory[record + LENGTH]
-        if count == 1:
-            drop_alone(memory, meta, heads, filters, record)
-        else:
-            drop_access(memory, meta, heads, record)
-        for k in range(count):
-            head = HEAD_SIZE * memory[record + WORDS + k] + POSTINGS_LIST
-            place = memory[record + WORDS + count + k]
-            hole = heads[head] + POSTINGS_WIDTH * place
-            last = heads[head] + POSTINGS_WIDTH * (heads[head + 1] - 1)
-            moved, its_k = memory[last], memory[last + 1]
-            memory[hole], memory[hole + 1] = moved, its_k
-            memory[moved + WORDS + memory[moved + LENGTH] + its_k] = place
-            drop_last(memory, meta, heads, head, POSTINGS_WIDTH)
-        release(memory, meta, record, WORDS + 2 * count)
-        record = following
-    filters[FILTER_SIZE * handle] = 0
-    filters[FILTER_SIZE * handle + 1] = 0
-
-
-@part
-def note(handle: int, found: Bytes, stamp: int, matched: Ints, count: int) -> int:
-    """Write a handle behind the first `count` unless it is there already; return how many there are. Without branches:
-    whether it is there cannot be foreseen."""
-    matched[count] = handle
-    count += found[handle] != stamp
-    found[handle] = stamp
-    return count
-
-
-@part
-def try_entries(
-    memory: Ints, start: int, end: int, seen: Bytes, found: Bytes, stamp: int, matched: Ints, count: int
-) -> int:
-    """Note the handles of those entries of an access list that the document has all words of."""
-    for first in range(start, end, ACCESS_WIDTH * AT_ONCE):
-        # The places of entries whose first words are there are gathered where the answers will go.
-        passed = count
-        for place in range(first, min(first + ACCESS_WIDTH * AT_ONCE, end), ACCESS_WIDTH):
-            matched[passed] = place
-            passed += seen[memory[place]] & seen[memory[place + 1]]
-        for k in range(count, passed):
-            place = matched[k]
-            handle = memory[place + 2]
-            if handle < 0:
-                if not has_rest(memory, seen, memory[place + 3]):
-                    continue
-                handle = -1 - handle
-            count = note(handle, found, stamp, matched, count)
-    return count
-
-
-@kernel
-def match(
-    memory: Ints, heads: Ints, seen: Bytes, found: Bytes, words: Ints, stamp: int, matched: Ints
-) -> int:
-    """Write the handles of the filters that match a document into `matched`, each once; return their number.
-
-    `seen` has a byte for each word, which is 0 before and after, and `found` one for each handle, which is the stamp of
-    an earlier match. `matched` has room for all handles, and AT_ONCE more.
-    """
-    records, begins, answers = (
-        ints_at(memory.ctypes.data),
-        ints_at(heads.ctypes.data),
-        ints_at(matched.ctypes.data),
+def _drop_access(m: Memory, number: int) -> None:
+    """Take a conjunction of several words out of the access list of its first."""
+    conjunction, word = Conjunction(m, number), m.i[_words_at(number)]
+    hole = _access_at(m, word, conjunction.place)
+    last = _access_at(m, word, _list_of(m, word, ACCESS).length - 1)
+    hole.second, hole.third, hole.handle, hole.conjunction = (
+        last.second,
+        last.third,
+        last.handle,
+        last.conjunction,
     )
-    here, noted = bytes_at(seen.ctypes.data), bytes_at(found.ctypes.data)
-    for word in words:
-        here[word] = 1
-    count = 0
-    for word in words:
-        head = HEAD_SIZE * word
-        start = begins[head + ALONE_LIST]
-        for place in range(start, start + begins[head + ALONE_LIST + 1]):
-            count = note(records[place], noted, stamp, answers, count)
-        start = begins[head + ACCESS_LIST]
-        end = start + ACCESS_WIDTH * begins[head + ACCESS_LIST + 1]
-        count = try_entries(records, start, end, here, noted, stamp, answers, count)
-    for word in words:
-        here[word] = 0
-    return count
+    Conjunction(m, hole.conjunction).place = conjunction.place
+    _drop_last(m, word, ACCESS)
 
 
 @called
-def has_rest(memory: Ints, seen: Bytes, record: int) -> bool:
-    """Return whether the document has a record's words from the fourth on."""
-    for k in range(record + WORDS + INLINE, record + WORDS + memory[record + LENGTH]):
-        if seen[memory[k]] == 0:
+def _drop_posting(m: Memory, number: int, k: int) -> None:
+    """Take word k of a conjunction out of the word's postings."""
+    words, count = _words_at(number), Conjunction(m, number).length
+    word, place = m.i[words + k], m.i[words + count + k]
+    hole, last = _posting_at(m, word, place), _posting_at(m, word, _postings_of(m, word) - 1)
+    hole.conjunction, hole.number = last.conjunction, last.number
+    moved = hole.conjunction
+    m.i[_words_at(moved) + Conjunction(m, moved).length + hole.number] = place
+    _drop_last(m, word, POSTINGS)
+
+
+@kernel
+def remove_filter(addresses: Longs, handle: int) -> None:
+    """Forget a filter and all its conjunctions."""
+    m = memory_at(addresses)
+    number = Stored(m, handle).first
+    while number != 0:
+        following, count = Conjunction(m, number).next, Conjunction(m, number).length
+        if count == 1:
+            _drop_alone(m, number)
+        else:
+            _drop_access(m, number)
+        for k in range(count):
+            _drop_posting(m, number, k)
+        free(m, number, _conjunction_words(count))
+        number = following
+    Stored(m, handle).first = Stored(m, handle).conjunctions = 0
+
+
+@part
+def _note(m: Memory, handle: int, stamp: int, count: int) -> int:
+    """Write a handle behind the first `count` answers unless it is there already; return how many there are. Without
+    branches: whether it is there cannot be foreseen."""
+    m.answers[count] = handle
+    count += m.found[handle] != stamp
+    m.found[handle] = stamp
+    return count
+
+
+@part
+def _has_rest(m: Memory, number: int) -> bool:
+    """Return whether the document has a conjunction's words from the fourth on."""
+    words = _words_at(number)
+    for k in range(INLINE, Conjunction(m, number).length):
+        if m.seen[m.i[words + k]] == 0:
             return False
     return True
 
 
+@part
+def _try_entries(m: Memory, start: int, length: int, stamp: int, count: int) -> int:
+    """Note the handles of those entries of an access list that the document has all words of."""
+    end = start + _ACCESS_WORDS * length
+    for first in range(start, end, _ACCESS_WORDS * AT_ONCE):
+        # The places of entries whose first words are there are gathered where the answers will go.
+        passed = count
+        for place in range(first, min(first + _ACCESS_WORDS * AT_ONCE, end), _ACCESS_WORDS):
+            m.answers[passed] = place
+            passed += m.seen[Access(m, place).second] & m.seen[Access(m, place).third]
+        for k in range(count, passed):
+            entry = Access(m, m.answers[k])
+            handle = entry.handle
+            if handle < 0:
+                if not _has_rest(m, entry.conjunction):
+                    continue
+                handle = -1 - handle
+            count = _note(m, handle, stamp, count)
+    return count
+
+
 @kernel
-def supersets(memory: Ints, heads: Ints, words: Ints) -> Ints:
-    """Return the records of the conjunctions that have all of `words`."""
-    rarest_first(heads, words)
-    start = heads[HEAD_SIZE * words[0] + POSTINGS_LIST]
-    length = heads[HEAD_SIZE * words[0] + POSTINGS_LIST + 1]
-    records = np.empty(length, np.int32)
+def match(addresses: Longs, words: Ints, stamp: int) -> int:
+    """Write the handles of the filters that match a document to the answers, each once; return their number.
+
+    There is room for all handles, and AT_ONCE more.
+    """
+    m = memory_at(addresses)
+    for word in words:
+        m.seen[word] = 1
     count = 0
-    for place in range(start, start + POSTINGS_WIDTH * length, POSTINGS_WIDTH):
-        record = memory[place]
-        if contains(memory, record, words):
-            records[count] = record
-            count += 1
-    return records[:count]
+    for word in words:
+        handles = _alone_at(m, word)
+        for k in range(_list_of(m, word, ALONE).length):
+            count = _note(m, m.i[handles + k], stamp, count)
+        entries = _list_of(m, word, ACCESS)
+        count = _try_entries(m, entries.start, entries.length, stamp, count)
+    for word in words:
+        m.seen[word] = 0
+    return count
 
 
 @called
-def contains(memory: Ints, record: int, words: Ints) -> bool:
-    """Return whether a record has all of `words`, of which it has the first."""
-    first = record + WORDS
-    length = memory[record + LENGTH]
-    if length < len(words):
+def _contains(m: Memory, number: int, words: Ints, count: int) -> bool:
+    """Return whether a conjunction has all of the first `count` words given, of which it has the first."""
+    own, length = _words_at(number), Conjunction(m, number).length
+    if length < count:
         return False
-    for word in words[1:]:
+    for one in range(1, count):
         k = 0
-        while k < length and memory[first + k] != word:
+        while k < length and m.i[own + k] != words[one]:
             k += 1
         if k == length:
             return False
     return True
+
+
+@kernel
+def supersets(addresses: Longs, words: Ints, conjunctions: Ints) -> int:
+    """Write the conjunctions that have all of `words`; return how many there are.
+
+    There is room for as many as there are conjunctions with any one of the words.
+    """
+    m, given, out = memory_at(addresses), pointer_to(words), pointer_to(conjunctions)
+    _rarest_first(m, given, 0, len(words))
+    count = 0
+    for place in range(_postings_of(m, given[0])):
+        number = _posting_at(m, given[0], place).conjunction
+        if _contains(m, number, given, len(words)):
+            out[count] = number
+            count += 1
+    return count

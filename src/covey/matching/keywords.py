@@ -12,29 +12,28 @@ Answers are exactly those of asking each filter in turn. What is fast about it i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
 
 import numpy as np
 
 from covey.core.keywords.filter import KeywordFilter
+from covey.matching.attributes.heap import META_LENGTH, TOP, WANTED
+from covey.matching.attributes.room import Room, grown
 from covey.matching.jit import Ints, Longs
 from covey.matching.keyword_kernels import (
     AT_ONCE,
-    CHAINS,
-    FILTER_SIZE,
-    HANDLE,
-    HEAD_SIZE,
-    META_LENGTH,
-    POSTINGS_LIST,
-    TOP,
+    LISTS,
+    POSTINGS,
     Bytes,
+    Conjunction,
+    EntryList,
+    Memory,
+    Stored,
     add_filter,
     match,
     remove_filter,
     supersets,
 )
-
-Numbers = TypeVar("Numbers", Ints, Longs, Bytes)
+from covey.matching.records import addresses_of, note_addresses
 
 MOST_STAMPS = 255  # in a byte
 
@@ -49,22 +48,47 @@ class KeywordIndex:
         self._free_ids: list[int] = []
         self._everything: set[int] = set()
         self._size = 0
-        self._memory: Ints = np.zeros(1024, np.int32)
+        self._heap = Room(np.zeros(512, np.int64))
         self._meta: Longs = np.zeros(META_LENGTH, np.int64)
-        self._meta[TOP] = CHAINS
-        self._heads: Ints = np.zeros(64 * HEAD_SIZE, np.int32)
+        self._meta[TOP] = 1  # word 0 is null
+        # A row for each list of each word, and for each handle; a byte for each word and each handle.
+        self._lists: Ints = np.zeros((64 * LISTS, EntryList.length_in()), np.int32)
+        self._filters: Ints = np.zeros((64, Stored.length_in()), np.int32)
         self._seen: Bytes = np.zeros(64, np.uint8)
-        self._filters: Ints = np.zeros(64 * FILTER_SIZE, np.int32)
         self._found: Bytes = np.zeros(64, np.uint8)
         self._stamp = 0
         self._matched: Ints = np.zeros(AT_ONCE, np.int32)
+        self._addresses: Longs = np.zeros(addresses_of(Memory), np.int64)
+        self._note_addresses()
+
+    def _note_addresses(self) -> None:
+        """Tell kernels where the arrays are; to be called after any of them was replaced."""
+        arrays = {
+            "f": self._heap.array,
+            "lists": self._lists,
+            "filters": self._filters,
+            "meta": self._meta,
+            "seen": self._seen,
+            "found": self._found,
+            "answers": self._matched,
+        }
+        note_addresses(self._addresses, Memory, arrays)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the arrays as another process can have them."""
+        return vars(self) | {"_heap": Room(self._heap.array[: int(self._meta[TOP])].copy())}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._addresses = np.zeros_like(self._addresses)
+        self._note_addresses()
 
     def __len__(self) -> int:
         return self._size
 
     def add(self, handle: int, filter: KeywordFilter) -> None:
         """Add a filter under a handle that is not in use."""
-        if FILTER_SIZE * handle >= len(self._filters):
+        if handle >= len(self._filters):
             self._grow_filters(handle + 1)
         self._size += 1
         if filter.conjunctions == ((),):
@@ -77,15 +101,13 @@ class KeywordIndex:
                 word_id = self._word_ids.get(word)
                 words.append(self._new_word(word) if word_id is None else word_id)
             ends.append(len(words))
-        self._memory = add_filter(
-            self._memory,
-            self._meta,
-            self._heads,
-            self._filters,
-            handle,
-            np.array(words, np.int32),
-            np.array(ends, np.int32),
-        )
+        given, last = np.array(words, np.int32), np.array(ends, np.int32)
+        done = 0
+        while (done := add_filter(self._addresses, len(self._heap.array), handle, given, last, done)) < len(
+            ends
+        ):
+            self._heap.grow(int(self._meta[TOP] + self._meta[WANTED]))
+            self._note_addresses()
 
     def remove(self, handle: int, filter: KeywordFilter) -> None:
         """Remove the filter that was added under the handle."""
@@ -93,11 +115,11 @@ class KeywordIndex:
         if filter.conjunctions == ((),):
             self._everything.remove(handle)
             return
-        remove_filter(self._memory, self._meta, self._heads, self._filters, handle)
+        remove_filter(self._addresses, handle)
         for conjunction in filter.conjunctions:
             for word in conjunction:
                 word_id = self._word_ids.get(word)
-                if word_id is not None and not self._heads[HEAD_SIZE * word_id + POSTINGS_LIST + 1]:
+                if word_id is not None and not self._postings_of(word_id):
                     del self._word_ids[word]
                     self._free_ids.append(word_id)
 
@@ -121,11 +143,13 @@ class KeywordIndex:
         """Return the handles of the filters that `filter` covers."""
         if filter.conjunctions == ((),):
             return self._all()
-        records = [self._supersets(conjunction) for conjunction in filter.conjunctions]
-        distinct = records[0] if len(records) == 1 else np.unique(np.concatenate(records))
-        handles, counts = np.unique(self._memory[distinct + HANDLE], return_counts=True)
+        found = [self._supersets(conjunction) for conjunction in filter.conjunctions]
+        distinct = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+        numbers = self._heap.array.view(np.int32)
+        place = Conjunction.index_of("handle")
+        handles, counts = np.unique(numbers[2 * distinct + place], return_counts=True)
         # A filter of several conjunctions is covered if all of them are among those found.
-        return handles[counts == self._filters[FILTER_SIZE * handles + 1]]
+        return handles[counts == self._filters[handles, Stored.index_of("conjunctions")]]
 
     def overlapping(self, filter: KeywordFilter) -> Ints:
         """Return the handles of the filters that overlap `filter`: all of them."""
@@ -136,44 +160,43 @@ class KeywordIndex:
         known = [word_id for word in words if (word_id := find(word)) is not None]  # type: ignore[call-overload]
         if len(self._matched) < self._size + AT_ONCE:
             self._matched = np.zeros(2 * self._size + AT_ONCE, np.int32)
+            self._note_addresses()
         self._stamp += 1
         if self._stamp > MOST_STAMPS:
             self._found[:] = 0
             self._stamp = 1
-        ids: Ints = np.array(known, np.int32)
-        count = match(self._memory, self._heads, self._seen, self._found, ids, self._stamp, self._matched)
-        matched = self._matched[:count]
+        matched = self._matched[: match(self._addresses, np.array(known, np.int32), self._stamp)]
         return np.concatenate((matched, _array(self._everything))) if self._everything else matched
 
     def _supersets(self, conjunction: tuple[str, ...]) -> Ints:
         known = [self._word_ids.get(word) for word in conjunction]
         if None in known:
             return _NONE
-        return supersets(self._memory, self._heads, np.array(known, np.int32))
+        room: Ints = np.empty(min(map(self._postings_of, known)), np.int32)  # type: ignore[arg-type]
+        return room[: supersets(self._addresses, np.array(known, np.int32), room)]
+
+    def _postings_of(self, word_id: int) -> int:
+        """Return how many conjunctions have a word."""
+        return int(self._lists[LISTS * word_id + POSTINGS, EntryList.index_of("length")])
 
     def _all(self) -> Ints:
-        stored = np.flatnonzero(self._filters[1::FILTER_SIZE]).astype(np.int32)
+        stored = np.flatnonzero(self._filters[:, Stored.index_of("conjunctions")]).astype(np.int32)
         return np.concatenate((stored, _array(self._everything)))
 
     def _new_word(self, word: str) -> int:
         word_id = self._free_ids.pop() if self._free_ids else len(self._word_ids)
         self._word_ids[word] = word_id
         if word_id >= len(self._seen):
-            self._heads = _grown(self._heads, HEAD_SIZE * (word_id + 1))
-            self._seen = _grown(self._seen, word_id + 1)
+            self._seen = grown(self._seen, word_id + 1)
+            self._lists = grown(self._lists, LISTS * len(self._seen))
+            self._note_addresses()
         return word_id
 
     def _grow_filters(self, count: int) -> None:
-        self._filters = _grown(self._filters, FILTER_SIZE * count)
-        self._found = _grown(self._found, len(self._filters) // FILTER_SIZE)
+        self._filters = grown(self._filters, count)
+        self._found = grown(self._found, len(self._filters))
+        self._note_addresses()
 
 
 def _array(handles: set[int]) -> Ints:
     return np.fromiter(handles, np.int32, len(handles))
-
-
-def _grown(array: Numbers, length: int) -> Numbers:
-    """Return a copy of at least `length`, and half as long again as before; what is new is zero."""
-    larger = np.zeros(max(length, len(array) + len(array) // 2), array.dtype)
-    larger[: len(array)] = array
-    return larger

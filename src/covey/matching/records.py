@@ -8,8 +8,9 @@ A layout is a class that lists the fields of a record in their order:
 
 In a kernel, `Cell(m, 7)` is the record at place 7 of the array `heap` of the memory `m`, counted in units, and
 `Cell(m, 7).users += 1` changes it. Without a unit places count whole records, as in a table with a row for each thing.
-Instead of a memory, a record can be found in a pointer: `Cell(pointer, 7)`. Compiled code has no object for a record:
-the class stands for an address, and a field is one load or one store. Integers are 64 bits wide once they are read.
+Instead of a memory, a record can be found in a pointer, `Cell(pointer, 7)`, or from an address on, `Cell(address, 7)`,
+which is `Cell(address)` for the first one. Compiled code has no object for a record: the class stands for an address,
+and a field is one load or one store. Integers are 64 bits wide once they are read.
 
 A memory is a named tuple of pointers, which kernels make from one array of addresses (`pointers_to`). Everything that
 an index knows of the places of its arrays is in that array, in the order of the tuple's fields.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -61,10 +63,22 @@ class Field(NamedTuple):
     type: type[np.generic]
 
 
+class Places:
+    """The number of each field, by its name, in an array of numbers of its type."""
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        vars(self).update(numbers)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> int: ...
+
+
 class Record:
     """A record; see the module's text."""
 
     LAYOUT: ClassVar[dict[str, Field]]
+    PLACES: ClassVar[Places]
     BYTES: ClassVar[int]
     _array: ClassVar[str]
     _unit: ClassVar[int]
@@ -79,12 +93,15 @@ class Record:
                 cls.LAYOUT[name] = Field(offset, type_)
                 setattr(cls, name, _property(cls.LAYOUT[name]))
                 offset += width
+        cls.PLACES = Places({name: cls.index_of(name) for name in cls.LAYOUT})
         cls.BYTES, cls._array, cls._unit = offset, array, unit or offset
         if not CHECKED:
             _teach_numba(cls)
 
-    def __init__(self, memory: Any, place: int) -> None:
-        self._pointer: Pointer = getattr(memory, self._array) if isinstance(memory, tuple) else memory
+    def __init__(self, memory: Any, place: int = 0) -> None:
+        if isinstance(memory, tuple):
+            memory = getattr(memory, self._array)
+        self._pointer: Pointer = _numbers_at(memory)
         self._at = int(place) * self._unit
 
     @classmethod
@@ -126,22 +143,35 @@ def _teach_numba(record: type[Record]) -> None:
 
     @type_callable(record)
     def type_record(context: Any) -> Callable[[Any, Any], Any]:
-        def typer(memory: Any, place: Any) -> Any:
-            found = isinstance(memory, types.CPointer) or record._array in getattr(memory, "fields", ())
+        def typer(memory: Any, place: Any = types.int64) -> Any:
+            found = isinstance(memory, types.CPointer | types.Integer)
+            found = found or record._array in getattr(memory, "fields", ())
             return result if found and isinstance(place, types.Integer) else None
 
         return typer
 
     def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (memory, place), (pointer, number) = signature.args, arguments
-        if not isinstance(memory, types.CPointer):
-            pointer = builder.extract_value(pointer, memory.fields.index(record._array))
+        byte = _bytes_of(context, builder, memory, record._array, pointer)
         number = context.cast(builder, number, place, types.int64)
-        byte = builder.bitcast(pointer, ir.IntType(8).as_pointer())
         return builder.gep(byte, [builder.mul(number, number.type(record._unit))])
 
-    for kind in (types.BaseTuple, types.CPointer):
+    def make_first(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _bytes_of(context, builder, signature.args[0], record._array, arguments[0])
+
+    for kind in (types.BaseTuple, types.CPointer, types.Integer):
         lower_builtin(record, kind, types.Integer)(make)
+        lower_builtin(record, kind)(make_first)
+
+
+def _bytes_of(context: Any, builder: Any, memory: Any, array: str, value: Any) -> Any:
+    """Return the pointer from which the places of records are counted, of what is given for a memory."""
+    byte = ir.IntType(8).as_pointer()
+    if isinstance(memory, types.Integer):
+        return builder.inttoptr(context.cast(builder, value, memory, types.int64), byte)
+    if isinstance(memory, types.BaseTuple):
+        value = builder.extract_value(value, memory.fields.index(array))
+    return builder.bitcast(value, byte)
 
 
 @infer_getattr
@@ -243,11 +273,12 @@ def _note(addresses: Longs, layout: dict[str, Any], arrays: Mapping[str, Any]) -
             addresses[one.number] = array if one.type is None else address_of(array)
 
 
-def pointers_to(memory: type[Memory], first: int = 0) -> Callable[[Longs], Memory]:
-    """Return a part that makes a memory of addresses, an array or a pointer, of which it has those from `first` on."""
+def pointers_to(memory: type[Memory], first: int = 0) -> Callable[[Longs | int], Memory]:
+    """Return a part that makes a memory of addresses, an array, a pointer or where they are, of which it has those from
+    `first` on."""
     layout, _ = _layout(memory, first)
     if CHECKED:
-        return lambda addresses: _checked_memory(memory, layout, addresses)
+        return lambda addresses: _checked_memory(memory, layout, _numbers_at(addresses))
 
     @numba.extending.intrinsic
     def memory_at(typing_context, addresses):  # type: ignore[no-untyped-def]
@@ -255,11 +286,13 @@ def pointers_to(memory: type[Memory], first: int = 0) -> Callable[[Longs], Memor
             pointer = arguments[0]
             if isinstance(addresses, types.Array):
                 pointer = context.make_array(addresses)(context, builder, pointer).data
+            elif isinstance(addresses, types.Integer):
+                pointer = builder.inttoptr(pointer, ir.IntType(64).as_pointer())
             return _make_memory(context, builder, signature.return_type, layout, pointer)
 
         return _memory_type(memory, layout)(addresses), generate
 
-    part: Callable[[Longs], Memory] = memory_at
+    part: Callable[[Longs | int], Memory] = memory_at
     return part
 
 
@@ -285,6 +318,10 @@ def _make_memory(context: Any, builder: Any, type: Any, layout: dict[str, Any], 
         value = builder.load(builder.gep(pointer, [ir.IntType(64)(one.number)]))
         values.append(value if one.type is None else builder.inttoptr(value, context.get_value_type(of)))
     return context.make_tuple(builder, type, values)
+
+
+def _numbers_at(addresses: Any) -> Any:
+    return Pointer(int(addresses), np.int64) if isinstance(addresses, int | np.integer) else addresses
 
 
 def _checked_memory(memory: type[Memory], layout: dict[str, Any], addresses: Any) -> Memory:

@@ -10,33 +10,63 @@ from typing import Final
 
 import numpy as np
 
-from covey.matching.jit import Longs, address_of, kernel, longs_at, part
+from covey.matching.jit import Longs, address_of, kernel, part
+from covey.matching.records import Long, Record
 
-# What the array of addresses holds: where the two tables are, slots of each less one, the younger one, how many events
-# are in it, and how many may be.
-_TABLES, _MASK, _YOUNGER, _COUNT, _SIZE, _LENGTH = 0, 2, 3, 4, 5, 6
-_FREE: Final = -1  # of a slot's third number: nothing is here
+_FREE: Final = -1  # of a name's `used`: nothing is here
+
+
+class Generations(Record):
+    """The two tables, slots of each less one, the younger of them, how many events are in it, and how many may be."""
+
+    first_table: Long
+    second_table: Long
+    mask: Long
+    younger: Long
+    count: Long
+    size: Long
+
+
+class Table(Record):
+    """The address of one of the two tables, as `Generations` begins with them."""
+
+    address: Long
+
+
+class Name(Record):
+    """A slot of a table: the name of an event, by two numbers of 64 bits."""
+
+    publisher: Long
+    number: Long
+    used: Long
 
 
 @part
-def _slot(table: Longs, mask: int, publisher: int, number: int) -> int:
-    """Return where a name is, or would be."""
+def _slot(table: int, mask: int, publisher: int, number: int) -> int:
+    """Return where in the table at an address a name is, or would be."""
     mixed = (np.uint64(publisher) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(number)
     mixed *= np.uint64(0xD6E8FEB86659FD93)
     mixed ^= mixed >> np.uint64(32)
-    slot = np.int64(mixed & np.uint64(0x7FFFFFFF)) & mask
-    while table[3 * slot + 2] != _FREE and (table[3 * slot] != publisher or table[3 * slot + 1] != number):
+    slot: int = np.int64(mixed & np.uint64(0x7FFFFFFF)) & mask  # type: ignore[assignment]
+    while not _is_free(table, slot) and (
+        Name(table, slot).publisher != publisher or Name(table, slot).number != number
+    ):
         slot = (slot + 1) & mask
-    return slot  # type: ignore[return-value]
+    return slot
+
+
+@part
+def _is_free(table: int, slot: int) -> bool:
+    return Name(table, slot).used == _FREE
 
 
 @part
 def is_seen(at: int, publisher: int, number: int) -> bool:
-    """Return whether an event was here; `at` is the address of the array of addresses."""
-    seen = longs_at(at)
+    """Return whether an event was here; `at` is the address of `Generations`."""
+    seen = Generations(at)
     for generation in range(2):
-        table = longs_at(seen[_TABLES + generation])
-        if table[3 * _slot(table, seen[_MASK], publisher, number) + 2] != _FREE:
+        table = Table(at, generation).address
+        if not _is_free(table, _slot(table, seen.mask, publisher, number)):
             return True
     return False
 
@@ -44,19 +74,16 @@ def is_seen(at: int, publisher: int, number: int) -> bool:
 @part
 def see(at: int, publisher: int, number: int) -> None:
     """Note an event that was not here."""
-    seen = longs_at(at)
-    if seen[_COUNT] == seen[_SIZE]:
-        seen[_YOUNGER] = 1 - seen[_YOUNGER]
-        seen[_COUNT] = 0
-        table = longs_at(seen[_TABLES + seen[_YOUNGER]])
-        for slot in range(seen[_MASK] + 1):
-            table[3 * slot + 2] = _FREE
-    table = longs_at(seen[_TABLES + seen[_YOUNGER]])
-    slot = _slot(table, seen[_MASK], publisher, number)
-    table[3 * slot] = publisher
-    table[3 * slot + 1] = number
-    table[3 * slot + 2] = 0
-    seen[_COUNT] += 1
+    seen = Generations(at)
+    if seen.count == seen.size:
+        seen.younger = 1 - seen.younger
+        seen.count = 0
+        for slot in range(seen.mask + 1):
+            Name(Table(at, seen.younger).address, slot).used = _FREE
+    table = Table(at, seen.younger).address
+    name = Name(table, _slot(table, seen.mask, publisher, number))
+    name.publisher, name.number, name.used = publisher, number, 0
+    seen.count += 1
 
 
 @kernel
@@ -74,10 +101,9 @@ class SeenNames:
 
     def __init__(self, size: int) -> None:
         slots = 1 << (2 * size - 1).bit_length()
-        self._tables = [np.full(3 * slots, _FREE, np.int64) for _ in range(2)]
-        self._addresses: Longs = np.zeros(_LENGTH, np.int64)
-        self._addresses[_TABLES : _TABLES + 2] = [address_of(table) for table in self._tables]
-        self._addresses[_MASK], self._addresses[_SIZE] = slots - 1, size
+        self._tables = [np.full(Name.length_in(np.int64) * slots, _FREE, np.int64) for _ in range(2)]
+        tables = [address_of(table) for table in self._tables]
+        self._addresses: Longs = np.array([*tables, slots - 1, 0, 0, size], np.int64)  # `Generations`
         self.address = address_of(self._addresses)
 
     def add(self, publisher: int, number: int) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, overload
 
 from covey.errors import ProtocolError
-from covey.matching.jit import bytes_at, kernel
+from covey.matching.jit import address_of_bytes, bytes_at, kernel
 from covey.protocol.frames import LENGTH, MAX_GREETING, Kind, Splitter, framed
 
 MOST_SIDS: Final = 65_535  # in one DELIVERY: their count is a u16
@@ -19,16 +19,6 @@ MOST_SIDS: Final = 65_535  # in one DELIVERY: their count is a u16
 _OTHER: Final = 63  # the bit of kinds that are no less
 _ANY_LENGTH: Final = (1 << 32) - 1
 _HEARTBEATS: Final = 1 << Kind.PING | 1 << Kind.PONG
-
-# Where the contents of a bytes object begin, behind its head and before the zero that ends it: to ask the interpreter
-# for each (PyBytes_AsString) would take longer than to copy an event.
-BYTES_HEAD: Final = bytes.__basicsize__ - 1
-
-
-def address_of(data: bytes) -> int:
-    """Return where bytes are; they must be kept as long as the address is used."""
-    return id(data) + BYTES_HEAD
-
 
 _new_bytes: Final = ctypes.pythonapi.PyBytes_FromStringAndSize
 _new_bytes.restype = ctypes.py_object
@@ -81,7 +71,7 @@ class Frames(Sequence[bytes]):
         if isinstance(frames, Frames):
             return frames
         data = b"".join([framed(one) for one in frames])
-        address = address_of(data)
+        address = address_of_bytes(data)
         count, end, kinds = scan_frames(address, 0, len(data), _ANY_LENGTH)
         return cls(data, address, 0, end, count, kinds)
 
@@ -151,7 +141,7 @@ class FastSplitter(Splitter):
 
     def _cut(self, data: bytes) -> tuple[Sequence[bytes], int]:
         data = bytes(data)  # itself, unless it is another buffer
-        address = address_of(data)
+        address = address_of_bytes(data)
         count, at, kinds = scan_frames(address, 0, len(data), self.limit)
         if count < 0:
             (length,) = LENGTH.unpack_from(data, at)

@@ -45,7 +45,6 @@ from covey.matching.jit import (
     called,
     float_bits,
     kernel,
-    longs_at,
     part,
 )
 
@@ -185,7 +184,7 @@ def ask(at: int, data: int, size: int, question: int, limit: int) -> int:
     COVERING, RESTLESS may be added. Handles of rows that cover it stand in the store's `out`, ids of others in its
     `candidates`.
     """
-    view = view_at(longs_at(at))
+    view = view_at(at)
     m, room = memory_at(view.store), workspace_at(view.store)
     q = Question(room.acceptors, room.groups, room.intervals, room.sizes, room.marks)
     if question != COVERING and (

@@ -25,7 +25,7 @@ from covey.matching.attributes.packed import (
     map_at,
     point_at,
 )
-from covey.matching.jit import Floats, Longs, bytes_at, called, floats_at, kernel, longs_at, part
+from covey.matching.jit import Floats, Longs, called, kernel, part, pointer_to
 
 MOST_NAMES: Final = 64  # they are compared with each other
 POINT_LONGS: Final = Point.length_in(np.int64)
@@ -126,7 +126,7 @@ def count_values(data: Bytes, first: int, end: int, most: int) -> int:
 
     What is no MessagePack has some number; whoever decodes it says so.
     """
-    bytes_ = bytes_at(data.ctypes.data)
+    bytes_ = pointer_to(data)
     at, count = first, 0
     while at < end and count <= most:
         head = int(bytes_[at])
@@ -162,8 +162,8 @@ def check_events(
     data: Bytes, firsts: Longs, lasts: Longs, attributes: Longs, numbers: Floats, passed: NDArray[np.bool_]
 ) -> None:
     """Write for each event whether it is in its one form. `attributes` and `numbers` are room for those of one."""
-    bytes_, rows = bytes_at(data.ctypes.data), longs_at(attributes.ctypes.data)
-    values = floats_at(numbers.ctypes.data)
+    bytes_, rows = pointer_to(data), pointer_to(attributes)
+    values = pointer_to(numbers)
     for event in range(len(firsts)):
         passed[event] = read_attributes(bytes_, firsts[event], lasts[event], rows, values) >= 0
 

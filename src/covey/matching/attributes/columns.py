@@ -36,7 +36,8 @@ from covey.matching.attributes.packed import (
     map_at,
     point_at,
 )
-from covey.matching.jit import Floats, Ints, Longs, bytes_at, ints_at, kernel, longs_at, part
+from covey.matching.jit import Floats, Ints, Longs, kernel, part, pointer_to
+from covey.matching.records import Long, Record
 
 KINDS: Final = (FLOAT, TEXT, TRUTH, OTHER, LARGE)
 
@@ -91,6 +92,21 @@ def _outside(numbers: Ints, count: int) -> bool:
     return bool(len(numbers)) and bool(numbers.min() < 0 or numbers.max() >= count)
 
 
+class Known(Record):
+    """A name or a text of a block: where its bytes are, and whose it is."""
+
+    first: Long
+    last: Long
+    owner: Long
+
+
+class Packed(Record):
+    """Where the bytes of a value are that a block has as they are."""
+
+    first: Long
+    last: Long
+
+
 @part
 def _number_of(
     data: Bytes, first: int, last: int, owner: int, mask: int, table: Ints, known: Longs, count: int
@@ -99,8 +115,9 @@ def _number_of(
     slot = hash_of(data, first, last, owner) & mask
     while table[slot] >= 0:
         number = table[slot]
-        begin = known[3 * number]
-        if known[3 * number + 2] == owner and known[3 * number + 1] - begin == last - first:
+        other = Known(known, number)
+        begin = other.first
+        if other.owner == owner and other.last - begin == last - first:
             same = True
             for k in range(last - first):
                 if data[begin + k] != data[first + k]:
@@ -110,9 +127,8 @@ def _number_of(
                 return number, count
         slot = (slot + 1) & mask
     table[slot] = count
-    known[3 * count] = first
-    known[3 * count + 1] = last
-    known[3 * count + 2] = owner
+    new = Known(known, count)
+    new.first, new.last, new.owner = first, last, owner
     return count, count + 1
 
 
@@ -133,13 +149,13 @@ def to_columns(
 ) -> int:
     """Write the columns of packed events; return 0, or -1 - the number of an event whose bytes are none.
 
-    `names` and `texts` get three numbers each: where the bytes begin and end, and the owner. Their tables come in as
-    -1, twice as large as there can be texts. `counts` gets how many names, texts and packed values there are.
+    `names` and `texts` get rows of `Known`, `packed` of `Packed`. Tables come in as -1, twice as large as there can be
+    texts. `counts` gets how many names, texts and packed values there are.
     """
     found, name_count, text_count, packed_count = 0, 0, 0, 0
-    bytes_, name_mask, text_mask = bytes_at(data.ctypes.data), len(name_table) - 1, len(text_table) - 1
-    name_slots, text_slots = ints_at(name_table.ctypes.data), ints_at(text_table.ctypes.data)
-    known_names, known_texts = longs_at(names.ctypes.data), longs_at(texts.ctypes.data)
+    bytes_, name_mask, text_mask = pointer_to(data), len(name_table) - 1, len(text_table) - 1
+    name_slots, text_slots = pointer_to(name_table), pointer_to(text_table)
+    known_names, known_texts, places = pointer_to(names), pointer_to(texts), pointer_to(packed)
     for event in range(len(offsets) - 1):
         end = offsets[event + 1]
         count, at = map_at(bytes_, offsets[event], end)
@@ -160,8 +176,8 @@ def to_columns(
                 )
                 number = float(text)
             elif sort == LARGE:
-                packed[2 * packed_count] = last
-                packed[2 * packed_count + 1] = at
+                place = Packed(places, packed_count)
+                place.first, place.last = last, at
                 number = float(packed_count)
                 packed_count += 1
             name[found] = owner
@@ -185,7 +201,9 @@ def columns_of(data: Bytes, offsets: Longs) -> Columns:
     most = max(1, int(offsets[-1] - offsets[0]) // 2 + 1)
     slots = 1 << (2 * most).bit_length()
     name_table, text_table = np.full(slots, -1, np.int32), np.full(slots, -1, np.int32)
-    names, texts, packed = (np.empty(width * most, np.int64) for width in (3, 3, 2))
+    names, texts, packed = (
+        np.empty((most, row.length_in(np.int64)), np.int64) for row in (Known, Known, Packed)
+    )
     ends: Ints = np.zeros(events, np.int32)
     name, kind, value = np.empty(most, np.int32), np.empty(most, np.uint8), np.empty(most)
     counts: Longs = np.zeros(4, np.int64)
@@ -207,14 +225,13 @@ def columns_of(data: Bytes, offsets: Longs) -> Columns:
         raise EventError(f"the bytes of event {-1 - wrong} of this batch are no packed event")
     name_count, text_count, packed_count, found = counts.tolist()
     bytes_ = data.data
-    pairs = packed[: 2 * packed_count].reshape(-1, 2).tolist()
-    rows = texts[: 3 * text_count].reshape(-1, 3)
+    rows = texts[:text_count]
     try:
         return Columns(
-            [str(bytes_[a:b], "utf-8") for a, b, _ in names[: 3 * name_count].reshape(-1, 3).tolist()],
+            [str(bytes_[a:b], "utf-8") for a, b, _ in names[:name_count].tolist()],
             [str(bytes_[a:b], "utf-8") for a, b, _ in rows.tolist()],
-            rows[:, 2].astype(np.int32),
-            [bytes(bytes_[a:b]) for a, b in pairs],
+            rows[:, Known.PLACES.owner].astype(np.int32),
+            [bytes(bytes_[a:b]) for a, b in packed[:packed_count].tolist()],
             ends,
             name[:found].copy(),
             kind[:found].copy(),

@@ -36,6 +36,7 @@ from covey.matching.attributes.lists import (
 )
 from covey.matching.attributes.memory import Intervals, Memory, memory_at, workspace_at
 from covey.matching.attributes.query import (
+    AT_ONCE,
     approach,
     chain_holds,
     holds_inline,
@@ -44,7 +45,7 @@ from covey.matching.attributes.query import (
     set_values,
 )
 from covey.matching.attributes.ranges import LOWER, SPANS, bucket_of, buckets_at, rows_below
-from covey.matching.jit import Floats, Ints, Longs, called, floats_at, ints_at, kernel, part
+from covey.matching.jit import Floats, Ints, Longs, called, ints_at, kernel, part, pointer_to
 
 SHARED = 1 << SHARED_BIT
 PIECE = 32  # rows of a list that are tested before the links of those that pass are looked at
@@ -230,9 +231,10 @@ def _hit_simple(
     for k in range(start, end):
         if hit == everything:
             return hit
-        cell = find(m, w.names[k], w.lows[k], w.lows[k])
-        if cell != 0:
-            hit = _visit_chain(m, Constraint(m, cell).simple_list, hit, seen, links)
+        if Channel(m, w.names[k]).equal_rows != 0:
+            cell = find(m, w.names[k], w.lows[k], w.lows[k])
+            if cell != 0:
+                hit = _visit_chain(m, Constraint(m, cell).simple_list, hit, seen, links)
     return hit
 
 
@@ -276,12 +278,14 @@ def _hit_verified(
         grid = Channel(m, w.names[k]).first_grid
         if grid != 0:
             hit = _hit_grids(m, grid, hit, everything, out, seen, links)
-    approach(m, w, start, end, cells)
-    for k in range(end - start):
-        if hit == everything:
-            return hit
-        if cells[k] != 0:
-            hit = _verify_chain(m, Constraint(m, cells[k]).verify_list, hit, out, seen, links)
+    for first in range(start, end, AT_ONCE):
+        last = min(first + AT_ONCE, end)
+        approach(m, w, first, last, cells)
+        for k in range(last - first):
+            if hit == everything:
+                return hit
+            if cells[k] != 0:
+                hit = _verify_chain(m, Constraint(m, cells[k]).verify_list, hit, out, seen, links)
     for k in range(start, end):
         if hit == everything:
             return hit
@@ -342,7 +346,7 @@ def links_batch(
     With links from SHARED_BIT up, `seen` has a row of links + 1 for each event.
     """
     m = memory_at(addresses)
-    w = Intervals(ints_at(names.ctypes.data), floats_at(points.ctypes.data), floats_at(points.ctypes.data))
+    w = Intervals(pointer_to(names), pointer_to(points), pointer_to(points))
     room = workspace_at(addresses)
     width = links + 1 if links > SHARED_BIT else 0
     for number in range(len(starts) - 1):

@@ -44,13 +44,12 @@ from covey.matching.attributes.heap import (
     LINKED,
     ROWS,
     SMALL_GRID,
-    STAMP,
     VERIFIED,
     allocate,
     free,
 )
-from covey.matching.attributes.layout import LINE, Block, Channel, Extra, Grid, Value
-from covey.matching.attributes.lists import home_of, link_bit, set_home
+from covey.matching.attributes.layout import LINE, Block, Channel, Grid, Value
+from covey.matching.attributes.lists import home_of, link_bit, new_handle, set_home
 from covey.matching.attributes.memory import Intervals, Memory
 from covey.matching.jit import (
     Ints,
@@ -759,17 +758,11 @@ def add_handles(m: Memory, grid: int, block: int, line: int, lines: int, out: In
     for word in range(LINE * lines):
         bits = m.b[LEFT + word]
         while bits != 0:
-            row = m.bi[first + 64 * word + trailing_zeros(bits)]
+            handle = new_handle(m, m.bi[first + 64 * word + trailing_zeros(bits)])
             bits &= bits - 1
-            if row < 0:
-                group = Extra(m, ~row).group
-                group_extra = Extra(m, group)
-                if group_extra.stamp == m.meta[STAMP]:
-                    continue
-                group_extra.stamp = m.meta[STAMP]
-                row = Extra(m, ~row).handle
-            out[found] = row
-            found += 1
+            if handle >= 0:
+                out[found] = handle
+                found += 1
     return found
 
 

@@ -48,7 +48,11 @@ SMALL_GRID = BLOCK_TOP + 5  # a grid that is to give its rows back to lists
 HANDLES = BLOCK_TOP + 6  # length of `homes`
 QUESTION_ROOM = BLOCK_TOP + 7  # rows for which `marks` and `candidates` have room (asking.py)
 ACCEPTOR_ROOM = BLOCK_TOP + 8  # acceptors for which there is room (asking.py)
-FREE_BLOCKS = BLOCK_TOP + 9  # a chain for each number of columns and each height
+HEAP_ROOM = BLOCK_TOP + 9  # words that records may take
+WIDEST = BLOCK_TOP + 10  # constraints of the largest row ever added, at least
+FREED_ROOM = BLOCK_TOP + 11  # for so many freed channels and values there is room
+MOVED = BLOCK_TOP + 12  # rows that have moved to grids in the present round
+FREE_BLOCKS = BLOCK_TOP + 13  # a chain for each number of columns and each height
 HEIGHTS = 5
 META_LENGTH = FREE_BLOCKS + HEIGHTS * 17
 

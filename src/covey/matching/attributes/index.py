@@ -37,7 +37,7 @@ from covey.matching.attributes.packed import PackedEvents
 from covey.matching.attributes.splitting import MOST_ROWS, Sides, pieces_needed, pieces_of
 from covey.matching.attributes.store import Store
 from covey.matching.attributes.unpacking import Unpacker
-from covey.matching.attributes.view import RESTLESS, IndexView, match_one, place_one
+from covey.matching.attributes.view import NO_ROWS, RESTLESS, IndexView, match_one
 from covey.matching.jit import Ints, Longs, address_of_bytes
 from covey.matching.keyset import KeyTable
 
@@ -278,7 +278,7 @@ class AttributeIndex:
         view, points = self.view(None), -1
         packed, event = pack_plain(event)
         if packed is not None:
-            points = place_one(view.address, address_of_bytes(packed), len(packed))
+            points = match_one(view.address, address_of_bytes(packed), len(packed), NO_ROWS)
         if points >= 0:
             mask = self.store.links_one(view.channels, view.values, points, count)
         else:

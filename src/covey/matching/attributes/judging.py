@@ -18,9 +18,10 @@ value satisfies the atom; or, where the atom holds for all values but some, NaN 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from covey.matching.attributes.constraints import hash_of as hash_of_number
 from covey.matching.attributes.heap import (
@@ -37,21 +38,10 @@ from covey.matching.attributes.heap import (
     size_class,
 )
 from covey.matching.attributes.layout import Entries, Gram, Key, Owner, Program
-from covey.matching.attributes.packed import FLOAT, OTHER, TEXT, TRUTH, Bytes, hash_of
+from covey.matching.attributes.packed import FLOAT, OTHER, TEXT, TRUTH, Bytes, Given, Points, hash_of
 from covey.matching.attributes.patterns import is_like
 from covey.matching.attributes.room import Room
-from covey.matching.jit import (
-    Floats,
-    Ints,
-    Longs,
-    bytes_at,
-    called,
-    floats_at,
-    ints_at,
-    kernel,
-    longs_at,
-    part,
-)
+from covey.matching.jit import Floats, Ints, Longs, called, kernel, longs_at, part, pointer_to
 from covey.matching.records import WORD, Of, addresses_of, note_addresses, pointers_to
 
 # Kinds of keys; the last three are lists of the owner.
@@ -93,35 +83,41 @@ atoms_at = pointers_to(AtomMemory)
 
 
 @part
-def _slot(m: AtomMemory, owner: int, kind: int, number: float, data: Bytes, first: int, last: int) -> int:
-    """Return the slot of the table under which a key stands."""
-    if kind == BY_NUMBER or kind == BY_TRUTH:
-        return hash_of_number(owner * _SHAPE_KINDS + kind, number, number) & m.meta[TABLE_MASK]
-    return hash_of(data, first, last, owner * _SHAPE_KINDS + kind) & m.meta[TABLE_MASK]
+def _slot(m: AtomMemory, owner: int, given: Given) -> int:
+    """Return the slot of the table under which a key stands: a value, of a kind of keys."""
+    seed = owner * _SHAPE_KINDS + given.kind
+    if given.kind == BY_NUMBER or given.kind == BY_TRUTH:
+        return hash_of_number(seed, given.number, given.number) & m.meta[TABLE_MASK]
+    return hash_of(given.data, given.first, given.last, seed) & m.meta[TABLE_MASK]
 
 
 @part
-def _is_same(
-    m: AtomMemory, key: int, owner: int, kind: int, number: float, data: Bytes, first: int, last: int
-) -> bool:
+def _given_of(m: AtomMemory, key: int) -> Given:
+    """Return the value that a key stands for."""
+    shape, begin = Key(m, key).shape, 8 * (key + _KEY_WORDS)
+    return Given(shape % _SHAPE_KINDS, m.f[key + _KEY_WORDS], m.b, begin, begin + shape // _SHAPE_KINDS)
+
+
+@part
+def _is_same(m: AtomMemory, key: int, owner: int, given: Given) -> bool:
     known = Key(m, key)
-    size = last - first
-    if known.owner != owner or known.shape != size * _SHAPE_KINDS + kind:
+    size = given.last - given.first
+    if known.owner != owner or known.shape != size * _SHAPE_KINDS + given.kind:
         return False
-    if kind == BY_NUMBER or kind == BY_TRUTH:
-        return m.f[key + _KEY_WORDS] == number
+    if given.kind == BY_NUMBER or given.kind == BY_TRUTH:
+        return m.f[key + _KEY_WORDS] == given.number
     begin = 8 * (key + _KEY_WORDS)
     for k in range(size):
-        if m.b[begin + k] != data[first + k]:
+        if m.b[begin + k] != given.data[given.first + k]:
             return False
     return True
 
 
 @called
-def _find(m: AtomMemory, owner: int, kind: int, number: float, data: Bytes, first: int, last: int) -> int:
+def _find(m: AtomMemory, owner: int, given: Given) -> int:
     """Return the key of a value, or 0."""
-    key = m.table[_slot(m, owner, kind, number, data, first, last)]
-    while key != 0 and not _is_same(m, key, owner, kind, number, data, first, last):
+    key = m.table[_slot(m, owner, given)]
+    while key != 0 and not _is_same(m, key, owner, given):
         key = Key(m, key).next
     return key
 
@@ -132,17 +128,17 @@ def _key_words(size: int) -> int:
 
 
 @part
-def _new_key(m: AtomMemory, owner: int, kind: int, number: float, data: Bytes, first: int, last: int) -> int:
-    slot, size = _slot(m, owner, kind, number, data, first, last), last - first
+def _new_key(m: AtomMemory, owner: int, given: Given) -> int:
+    slot, size = _slot(m, owner, given), given.last - given.first
     key = allocate(m, _key_words(size))
     known = Key(m, key)
     known.next = m.table[slot]
     known.head = 0
     known.owner = owner
-    known.shape = size * _SHAPE_KINDS + kind
-    m.f[key + _KEY_WORDS] = number  # and no stamp of a gram
+    known.shape = size * _SHAPE_KINDS + given.kind
+    m.f[key + _KEY_WORDS] = given.number  # and no stamp of a gram
     for k in range(size):
-        m.b[8 * (key + _KEY_WORDS) + k] = data[first + k]
+        m.b[8 * (key + _KEY_WORDS) + k] = given.data[given.first + k]
     m.table[slot] = key
     m.meta[_KEYS] += 1
     return key
@@ -152,9 +148,8 @@ def _new_key(m: AtomMemory, owner: int, kind: int, number: float, data: Bytes, f
 def _drop_key(m: AtomMemory, key: int) -> None:
     """Take a key out that has no entries left."""
     known = Key(m, key)
-    shape, begin = known.shape, 8 * (key + _KEY_WORDS)
-    kind, size = shape % _SHAPE_KINDS, shape // _SHAPE_KINDS
-    slot = _slot(m, known.owner, kind, m.f[key + _KEY_WORDS], m.b, begin, begin + size)
+    given = _given_of(m, key)
+    slot = _slot(m, known.owner, given)
     other = m.table[slot]
     if other == key:
         m.table[slot] = known.next
@@ -162,7 +157,7 @@ def _drop_key(m: AtomMemory, key: int) -> None:
         while Key(m, other).next != key:
             other = Key(m, other).next
         Key(m, other).next = known.next
-    free(m, key, _key_words(size))
+    free(m, key, _key_words(given.last - given.first))
     m.meta[_KEYS] -= 1
 
 
@@ -255,7 +250,7 @@ def _least_crowded(m: AtomMemory, owner: int, text: Bytes, count: int, size: int
     """Return where the gram begins, of the first `count` of a text, that has the fewest entries."""
     chosen, fewest = 0, 2**62
     for k in range(count):
-        key = _find(m, owner, BY_GRAM, 0.0, text, k, k + size)
+        key = _find(m, owner, Given(BY_GRAM, 0.0, text, k, k + size))
         entries = _count_entries(m, Key(m, key).head) if key != 0 else 0
         if entries < fewest:
             chosen, fewest = k, entries
@@ -281,7 +276,7 @@ def change_keys(
     The keys are numbers, or the bytes from starts[n] to starts[n + 1]. A program, whose `change` is the size of its
     grams, is added to the one of them with the fewest entries.
     """
-    m, text, places = atoms_at(addresses), bytes_at(data.ctypes.data), longs_at(starts.ctypes.data)
+    m, text, places = atoms_at(addresses), pointer_to(data), pointer_to(starts)
     by_number = kind == BY_NUMBER or kind == BY_TRUTH
     count = len(numbers) if by_number else len(starts) - 1
     last = count
@@ -299,7 +294,7 @@ def change_keys(
             end = begin + change
         key, place = 0, 2 * owner + kind - GENERAL
         if kind < GENERAL:
-            key = _find(m, owner, kind, number, text, begin, end)
+            key = _find(m, owner, Given(kind, number, text, begin, end))
             place = 2 * key + _HEAD
         if change == REMOVE:
             m.i[place] = _without_entry(m, m.i[place], entry, room)
@@ -313,7 +308,7 @@ def change_keys(
             m.meta[WANTED] = words
             return k - count  # below 0
         if key == 0 and kind < GENERAL:
-            place = 2 * _new_key(m, owner, kind, number, text, begin, end) + _HEAD
+            place = 2 * _new_key(m, owner, Given(kind, number, text, begin, end)) + _HEAD
         m.i[place] = _with_entry(m, m.i[place], entry)
     return count
 
@@ -343,9 +338,7 @@ def fill_table(addresses: Longs, old: Ints) -> None:
         key = int(head)
         while key != 0:
             after = Key(m, key).next
-            shape, begin = Key(m, key).shape, 8 * (key + _KEY_WORDS)
-            kind, size = shape % _SHAPE_KINDS, shape // _SHAPE_KINDS
-            slot = _slot(m, Key(m, key).owner, kind, m.f[key + _KEY_WORDS], m.b, begin, begin + size)
+            slot = _slot(m, Key(m, key).owner, _given_of(m, key))
             Key(m, key).next = m.table[slot]
             m.table[slot] = key
             key = after
@@ -404,34 +397,23 @@ def _number_passes(m: AtomMemory, program: int, number: float) -> bool:
 
 
 @part
-def _run(
-    m: AtomMemory,
-    program: int,
-    kind: int,
-    number: float,
-    data: Bytes,
-    first: int,
-    last: int,
-    channels: Ints,
-    values: Floats,
-    found: int,
-) -> int:
+def _run(m: AtomMemory, program: int, value: Given, points: Points, found: int) -> int:
     """Write what a program says of a value, if anything; return how many points there are then."""
     test = Program(m, program)
     flags, passes = test.flags, False
-    if kind == FLOAT:
-        passes = _number_passes(m, program, number)
-    elif kind == TEXT:
-        passes = _text_passes(m, program, data, first, last)
-    elif kind == TRUTH:
-        passes = flags & (PASSES_TRUE if number != 0.0 else PASSES_FALSE) != 0
-    elif kind == OTHER:
+    if value.kind == FLOAT:
+        passes = _number_passes(m, program, value.number)
+    elif value.kind == TEXT:
+        passes = _text_passes(m, program, value.data, value.first, value.last)
+    elif value.kind == TRUTH:
+        passes = flags & (PASSES_TRUE if value.number != 0.0 else PASSES_FALSE) != 0
+    elif value.kind == OTHER:
         passes = flags & PASSES_OTHER != 0
     if flags & NAN_UNLESS != 0:
         passes = not passes
     if passes:
-        channels[found] = test.channel
-        values[found] = np.nan if flags & (NAN_IF | NAN_UNLESS) != 0 else 1.0
+        points.channels[found] = test.channel
+        points.values[found] = np.nan if flags & (NAN_IF | NAN_UNLESS) != 0 else 1.0
         found += 1
     return found
 
@@ -442,42 +424,30 @@ def _entry(m: AtomMemory, head: int, k: int) -> int:
 
 
 @part
-def _emit(m: AtomMemory, key: int, channels: Ints, values: Floats, found: int, room: int) -> int:
+def _emit(m: AtomMemory, key: int, points: Points, found: int) -> int:
     """Write the points of a key's entries, which are channels; return how many there are then, -1 without room."""
     if key == 0:
         return found
     head = Key(m, key).head
     count = _count_entries(m, head)
-    if found + count > room:
+    if found + count > points.room:
         return -1
     for k in range(count):
         entry = _entry(m, head, k)
-        channels[found] = entry >> 1
-        values[found] = np.nan if entry & 1 != 0 else 1.0
+        points.channels[found] = entry >> 1
+        points.values[found] = np.nan if entry & 1 != 0 else 1.0
         found += 1
     return found
 
 
 @part
-def _run_all(
-    m: AtomMemory,
-    head: int,
-    kind: int,
-    number: float,
-    data: Bytes,
-    first: int,
-    last: int,
-    channels: Ints,
-    values: Floats,
-    found: int,
-    room: int,
-) -> int:
+def _run_all(m: AtomMemory, head: int, value: Given, points: Points, found: int) -> int:
     """Run a list of programs; return how many points there are then, -1 if there is no room."""
     count = _count_entries(m, head)
-    if found + count > room:
+    if found + count > points.room:
         return -1
     for k in range(count):
-        found = _run(m, _entry(m, head, k), kind, number, data, first, last, channels, values, found)
+        found = _run(m, _entry(m, head, k), value, points, found)
     return found
 
 
@@ -495,72 +465,47 @@ def _next_stamp(m: AtomMemory) -> None:
 
 
 @called
-def _judge_text(
-    m: AtomMemory,
-    owner: int,
-    data: Bytes,
-    first: int,
-    last: int,
-    channels: Ints,
-    values: Floats,
-    found: int,
-    room: int,
-) -> int:
+def _judge_text(m: AtomMemory, owner: int, value: Given, points: Points, found: int) -> int:
     """Write the points of a text's beginnings and of its grams; return how many there are then, -1 without room."""
+    data, first, last = value.data, value.first, value.last
     head = Owner(m, owner).lengths
     for k in range(_count_entries(m, head)):
         end = first + _entry(m, head, k)
         if end <= last and found >= 0:
-            key = _find(m, owner, BY_PREFIX, 0.0, data, first, end)
-            found = _emit(m, key, channels, values, found, room)
+            key = _find(m, owner, Given(BY_PREFIX, 0.0, data, first, end))
+            found = _emit(m, key, points, found)
     head = Owner(m, owner).sizes
     if head != 0:
         _next_stamp(m)
     for k in range(_count_entries(m, head)):
         size = _entry(m, head, k)
         for at in range(first, last - size + 1):
-            key = _find(m, owner, BY_GRAM, 0.0, data, at, at + size)
+            key = _find(m, owner, Given(BY_GRAM, 0.0, data, at, at + size))
             if key != 0 and Gram(m, key).stamp != m.meta[STAMP] and found >= 0:
                 Gram(m, key).stamp = m.meta[STAMP]
-                programs = Key(m, key).head
-                found = _run_all(m, programs, TEXT, 0.0, data, first, last, channels, values, found, room)
+                found = _run_all(m, Key(m, key).head, value, points, found)
     return found
 
 
 @called
-def judge(
-    m: AtomMemory,
-    owner: int,
-    kind: int,
-    number: float,
-    data: Bytes,
-    first: int,
-    last: int,
-    channels: Ints,
-    values: Floats,
-    found: int,
-    room: int,
-) -> int:
+def judge(m: AtomMemory, owner: int, value: Given, points: Points, found: int) -> int:
     """Write the points that a value gives the channels of its owner's atoms behind the first `found`; return how many
     there are then, -1 if there is no room for all.
-
-    The value is of a kind of `packed` but LARGE: a number, a truth value as 0 or 1, or the text `data[first:last]`.
     """
-    if kind == FLOAT:
-        key = _find(m, owner, BY_NUMBER, number, data, 0, 0)
-        found = _emit(m, key, channels, values, found, room)
-    elif kind == TRUTH:
-        key = _find(m, owner, BY_TRUTH, number, data, 0, 0)
-        found = _emit(m, key, channels, values, found, room)
-    elif kind == TEXT:
-        key = _find(m, owner, BY_TEXT, 0.0, data, first, last)
-        found = _emit(m, key, channels, values, found, room)
+    if value.kind == FLOAT:
+        key = _find(m, owner, Given(BY_NUMBER, value.number, value.data, 0, 0))
+        found = _emit(m, key, points, found)
+    elif value.kind == TRUTH:
+        key = _find(m, owner, Given(BY_TRUTH, value.number, value.data, 0, 0))
+        found = _emit(m, key, points, found)
+    elif value.kind == TEXT:
+        key = _find(m, owner, Given(BY_TEXT, 0.0, value.data, value.first, value.last))
+        found = _emit(m, key, points, found)
         if found >= 0:
-            found = _judge_text(m, owner, data, first, last, channels, values, found, room)
+            found = _judge_text(m, owner, value, points, found)
     if found < 0:
         return -1
-    programs = Owner(m, owner).general
-    return _run_all(m, programs, kind, number, data, first, last, channels, values, found, room)
+    return _run_all(m, Owner(m, owner).general, value, points, found)
 
 
 @kernel
@@ -575,23 +520,31 @@ def judge_one(
     values: Floats,
 ) -> int:
     """Do as `judge` for the text `data[:last]` or another value; with LARGE_KEY, write what is filed under that key."""
-    m = atoms_at(addresses)
-    text, channels, floats = (
-        bytes_at(data.ctypes.data),
-        ints_at(points.ctypes.data),
-        floats_at(values.ctypes.data),
+    m, text, room = (
+        atoms_at(addresses),
+        pointer_to(data),
+        Points(pointer_to(points), pointer_to(values), len(points)),
     )
     if kind == LARGE_KEY:
-        key = _find(m, owner, BY_LARGE, 0.0, text, 0, last)
-        return _emit(m, key, channels, floats, 0, len(points))
-    return judge(m, owner, kind, number, text, 0, last, channels, floats, 0, len(points))
+        return _emit(m, _find(m, owner, Given(BY_LARGE, 0.0, text, 0, last)), room, 0)
+    return judge(m, owner, Given(kind, number, text, 0, last), room, 0)
+
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+def _read_only(array: Array) -> Array:
+    """Return the array as others are that are given to the same kernels, which it is compiled for once then."""
+    array.setflags(write=False)
+    return array
 
 
 _WINDOWS: Final[Longs] = np.arange(64)
-_NO_WORDS: Final[Longs] = np.zeros(0, np.int64)
+_NO_WORDS: Final[Longs] = _read_only(np.zeros(0, np.int64))
+_NEW_OWNER: Final[Longs] = _read_only(np.zeros(_OWNER_WORDS, np.int64))
 _NO_NUMBERS: Final[Floats] = np.zeros(0)
 _ONE_PLACE: Final[Longs] = np.zeros(2, np.int64)
-_NO_BYTES: Final[Bytes] = np.zeros(1, np.uint8)
+_NO_BYTES: Final[Bytes] = _read_only(np.zeros(1, np.uint8))
 
 
 class AtomTable:
@@ -645,7 +598,7 @@ class AtomTable:
 
     def new_owner(self) -> int:
         """Return a new owner, without atoms."""
-        return self.new_record(np.zeros(_OWNER_WORDS, np.int64))
+        return self.new_record(_NEW_OWNER)
 
     def drop_owner(self, owner: int) -> None:
         """Take back an owner that has no atoms left."""

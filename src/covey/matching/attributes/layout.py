@@ -32,9 +32,8 @@ class RowList(Record, array="f", unit=WORD):
     kind: Int
     next: Int
     owner: Int
-    links_low: Int
-    links_high: Int
     visits: Int
+    links: Long  # bit n stands for link n, bit 62 for all from 62 up
 
 
 class Directory(Record, array="f", unit=WORD):
@@ -62,6 +61,7 @@ class Channel(Record, array="channels"):
     short_verify: Int
     postings: Int
     first_grid: Int
+    equal_rows: Int  # rows in lists of its equalities; without any, they are not looked for
 
 
 class Bounds(Record, array="bounds"):
@@ -198,3 +198,10 @@ class Odd(Record):
     owner: Long
     first: Long
     last: Long
+
+
+class OddPoint(Record):
+    """The same of a block of columns: its place among the points, and which of the block's points it is."""
+
+    place: Long
+    point: Long

@@ -17,8 +17,6 @@ rows with a handle as id and in `extra` for the others. A list that needs anothe
 return where it is, and the caller tells the one who points at it.
 
 VISITS says how often queries had to verify the list's rows of late (`note_visit`).
-
-LINKS_LOW and LINKS_HIGH are a mask of the links of the list's rows: bit n stands for link n, bit 62 for all from 62 up.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from __future__ import annotations
 from covey.matching.attributes.heap import (
     LARGEST_LIST,
     QUERIES,
+    STAMP,
     VERIFIED,
     allocate,
     class_words,
@@ -58,6 +57,19 @@ RECENT = 4  # windows for which a count holds
 DEAR = 16
 POOR = 51
 FEW = 4  # rows that are not worth counting
+
+
+@part
+def new_handle(m: Memory, row: int) -> int:
+    """Return the handle of a row that a query has found, -1 if it has found a row of the same filter before."""
+    if row >= 0:
+        return row
+    extra = Extra(m, ~row)
+    group = Extra(m, extra.group)
+    if group.stamp == m.meta[STAMP]:
+        return -1
+    group.stamp = m.meta[STAMP]
+    return extra.handle
 
 
 @part
@@ -167,8 +179,7 @@ def _moved(m: Memory, record: int, capacity: int) -> int:
     length = record_header.length
     larger_header.length = length
     larger_header.next = record_header.next
-    larger_header.links_low = record_header.links_low
-    larger_header.links_high = record_header.links_high
+    larger_header.links = record_header.links
     larger_header.visits = record_header.visits
     ids = ids_at(m, record)
     for k in range(length):
@@ -258,26 +269,20 @@ def link_bit(m: Memory, row: int) -> int:
 @part
 def add_link(m: Memory, record: int, bit: int) -> None:
     """Set a bit of the list's mask of links."""
-    header = RowList(m, record)
-    if bit < 32:
-        header.links_low |= 1 << bit
-    else:
-        header.links_high |= 1 << (bit - 32)
+    RowList(m, record).links |= 1 << bit
 
 
 @part
 def links_of(m: Memory, record: int) -> int:
     """Return the list's mask of links."""
-    header = RowList(m, record)
-    return (header.links_low & 0xFFFFFFFF) | (header.links_high << 32)
+    return RowList(m, record).links
 
 
 @called
 def refresh_links(m: Memory, record: int) -> None:
     """Compute the list's mask of links anew."""
     header = RowList(m, record)
-    header.links_low = 0
-    header.links_high = 0
+    header.links = 0
     ids = ids_at(m, record)
     for k in range(header.length):
         add_link(m, record, link_bit(m, m.i[ids + k]))

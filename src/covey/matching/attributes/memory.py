@@ -59,6 +59,9 @@ class Workspace(NamedTuple):
     acceptors, groups, sizes, marks, candidates
                 of a question about a filter: `postings.Question`, and rows that are found; while groups have no
                 sizes yet, there is a cell for each acceptor
+    freed_channels, freed_values
+                equalities, and with NaN channels, that no row uses any more
+    crowds      rows that have no grid yet, counted (moving.py)
     """
 
     intervals: Intervals
@@ -70,6 +73,9 @@ class Workspace(NamedTuple):
     acceptor_cells: Annotated[Ints, Of("sizes")]
     marks: Longs
     candidates: Ints
+    freed_channels: Ints
+    freed_values: Floats
+    crowds: Longs
 
 
 WORKSPACE = addresses_of(Memory)  # where the addresses of the workspace begin

@@ -32,7 +32,7 @@ from covey.matching.attributes.grids import (
     read_from_block,
     row_of_grid,
 )
-from covey.matching.attributes.heap import EXTRA_ROWS, GRIDS, ROWS
+from covey.matching.attributes.heap import EXTRA_ROWS, GRIDS, HANDLES, ROWS
 from covey.matching.attributes.layout import RowList
 from covey.matching.attributes.lists import VERIFY, home_of, is_poor, position_of
 from covey.matching.attributes.memory import Intervals, Memory
@@ -51,9 +51,9 @@ _PROBES = 8
 
 
 @part
-def _row_at(number: int, handles: int) -> int:
+def _row_at(m: Memory, number: int) -> int:
     """Return the id of a row by its number: those of handles come first."""
-    return number if number < handles else ~(number - handles)
+    return number if number < m.meta[HANDLES] else ~(number - m.meta[HANDLES])
 
 
 @part
@@ -115,13 +115,13 @@ def _is_enough(crowds: Longs, anchor: int) -> bool:
 
 
 @called
-def _cut_grid(m: Memory, grid: int, number: int, handles: int, w: Intervals) -> None:
+def _cut_grid(m: Memory, grid: int, number: int, w: Intervals) -> None:
     """Choose the cuts of a new grid by rows that belong there, from the one with this number on."""
-    rows = handles + m.meta[EXTRA_ROWS]
+    rows = m.meta[HANDLES] + m.meta[EXTRA_ROWS]
     ends, counts = np.empty((MOST_COLUMNS, 2 * SAMPLE)), np.zeros(MOST_COLUMNS, np.int64)
     seen = 0
     for step in range(min(rows, SEARCHED)):
-        count = _read_poor(m, _row_at((number + step) % rows, handles), w)
+        count = _read_poor(m, _row_at(m, (number + step) % rows), w)
         if count == 0 or find_grid(m, w, 0, count) != grid:
             continue
         for k in range(count):
@@ -147,15 +147,15 @@ def _place_of(channels: Ints, count: int, channel: int) -> int:
 
 
 @called
-def _popular_channels(m: Memory, anchor: int, number: int, handles: int, w: Intervals) -> int:
+def _popular_channels(m: Memory, anchor: int, number: int, w: Intervals) -> int:
     """Write the channels that most of the next rows with this anchor constrain, itself among them, to `w`; return how
     many, 0 if fewer than half of those rows constrain no others."""
-    rows = handles + m.meta[EXTRA_ROWS]
+    rows = m.meta[HANDLES] + m.meta[EXTRA_ROWS]
     channels, uses = np.empty(CANDIDATES + 1, np.int32), np.zeros(CANDIDATES + 1, np.int64)
     sample, sizes = np.empty((SAMPLE, MOST_COLUMNS), np.int32), np.zeros(SAMPLE, np.int64)
     seen, known = 0, 0
     for step in range(min(rows, SEARCHED)):
-        count = _read_poor(m, _row_at((number + step) % rows, handles), w)
+        count = _read_poor(m, _row_at(m, (number + step) % rows), w)
         if count == 0 or anchor_of(m, w, 0, count) != anchor or find_grid(m, w, 0, count) != 0:
             continue
         for k in range(count):
@@ -190,22 +190,22 @@ def _popular_channels(m: Memory, anchor: int, number: int, handles: int, w: Inte
 
 
 @called
-def _new_grid_for(m: Memory, w: Intervals, count: int, number: int, handles: int, crowds: Longs) -> int:
+def _new_grid_for(m: Memory, w: Intervals, count: int, number: int, crowds: Longs) -> int:
     """Count a row that has no grid, whose constraints are the first of `w`; return a new grid if that is worth making
     for its like, else 0."""
     anchor, columns = anchor_of(m, w, 0, count), 0
     if _counted(crowds, _crowd_of(w, count)) >= LEAST_ROWS:
         columns = count
     elif _is_enough(crowds, anchor):
-        columns = _popular_channels(m, anchor, number, handles, w)
+        columns = _popular_channels(m, anchor, number, w)
     if columns == 0:
         return 0
     grid = new_grid(m, w, 0, columns)
-    _cut_grid(m, grid, number, handles, w)
+    _cut_grid(m, grid, number, w)
     return grid
 
 
-@part
+@called
 def _take_noted(m: Memory, row: int, w: Intervals, count: int, channels: Ints, values: Floats) -> None:
     """Take a row out whose constraints are the first of `w`, such that none of them is forgotten meanwhile."""
     for k in range(count):
@@ -214,20 +214,18 @@ def _take_noted(m: Memory, row: int, w: Intervals, count: int, channels: Ints, v
 
 
 @part
-def consider_row(
-    m: Memory, number: int, handles: int, w: Intervals, crowds: Longs, channels: Ints, values: Floats
-) -> bool:
+def consider_row(m: Memory, number: int, w: Intervals, crowds: Longs, channels: Ints, values: Floats) -> bool:
     """Move the row with this number to a grid if it is better there; return whether it moved.
 
     The room is that of `take_row`; nothing is added to the freed channels and values.
     """
-    row = _row_at(number, handles)
+    row = _row_at(m, number)
     count = _read_poor(m, row, w)
     if count == 0:
         return False
     grid = find_grid(m, w, 0, count)
     if grid == 0:
-        if _new_grid_for(m, w, count, number, handles, crowds) == 0:
+        if _new_grid_for(m, w, count, number, crowds) == 0:
             return False
         count = _read_poor(m, row, w)
         grid = find_grid(m, w, 0, count)

@@ -7,12 +7,12 @@ what they do with it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.matching.jit import Longs, bits_float, part
+from covey.matching.jit import Floats, Ints, Longs, bits_float, part
 
 Bytes = NDArray[np.uint8]
 
@@ -21,6 +21,24 @@ Bytes = NDArray[np.uint8]
 NOTHING, FLOAT, TEXT, TRUTH, OTHER, LARGE, WRONG = 0, 1, 2, 3, 4, 5, 6
 
 _EXACT: Final = 2.0**53
+
+
+class Given(NamedTuple):
+    """A value as kernels pass it on: of a kind, a number or a truth value as 0 or 1, or the text `data[first:last]`."""
+
+    kind: int
+    number: float
+    data: Bytes
+    first: int
+    last: int
+
+
+class Points(NamedTuple):
+    """Where kernels write points: channels and values, and for how many there is room."""
+
+    channels: Ints
+    values: Floats
+    room: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

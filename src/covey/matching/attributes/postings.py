@@ -31,8 +31,6 @@ from covey.matching.attributes.heap import (
     POSTED_EXTRA,
     POSTED_HANDLES,
     ROWS,
-    TOP,
-    WANTED,
     class_words,
     size_class,
 )
@@ -125,7 +123,7 @@ def _unpost(m: Memory, channel: int, low: float, row: int) -> None:
 
 
 @part
-def _read(m: Memory, row: int, w: Intervals) -> int:
+def read_any_row(m: Memory, row: int, w: Intervals) -> int:
     """Write the constraints of a row to `w`; return their number."""
     record = home_of(m, row)
     if is_in_block(record):
@@ -160,7 +158,7 @@ def words_to_unpost(m: Memory, row: int, w: Intervals) -> int:
     The constraints of the row are written to `w`.
     """
     words = 0
-    for k in range(_read(m, row, w)):
+    for k in range(read_any_row(m, row, w)):
         directory = Channel(m, w.names[k]).postings
         record = m.i[buckets_at(m, directory) + bucket_of(m, directory, w.lows[k])]
         header = RowList(m, record)
@@ -181,33 +179,6 @@ def unpost_row(m: Memory, row: int, w: Intervals, count: int) -> None:
     """Take the postings of a row away; its constraints are the first `count` of `w`."""
     for k in range(count):
         _unpost(m, w.names[k], w.lows[k], row)
-
-
-@kernel
-def post_some(
-    addresses: Longs, size: int, names: Ints, lows: Floats, highs: Floats, handles: int, most: int
-) -> bool:
-    """Add the postings of up to `most` more rows, those of handles first; return whether there was room for them."""
-    m = memory_at(addresses)
-    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
-    for _ in range(most):
-        if m.meta[POSTED_HANDLES] < handles:
-            row, place = m.meta[POSTED_HANDLES], POSTED_HANDLES
-        elif m.meta[POSTED_EXTRA] < m.meta[EXTRA_ROWS]:
-            m.meta[POSTED_HANDLES] = EVERY
-            row, place = ~m.meta[POSTED_EXTRA], POSTED_EXTRA
-        else:
-            m.meta[POSTED_HANDLES] = m.meta[POSTED_EXTRA] = EVERY
-            return True
-        if home_of(m, row) != 0:
-            count = _read(m, row, w)
-            words = words_to_post(m, w, 0, count)
-            if m.meta[TOP] + words > size:
-                m.meta[WANTED] = words
-                return False
-            post_row(m, row, w, 0, count)
-        m.meta[place] += 1
-    return True
 
 
 class Question(NamedTuple):
@@ -240,7 +211,7 @@ def _accepted(w: Intervals, constraint: int, a: Intervals, count: int) -> bool:
 @part
 def _inside(m: Memory, row: int, q: Question, groups: int) -> bool:
     """Return whether the row lies inside the conjunction."""
-    constraints = _read(m, row, q.w)
+    constraints = read_any_row(m, row, q.w)
     accepted = 0
     for k in range(constraints):
         accepted += _accepted(q.w, k, q.a, q.starts[groups])
@@ -410,7 +381,7 @@ def _meets(w: Intervals, constraint: int, a: Intervals, count: int) -> bool:
 @part
 def _all_meet(m: Memory, row: int, q: Question, count: int) -> bool:
     """Return whether the row overlaps the conjunction."""
-    for k in range(_read(m, row, q.w)):
+    for k in range(read_any_row(m, row, q.w)):
         if not _meets(q.w, k, q.a, count):
             return False
     return True
@@ -570,5 +541,5 @@ def read_rows(
             floats_at(lows[start:].ctypes.data),
             floats_at(highs[start:].ctypes.data),
         )
-        starts[number + 1] = start + _read(m, ids[number], w)
+        starts[number + 1] = start + read_any_row(m, ids[number], w)
     return len(ids)

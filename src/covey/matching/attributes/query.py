@@ -35,23 +35,17 @@ from covey.matching.attributes.lists import (
     ids_at,
     key_at,
     list_words,
+    new_handle,
     note_visit,
 )
 from covey.matching.attributes.memory import Intervals, Memory, memory_at, workspace_at
 from covey.matching.attributes.ranges import LOWER, SPANS, bucket_of, buckets_at, rows_below
-from covey.matching.jit import (
-    BLOCK,
-    Floats,
-    Ints,
-    Longs,
-    copy_block,
-    floats_at,
-    ints_at,
-    kernel,
-    part,
-    prefetch,
-)
+from covey.matching.jit import BLOCK, Floats, Ints, Longs, copy_block, kernel, part, pointer_to, prefetch
 
+_NO_SLOT = -1  # instead of a slot of the table: a channel has no rows under equalities
+AT_ONCE = (
+    64  # channels whose records are asked for together: those of more would leave the nearest cache unread
+)
 ENOUGH = 1 << 17  # rows that a batch verifies before the store may move some
 
 
@@ -135,16 +129,10 @@ def _settle(m: Memory, ids: int, capacity: int, out: Ints, found: int, passed: i
     for k in range(found, found + passed):
         position = out[k]
         if chain_holds(m, m.i[ids + 2 * capacity + position]):
-            row = m.i[ids + position]
-            if row < 0:
-                group = Extra(m, ~row).group
-                group_extra = Extra(m, group)
-                if group_extra.stamp == m.meta[STAMP]:
-                    continue
-                group_extra.stamp = m.meta[STAMP]
-                row = Extra(m, ~row).handle
-            out[last] = row
-            last += 1
+            handle = new_handle(m, m.i[ids + position])
+            if handle >= 0:
+                out[last] = handle
+                last += 1
     return last
 
 
@@ -249,28 +237,32 @@ def approach(m: Memory, w: Intervals, start: int, end: int, cells: Ints) -> None
     """
     mask = m.meta[TABLE_MASK]
     for k in range(start, end):
-        slot = hash_of(w.names[k], w.lows[k], w.highs[k]) & mask
+        slot = _NO_SLOT
+        if Channel(m, w.names[k]).equal_rows != 0:
+            slot = hash_of(w.names[k], w.lows[k], w.highs[k]) & mask
+            prefetch(m.table, slot)
         cells[k - start] = slot
-        prefetch(m.table, slot)
     for k in range(start, end):
         channel = Channel(m, w.names[k])
-        prefetch(m.f, m.table[cells[k - start]])
+        if cells[k - start] != _NO_SLOT:
+            prefetch(m.f, m.table[cells[k - start]])
         prefetch(m.f, channel.short_simple)
         prefetch(m.f, channel.short_verify)
         prefetch(m.f, channel.first_directory)
     for k in range(start, end):
-        slot = cells[k - start]
-        record = m.table[slot]
-        while record != 0 and not (
-            Constraint(m, record).channel == w.names[k]
-            and Constraint(m, record).low == w.lows[k]
-            and Constraint(m, record).high == w.highs[k]
-        ):
-            slot = (slot + 1) & mask
+        slot, record = cells[k - start], 0
+        if slot != _NO_SLOT:
             record = m.table[slot]
+            while record != 0 and not (
+                Constraint(m, record).channel == w.names[k]
+                and Constraint(m, record).low == w.lows[k]
+                and Constraint(m, record).high == w.highs[k]
+            ):
+                slot = (slot + 1) & mask
+                record = m.table[slot]
+            prefetch(m.f, Constraint(m, record).simple_list)
+            prefetch(m.f, Constraint(m, record).verify_list)
         cells[k - start] = record
-        prefetch(m.f, Constraint(m, record).simple_list)
-        prefetch(m.f, Constraint(m, record).verify_list)
         _approach_directory(m, Channel(m, w.names[k]).first_directory)
     for k in range(end - start):
         directory = Channel(m, w.names[start + k]).first_directory
@@ -293,19 +285,11 @@ def next_stamp(m: Memory) -> None:
 
 
 @part
-def satisfied(
+def _visit_some(
     m: Memory, w: Intervals, start: int, end: int, cells: Ints, out: Ints, found: int, limit: int
 ) -> int:
-    """Add the handles of all satisfied rows behind the first `found` of `out`; return how many there are now.
-
-    `out` has room for as many handles as there are rows and a block, besides those found before;
-    `cells` for one a channel.
-    """
-    next_stamp(m)
-    limit += found
-    set_values(m, w, start, end)
+    """Add the satisfied rows under some of an event's channels."""
     approach(m, w, start, end, cells)
-    found = visit_chain(m, m.meta[ALWAYS_SIMPLE], out, found, limit)
     for k in range(start, end):
         channel = Channel(m, w.names[k])
         record = channel.short_simple
@@ -321,38 +305,55 @@ def satisfied(
         if cells[k] != 0:
             found = visit_chain(m, Constraint(m, cells[k]).simple_list, out, found, limit)
             found = visit_chain(m, Constraint(m, cells[k]).verify_list, out, found, limit)
+    return found
+
+
+@part
+def satisfied(
+    m: Memory, w: Intervals, start: int, end: int, cells: Ints, out: Ints, found: int, limit: int
+) -> int:
+    """Add the handles of all satisfied rows behind the first `found` of `out`; return how many there are now.
+
+    `out` has room for as many handles as there are rows and a block, besides those found before;
+    `cells` for one a channel.
+    """
+    next_stamp(m)
+    limit += found
+    set_values(m, w, start, end)
+    found = visit_chain(m, m.meta[ALWAYS_SIMPLE], out, found, limit)
+    for first in range(start, end, AT_ONCE):
+        found = _visit_some(m, w, first, min(first + AT_ONCE, end), cells, out, found, limit)
     found = visit_chain(m, m.meta[ALWAYS_VERIFY], out, found, limit)
     reset_values(m, w, start, end)
     return found
 
 
 @kernel
-def query(addresses: Longs, count: int, limit: int) -> int:
-    """Write the handles of rows that `count` intervals, one a channel, satisfy; return their number.
-
-    The intervals, the room for cells and the output are those of the workspace.
-    """
-    room = workspace_at(addresses)
-    return satisfied(memory_at(addresses), room.intervals, 0, count, room.cells, room.out, 0, limit)
-
-
-@kernel
 def query_batch(
-    addresses: Longs, starts: Longs, names: Ints, points: Floats, first: int, out: Ints, ends: Longs
+    addresses: Longs,
+    starts: Longs,
+    names: Ints,
+    lows: Floats,
+    highs: Floats,
+    first: int,
+    out: Ints,
+    ends: Longs,
 ) -> int:
-    """Match events from number `first` on; return the number of the first one not matched: while `out` has room, and
-    until so many rows were verified that it is time to move some (`store.Store.tidy`).
+    """Write the handles of rows that intervals satisfy, those from starts[n] to starts[n + 1] for question n, from
+    number `first` on; return the number of the first one not answered: while `out` has room, and until so many rows
+    were verified that it is time to move some (`store.Store.tidy`).
 
-    `ends[n]` becomes where the handles of event n end in `out`; ends[first - 1] is where they begin.
+    Events give values instead of intervals: the same array twice. `ends[n]` becomes where the handles of question n end
+    in `out`; ends[first - 1] is where they begin.
     """
     m = memory_at(addresses)
-    w = Intervals(ints_at(names.ctypes.data), floats_at(points.ctypes.data), floats_at(points.ctypes.data))
-    cells, answers = workspace_at(addresses).cells, ints_at(out.ctypes.data)
+    w = Intervals(pointer_to(names), pointer_to(lows), pointer_to(highs))
+    cells, answers = workspace_at(addresses).cells, pointer_to(out)
     found = ends[first - 1] if first > 0 else 0
     for number in range(first, len(starts) - 1):
         if found + m.meta[ROWS] + BLOCK > len(out):
             return number
-        if m.meta[VERIFIED] > ENOUGH:
+        if number > first and m.meta[VERIFIED] > ENOUGH:
             return number
         found = satisfied(m, w, starts[number], starts[number + 1], cells, answers, found, 2**62)
         ends[number] = found

@@ -21,6 +21,20 @@ _WORD: Final = 8
 _CAN_MAP: Final = sys.platform == "linux"
 
 
+def _filled(shape: tuple[int, ...], fill: float, dtype: type) -> np.ndarray:
+    return np.zeros(shape, dtype) if fill == 0 else np.full(shape, fill, dtype)
+
+
+def grown(array: np.ndarray, length: int, fill: float = 0) -> np.ndarray:
+    """Return the array with room for at least `length` rows: itself, or a copy with half as many again as before."""
+    if length <= len(array):
+        return array
+    size = max(length, len(array) + min(len(array), 2**20) // 2 + 16)
+    larger = _filled((size, *array.shape[1:]), fill, array.dtype.type)
+    larger[: len(array)] = array
+    return larger
+
+
 class Room:
     """An array of words, `array`, which is replaced when it grows: views of it must not be kept."""
 

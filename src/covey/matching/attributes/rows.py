@@ -116,7 +116,7 @@ def note_constraint(m: Memory, channel: int, low: float, high: float) -> None:
         Bounds(m, channel).greatest = max(Bounds(m, channel).greatest, high)
 
 
-@part
+@called
 def place_row(m: Memory, row: int, w: Intervals, start: int, end: int, gridded: bool) -> None:
     """Put a row, whose constraints were all noted before, under its access constraint; or, if `gridded`, into the grid
     of its channels, if there is one and its access constraint would select poorly."""
@@ -144,6 +144,7 @@ def place_row(m: Memory, row: int, w: Intervals, start: int, end: int, gridded: 
     elif w.lows[access] == w.highs[access]:
         cell = find(m, w.names[access], w.lows[access], w.highs[access])
         equality = Constraint(m, cell)
+        Channel(m, w.names[access]).equal_rows += 1
         if simple:
             record = append(m, _with_room(m, equality.simple_list, IDS, cell), row)
             equality.simple_list = record
@@ -291,7 +292,7 @@ def foresee_row(m: Memory, record: int, position: int) -> None:
         prefetch(m.f, m.i[ids_at(m, record) + 2 * header.capacity + position])
 
 
-@part
+@called
 def take_row(m: Memory, row: int, w: Intervals, freed_channels: Ints, freed_values: Floats) -> int:
     """Take a row out; return how many constraints it had, which are the first of `w` then.
 
@@ -309,6 +310,8 @@ def take_row(m: Memory, row: int, w: Intervals, freed_channels: Ints, freed_valu
     position = position_of(m, record, row)
     count = read_row(m, record, position, w)
     first_chained, chain = count, 0
+    if record_header.owner != 0 and (record_header.kind == IDS or record_header.kind == VERIFY):
+        Channel(m, w.names[0]).equal_rows -= 1
     if record_header.kind >= VERIFY:
         ids = ids_at(m, record) + position
         first_chained = 1 if record_header.owner != 0 else 0

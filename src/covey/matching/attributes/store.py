@@ -8,15 +8,25 @@ strings or filters; channels.py does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from covey.matching.attributes.constraints import foresee_record, foresee_slot, rehash
+from covey.matching.attributes.changing import (
+    CONSIDER,
+    GIVE_BACK,
+    NOTE,
+    PLACE,
+    POST,
+    ROOM_WORDS,
+    TAKE,
+    change_rows,
+)
+from covey.matching.attributes.constraints import rehash
 from covey.matching.attributes.forwarding import links_batch
 from covey.matching.attributes.grids import (
     FIRST_WORDS,
-    GRID_WORDS,
     QUERY_ROOM,
     is_in_block,
     refresh_block_links,
@@ -28,11 +38,13 @@ from covey.matching.attributes.heap import (
     CONSTRAINTS,
     EXTRA_ROWS,
     FREED,
+    FREED_ROOM,
     HANDLES,
+    HEAP_ROOM,
     LARGEST_BLOCK,
-    LARGEST_LIST,
     LINKED,
     META_LENGTH,
+    MOVED,
     POSTED_EXTRA,
     QUERIES,
     QUESTION_ROOM,
@@ -42,39 +54,28 @@ from covey.matching.attributes.heap import (
     TOP,
     VERIFIED,
     WANTED,
+    WIDEST,
 )
 from covey.matching.attributes.layout import LINE, Channel, Extra
-from covey.matching.attributes.lists import SHARED_BIT, home_of, ids_at, position_of, refresh_links
-from covey.matching.attributes.memory import ADDRESSES, WORKSPACE, Intervals, Memory, Workspace, memory_at
-from covey.matching.attributes.moving import CROWD_WORDS, consider_row, give_back_row
+from covey.matching.attributes.lists import SHARED_BIT, refresh_links
+from covey.matching.attributes.memory import ADDRESSES, WORKSPACE, Memory, Workspace, memory_at
+from covey.matching.attributes.moving import CROWD_WORDS
 from covey.matching.attributes.postings import (
     EVERY,
-    is_posted,
-    post_row,
-    post_some,
     read_rows,
-    unpost_row,
-    words_to_post,
-    words_to_unpost,
 )
-from covey.matching.attributes.query import query, query_batch
-from covey.matching.attributes.ranges import SHORT
-from covey.matching.attributes.room import Room
-from covey.matching.attributes.rows import foresee_row, note_constraint, place_row, take_row
+from covey.matching.attributes.query import query_batch
+from covey.matching.attributes.room import Room, grown
 from covey.matching.jit import (
     BLOCK,
     Floats,
     Ints,
     Longs,
-    floats_at,
-    ints_at,
     kernel,
     part,
-    prefetch,
 )
 from covey.matching.records import note_addresses
 
-ROOM_WORDS = 2048  # for directories and other small records of one operation
 # When rows are moved to grids: if a query has to verify MUCH rows on the average.
 MUCH = 128
 LEAST_QUERIES = 32
@@ -84,193 +85,6 @@ MOST_LOOKS, FEW_LOOKS = 2048, 256  # at a time; and where others wait: that is a
 MOST_PATIENCE = 1024
 CHANGED = 8  # one of so many rows must be new for patience to end
 FEW_ACCEPTORS = 256  # for which there is always room
-AHEAD = 4  # rows between one step towards a record and the next: time for memory to answer
-
-
-@part
-def _foresee_constraints(m: Memory, starts: Longs, row: int, w: Intervals) -> None:
-    """Ask for the constraints of rows that are next but a few."""
-    rows = len(starts) - 1
-    if row + 2 * AHEAD < rows:
-        for k in range(starts[row + 2 * AHEAD], starts[row + 2 * AHEAD + 1]):
-            foresee_slot(m, w.names[k], w.lows[k], w.highs[k])
-    if row + AHEAD < rows:
-        for k in range(starts[row + AHEAD], starts[row + AHEAD + 1]):
-            foresee_record(m, w.names[k], w.lows[k], w.highs[k])
-
-
-@part
-def _foresee_lists(m: Memory, ids: Ints, number: int) -> None:
-    """Ask for the lists and chains of rows that are next but a few."""
-    count = len(ids)
-    if number + 4 * AHEAD < count and ids[number + 4 * AHEAD] >= 0:
-        prefetch(m.homes, ids[number + 4 * AHEAD])
-    if number + 3 * AHEAD < count:
-        prefetch(m.f, max(0, home_of(m, ids[number + 3 * AHEAD])))
-    if number + 2 * AHEAD < count:
-        record = home_of(m, ids[number + 2 * AHEAD])
-        if record > 0:
-            prefetch(m.i, ids_at(m, record))
-    if number + AHEAD < count:
-        record = home_of(m, ids[number + AHEAD])
-        if record > 0:
-            foresee_row(m, record, position_of(m, record, ids[number + AHEAD]))
-
-
-@kernel
-def note_rows(
-    addresses: Longs,
-    size: int,
-    widest: int,
-    starts: Longs,
-    names: Ints,
-    lows: Floats,
-    highs: Floats,
-    first: int,
-) -> int:
-    """Count the constraints of rows from number `first` on; return the first row for which there was no room."""
-    m = memory_at(addresses)
-    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
-    for row in range(first, len(starts) - 1):
-        if is_short(m, size, widest, 0):
-            return row
-        _foresee_constraints(m, starts, row, w)
-        for k in range(starts[row], starts[row + 1]):
-            note_constraint(m, names[k], lows[k], highs[k])
-    return len(starts) - 1
-
-
-@kernel
-def place_rows(
-    addresses: Longs,
-    size: int,
-    widest: int,
-    ids: Ints,
-    starts: Longs,
-    names: Ints,
-    lows: Floats,
-    highs: Floats,
-    first: int,
-) -> int:
-    """Place noted rows from number `first` on; return the first row for which there was no room."""
-    m = memory_at(addresses)
-    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
-    for row in range(first, len(starts) - 1):
-        posts = is_posted(m, ids[row])
-        if is_short(m, size, widest, words_to_post(m, w, starts[row], starts[row + 1]) if posts else 0):
-            return row
-        _foresee_constraints(m, starts, row, w)
-        place_row(m, ids[row], w, starts[row], starts[row + 1], True)
-        if posts:
-            post_row(m, ids[row], w, starts[row], starts[row + 1])
-    return len(starts) - 1
-
-
-@kernel
-def take_rows(
-    addresses: Longs,
-    size: int,
-    widest: int,
-    ids: Ints,
-    names: Ints,
-    lows: Floats,
-    highs: Floats,
-    freed_channels: Ints,
-    freed_values: Floats,
-    first: int,
-) -> int:
-    """Take rows out from number `first` on; return the first one for which there was no room.
-
-    `names`, `lows` and `highs` are working space for the constraints of one row.
-    """
-    m = memory_at(addresses)
-    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
-    for number in range(first, len(ids)):
-        posts = is_posted(m, ids[number])
-        if is_short(m, size, widest, words_to_unpost(m, ids[number], w) if posts else 0):
-            return number
-        if m.meta[FREED] + 2 * widest > len(freed_channels):
-            return number
-        _foresee_lists(m, ids, number)
-        count = take_row(m, ids[number], w, freed_channels, freed_values)
-        if posts:
-            unpost_row(m, ids[number], w, count)
-    return len(ids)
-
-
-@kernel
-def consider_rows(
-    addresses: Longs,
-    size: int,
-    widest: int,
-    handles: int,
-    names: Ints,
-    lows: Floats,
-    highs: Floats,
-    crowds: Longs,
-    freed_channels: Ints,
-    freed_values: Floats,
-    first: int,
-    last: int,
-) -> int:
-    """Move rows from number `first` up to `last` to grids where they are better there; return the first one for which
-    there was no room. `crowds[0]` is how many have moved."""
-    m = memory_at(addresses)
-    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
-    for number in range(first, last):
-        if is_short(m, size, widest, GRID_WORDS):
-            return number
-        moved = consider_row(m, number, handles, w, crowds[2:], freed_channels, freed_values)
-        crowds[0] += moved
-    return last
-
-
-@kernel
-def give_back_rows(
-    addresses: Longs,
-    size: int,
-    widest: int,
-    names: Ints,
-    lows: Floats,
-    highs: Floats,
-    freed_channels: Ints,
-    freed_values: Floats,
-) -> bool:
-    """Move the rows of grids that have few left to lists; return whether there was room for all."""
-    m = memory_at(addresses)
-    w = Intervals(ints_at(names.ctypes.data), floats_at(lows.ctypes.data), floats_at(highs.ctypes.data))
-    while m.meta[SMALL_GRID] != 0:
-        if is_short(m, size, widest, 0):
-            return False
-        give_back_row(m, m.meta[SMALL_GRID], w, freed_channels, freed_values)
-    return True
-
-
-@part
-def room_for_row(m: Memory, widest: int) -> int:
-    """Return how many words at most one operation on a row with up to `widest` constraints can take from the heap.
-
-    Postings are not counted. The rows of a full short list may all go to lists that are full, and a list that moves is
-    larger by a quarter, and that rounded up.
-    """
-    return ROOM_WORDS + 5 * widest + (2 * SHORT + 16) * m.meta[LARGEST_LIST]
-
-
-@part
-def is_short(m: Memory, size: int, widest: int, postings: int) -> bool:
-    """Return whether the heap, of `size` words, or the table has too little room for one more row and its postings.
-
-    How many words are wanted is noted then.
-    """
-    words = room_for_row(m, widest) + postings
-    if 2 * (m.meta[CONSTRAINTS] + widest) > m.meta[TABLE_MASK] or m.meta[TOP] + words > size:
-        m.meta[WANTED] = words
-        return True
-    # Without grids there is no largest block, and no need for one.
-    if m.meta[LARGEST_BLOCK] != 0 and m.meta[BLOCK_TOP] + m.meta[LARGEST_BLOCK] > m.meta[BLOCK_ROOM]:
-        m.meta[WANTED] = words
-        return True
-    return False
 
 
 @kernel
@@ -291,20 +105,6 @@ def _refresh_home(m: Memory, home: int) -> None:
         refresh_links(m, home)
 
 
-def _filled(shape: tuple[int, ...], fill: float, dtype: type) -> np.ndarray:
-    return np.zeros(shape, dtype) if fill == 0 else np.full(shape, fill, dtype)
-
-
-def grown(array: np.ndarray, length: int, fill: float = 0) -> np.ndarray:
-    """Return the array with room for at least `length` rows: itself, or a copy with a quarter more than before."""
-    if length <= len(array):
-        return array
-    size = max(length, len(array) + min(len(array), 2**20) // 2 + 16)
-    larger = _filled((size, *array.shape[1:]), fill, array.dtype.type)
-    larger[: len(array)] = array
-    return larger
-
-
 def _on_lines(array: Longs, length: int) -> Longs:
     """Return a longer copy of the array that begins with a cache line, so that no line of a block is in two of them."""
     room: Longs = np.empty(length + LINE, dtype=np.int64)
@@ -314,6 +114,15 @@ def _on_lines(array: Longs, length: int) -> Longs:
 
 
 _NONE_SEEN: Ints = np.zeros((1, 1), dtype=np.int32)
+
+Rows: TypeAlias = tuple[Ints, Longs, Ints, Floats, Floats]  # ids, and constraints as `change_rows` takes them
+_NO_ROWS: Rows = (
+    np.zeros(0, np.int32),
+    np.zeros(1, np.int64),
+    np.zeros(0, np.int32),
+    np.zeros(0),
+    np.zeros(0),
+)
 
 
 class Store:
@@ -333,7 +142,7 @@ class Store:
         self.meta: Longs = np.zeros(META_LENGTH, dtype=np.int64)
         self.meta[TOP] = 1  # word 0 is null
         self.meta[BLOCK_TOP] = QUERY_ROOM  # and so is line 0 of blocks
-        self.widest = 16  # constraints of the largest row ever added, at least
+        self.meta[WIDEST] = 16
         self.names: Ints = np.zeros(64, dtype=np.int32)
         self.lows: Floats = np.zeros(64)
         self.highs: Floats = np.zeros(64)
@@ -341,8 +150,10 @@ class Store:
         self.out: Ints = np.zeros(64, dtype=np.int32)
         self._batch_out: Ints = np.zeros(64, dtype=np.int32)
         self._one_start: Longs = np.zeros(2, dtype=np.int64)
+        self._one_end: Longs = np.zeros(1, dtype=np.int64)
         self._one_mask: Longs = np.zeros(1, dtype=np.int64)
-        self._freed: tuple[Ints, Floats] = (np.zeros(1024, dtype=np.int32), np.zeros(1024))
+        self._freed_channels: Ints = np.zeros(1024, dtype=np.int32)
+        self._freed_values: Floats = np.zeros(1024)
         # Room for a question about a filter (asking.py): its acceptors, groups, and their sizes; rows.
         self._acceptors: Ints = np.zeros(FEW_ACCEPTORS, dtype=np.int32)
         self._acceptor_lows: Floats = np.zeros(FEW_ACCEPTORS)
@@ -351,7 +162,7 @@ class Store:
         self._sizes: Longs = np.zeros(FEW_ACCEPTORS, dtype=np.int64)
         self._marks: Longs = np.zeros(1, dtype=np.int64)
         self.candidates: Ints = np.zeros(0, dtype=np.int32)
-        self._crowds: Longs = np.zeros(2 + CROWD_WORDS, dtype=np.int64)
+        self._crowds: Longs = np.zeros(CROWD_WORDS, dtype=np.int64)
         self._tidied, self._looked, self._credit, self._patience, self._added = 0, 0, 0.0, 1, 0
         self.addresses: Longs = np.zeros(ADDRESSES, dtype=np.int64)
         self._note_addresses()
@@ -388,11 +199,6 @@ class Store:
         """How many bytes all arrays take, free room included."""
         return sum(array.nbytes for array in self._memory().values())
 
-    @property
-    def _room(self) -> int:
-        """How many words records may take: copying ids by the block reads up to a block beyond them."""
-        return len(self._heap.array) - BLOCK
-
     def _memory(self) -> dict[str, np.ndarray]:
         """Return the arrays of `memory.Memory` by its fields."""
         return {
@@ -416,6 +222,10 @@ class Store:
         self.meta[HANDLES] = len(self.homes)
         self.meta[QUESTION_ROOM] = min(64 * len(self._marks), len(self.candidates) // 2)
         self.meta[ACCEPTOR_ROOM] = len(self._acceptors)
+        self.meta[HEAP_ROOM] = (
+            len(self._heap.array) - BLOCK
+        )  # copying ids by the block reads up to a block more
+        self.meta[FREED_ROOM] = len(self._freed_channels)
         note_addresses(self.addresses, Memory, self._memory())
         room = {
             "intervals": {"names": self.names, "lows": self.lows, "highs": self.highs},
@@ -430,6 +240,9 @@ class Store:
             "sizes": self._sizes,
             "marks": self._marks,
             "candidates": self.candidates,
+            "freed_channels": self._freed_channels,
+            "freed_values": self._freed_values,
+            "crowds": self._crowds,
         }
         note_addresses(self.addresses, Workspace, room, WORKSPACE)
 
@@ -470,7 +283,7 @@ class Store:
 
     def _grow(self) -> None:
         old = self.table
-        if 2 * (self.meta[CONSTRAINTS] + self.widest) > self.meta[TABLE_MASK]:
+        if 2 * (self.meta[CONSTRAINTS] + self.meta[WIDEST]) > self.meta[TABLE_MASK]:
             self.table = np.zeros(2 * len(old), dtype=np.int32)
         self._heap.grow(int(self.meta[TOP] + self.meta[WANTED]) + BLOCK)
         self._grow_blocks()
@@ -490,28 +303,31 @@ class Store:
         """Add rows: row n has the constraints from starts[n] to starts[n + 1], at most `widest` of them."""
         if len(ids) == 0:
             return
-        self.widest = max(self.widest, widest)
-        self.make_intervals(self.widest)
+        self.meta[WIDEST] = max(self.meta[WIDEST], widest)
+        self.make_intervals(int(self.meta[WIDEST]))
         self._added += len(ids)
-        row = (starts, names, lows, highs)
-        done = 0
-        while (done := note_rows(self.addresses, self._room, self.widest, *row, done)) < len(ids):
-            self._grow()
-        done = 0
-        while (done := place_rows(self.addresses, self._room, self.widest, ids, *row, done)) < len(ids):
+        for work in (NOTE, PLACE):
+            self._change(work, 0, len(ids), (ids, starts, names, lows, highs))
+
+    def _change(self, work: int, first: int, last: int, given: Rows | None = None) -> None:
+        """Let the kernel do a kind of work with rows, and grow what it finds too short."""
+        given = _NO_ROWS if given is None else given
+        while (first := change_rows(self.addresses, work, *given, first, last)) < last:
             self._grow()
 
     def remove_rows(self, ids: Ints) -> list[tuple[int, float]]:
         """Remove rows; return the equalities, and with NaN the channels, that no row uses any more."""
         freed: list[tuple[int, float]] = []
-        work = (self.names, self.lows, self.highs)
-        if len(self._freed[0]) < 4 * self.widest:
-            self._freed = (np.zeros(4 * self.widest, dtype=np.int32), np.zeros(4 * self.widest))
-        done = 0
+        if len(self._freed_channels) < 4 * self.meta[WIDEST]:
+            self._freed_channels = np.zeros(4 * self.meta[WIDEST], dtype=np.int32)
+            self._freed_values = np.zeros(len(self._freed_channels))
+            self._note_addresses()
+        done, given = 0, (ids, *_NO_ROWS[1:])
         while done < len(ids):
-            done = take_rows(self.addresses, self._room, self.widest, ids, *work, *self._freed, done)
+            done = change_rows(self.addresses, TAKE, *given, done, len(ids))
             count = int(self.meta[FREED])
-            freed.extend(zip(self._freed[0][:count].tolist(), self._freed[1][:count].tolist(), strict=True))
+            channels, values = self._freed_channels[:count].tolist(), self._freed_values[:count].tolist()
+            freed.extend(zip(channels, values, strict=True))
             self.meta[FREED] = 0
             if done < len(ids):
                 self._grow()
@@ -521,9 +337,7 @@ class Store:
 
     def give_back(self) -> None:
         """Move the rows of grids that have few left to lists."""
-        work = (self.names, self.lows, self.highs, *self._freed)
-        while not give_back_rows(self.addresses, self._room, self.widest, *work):
-            self._grow()
+        self._change(GIVE_BACK, 0, 1)
 
     def tidy(self, most: int = MOST_LOOKS) -> None:
         """Move some rows to where queries find them with less work, if those since the last call have spent much.
@@ -551,18 +365,13 @@ class Store:
         self.meta[LARGEST_BLOCK] = max(self.meta[LARGEST_BLOCK], FIRST_WORDS)
         rows = len(self.homes) + len(self.extra)
         if self._looked >= rows:
-            moved = int(self._crowds[0])
-            self._patience = 1 if moved else min(2 * self._patience, MOST_PATIENCE)
+            self._patience = 1 if self.meta[MOVED] else min(2 * self._patience, MOST_PATIENCE)
             self._crowds[:] = 0
+            self.meta[MOVED] = 0
             self._looked = 0
         last = min(self._looked + count, rows)
-        work = (self.names, self.lows, self.highs, self._crowds, *self._freed)
-        while self._looked < last:
-            self._looked = consider_rows(
-                self.addresses, self._room, self.widest, len(self.homes), *work, self._looked, last
-            )
-            if self._looked < last:
-                self._grow()
+        self._change(CONSIDER, self._looked, last)
+        self._looked = last
 
     def in_grids(self) -> int:
         """Return how many rows stand in grids."""
@@ -570,9 +379,7 @@ class Store:
 
     def make_postings(self, most: int) -> bool:
         """Make postings of so many more rows, and keep them from now on; return whether all rows have theirs."""
-        work = (self.names, self.lows, self.highs)
-        if not post_some(self.addresses, self._room, *work, len(self.homes), most):
-            self._grow()
+        self._change(POST, 0, most)
         return bool(self.meta[POSTED_EXTRA] == EVERY)
 
     def make_question(self) -> None:
@@ -604,7 +411,7 @@ class Store:
 
     def read(self, ids: Ints) -> tuple[Longs, Ints, Floats, Floats]:
         """Return the constraints of rows in the form that `add_rows` takes."""
-        size = len(ids) * self.widest
+        size = len(ids) * int(self.meta[WIDEST])
         starts = np.zeros(len(ids) + 1, dtype=np.int64)
         names, lows, highs = np.zeros(size, dtype=np.int32), np.zeros(size), np.zeros(size)
         read_rows(self.addresses, ids, starts, names, lows, highs, 0)
@@ -665,15 +472,17 @@ class Store:
             self.cells = grown(self.cells, len(self.names))
             self._note_addresses()
 
-    def query(self, count: int, limit: int = 2**62) -> Ints:
+    def query(self, count: int) -> Ints:
         """Return the handles of rows whose constraints contain the first `count` intervals of `names`, `lows`, `highs`.
 
         The answer is a view, valid until the next query.
         """
         self.make_out()
-        found = query(self.addresses, count, limit)
+        self._one_start[1] = count
+        intervals = (self.names, self.lows, self.highs)
+        query_batch(self.addresses, self._one_start, *intervals, 0, self.out, self._one_end)
         self.tidy()
-        return self.out[:found]
+        return self.out[: self._one_end[0]]
 
     def make_out(self) -> None:
         """Make room for the answer of one query."""
@@ -695,7 +504,7 @@ class Store:
             self._batch_out = grown(self._batch_out, self.rows + 1024)
         while True:
             self.tidy()
-            done = query_batch(self.addresses, starts, names, points, done, self._batch_out, ends)
+            done = query_batch(self.addresses, starts, names, points, points, done, self._batch_out, ends)
             if done == count:
                 break
             if len(self._batch_out) < (int(ends[done - 1]) if done else 0) + self.rows + BLOCK:

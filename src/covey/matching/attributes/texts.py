@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from covey.matching.attributes.packed import Bytes, hash_of
-from covey.matching.jit import Ints, Longs, bytes_at, ints_at, kernel, longs_at, part
+from covey.matching.jit import Ints, Longs, kernel, part, pointer_to
 
 FREE: Final = -1  # of a slot: nothing was ever here
 HOLE: Final = -2  # of a slot: what was here is gone
@@ -59,19 +59,19 @@ def find(t: TextTable, data: Bytes, first: int, last: int, owner: int) -> int:
 def find_one(data: Bytes, owner: int, table: Ints, owners: Ints, starts: Longs, texts: Bytes) -> int:
     """Return the number of an owner's text, or -1."""
     known = TextTable(
-        ints_at(table.ctypes.data),
+        pointer_to(table),
         len(table) - 1,
-        ints_at(owners.ctypes.data),
-        longs_at(starts.ctypes.data),
-        bytes_at(texts.ctypes.data),
+        pointer_to(owners),
+        pointer_to(starts),
+        pointer_to(texts),
     )
-    return find(known, bytes_at(data.ctypes.data), 0, len(data), owner)
+    return find(known, pointer_to(data), 0, len(data), owner)
 
 
 @kernel
 def put_texts(table: Ints, owners: Ints, starts: Longs, texts: Bytes, first: int, last: int) -> None:
     """Put the texts from number `first` to `last`, which are not there yet, into the table."""
-    data = bytes_at(texts.ctypes.data)
+    data = pointer_to(texts)
     for number in range(first, last):
         slot = hash_of(data, starts[number], starts[number + 1], owners[number]) & (len(table) - 1)
         while table[slot] >= 0:
@@ -82,7 +82,7 @@ def put_texts(table: Ints, owners: Ints, starts: Longs, texts: Bytes, first: int
 @kernel
 def drop_text(table: Ints, owners: Ints, starts: Longs, texts: Bytes, number: int) -> None:
     """Make a hole of the slot of a text that is there."""
-    data = bytes_at(texts.ctypes.data)
+    data = pointer_to(texts)
     slot = hash_of(data, starts[number], starts[number + 1], owners[number]) & (len(table) - 1)
     while table[slot] != number:
         slot = (slot + 1) & (len(table) - 1)

@@ -23,7 +23,7 @@ from covey.matching.attributes.atoms import NUMBERS, TEXTS
 from covey.matching.attributes.channels import Attribute, Batch, Channels, Journal
 from covey.matching.attributes.columns import Columns, Kinds
 from covey.matching.attributes.judging import AtomMemory, atoms_at, judge
-from covey.matching.attributes.layout import AttributeRow, Odd
+from covey.matching.attributes.layout import AttributeRow, Odd, OddPoint
 from covey.matching.attributes.packed import (
     FLOAT,
     LARGE,
@@ -32,24 +32,15 @@ from covey.matching.attributes.packed import (
     TRUTH,
     WRONG,
     Bytes,
+    Given,
     PackedEvents,
+    Points,
     hash_of,
     map_at,
     point_at,
 )
 from covey.matching.attributes.texts import Texts, TextTable, find, find_hashed
-from covey.matching.jit import (
-    Floats,
-    Ints,
-    Longs,
-    bytes_at,
-    called,
-    floats_at,
-    ints_at,
-    kernel,
-    longs_at,
-    part,
-)
+from covey.matching.jit import Floats, Ints, Longs, called, kernel, part, pointer_to
 from covey.matching.records import addresses_of, note_addresses, pointers_to
 
 COLUMNS: Final = AttributeRow.length_in()
@@ -90,63 +81,47 @@ def owner_of(v: Vocabulary, data: Bytes, first: int, last: int, hashed: int) -> 
 
 
 @part
-def _put_point(
-    row: AttributeRow, channel: int, kind: int, number: float, channels: Ints, values: Floats, found: int
-) -> int:
+def _put_point(row: AttributeRow, channel: int, kind: int, number: float, points: Points, found: int) -> int:
     """Write a value's point, if it has a channel, and those of its presence and its kind, POINTS at most; return how
     many points there are then."""
     if channel != 0:
-        channels[found] = channel
-        values[found] = number
+        points.channels[found] = channel
+        points.values[found] = number
         found += 1
     if row.absence != 0:
-        channels[found] = row.absence
-        values[found] = np.nan
+        points.channels[found] = row.absence
+        points.values[found] = np.nan
         found += 1
     if row.presence != 0:
-        channels[found] = row.presence
-        values[found] = 1.0
+        points.channels[found] = row.presence
+        points.values[found] = 1.0
         found += 1
     if row.kind != 0 and (kind == FLOAT or kind == TEXT):
-        channels[found] = row.kind
-        values[found] = NUMBERS if kind == FLOAT else TEXTS
+        points.channels[found] = row.kind
+        points.values[found] = NUMBERS if kind == FLOAT else TEXTS
         found += 1
     return found
 
 
 @called
-def put_value(
-    v: Vocabulary,
-    owner: int,
-    kind: int,
-    number: float,
-    symbol: int,
-    data: Bytes,
-    first: int,
-    last: int,
-    channels: Ints,
-    values: Floats,
-    found: int,
-    room: int,
-) -> int:
-    """Write the points of an attribute's value; return how many points there are then, -1 if `room` is too little.
+def put_value(v: Vocabulary, owner: int, value: Given, symbol: int, points: Points, found: int) -> int:
+    """Write the points of an attribute's value, not one of the kind LARGE; return how many points there are then, -1 if
+    there is too little room.
 
-    The value is a number, a truth value as 0 or 1, or the text `data[first:last]` that filters know by `symbol`, -1 if
-    they do not know it.
+    Filters know a text by `symbol`, -1 if they do not know it.
     """
-    row, channel, plain = AttributeRow(v.attributes, owner), 0, number
-    if found + POINTS > room:
+    row, channel, number = AttributeRow(v.attributes, owner), 0, value.number
+    if found + POINTS > points.room:
         return -1
-    if kind == FLOAT:
+    if value.kind == FLOAT:
         channel = row.number
-    elif kind == TRUTH:
+    elif value.kind == TRUTH:
         channel = row.symbol
-    elif kind == TEXT and symbol >= 0:
+    elif value.kind == TEXT and symbol >= 0:
         channel, number = row.symbol, float(symbol)
-    found = _put_point(row, channel, kind, number, channels, values, found)
+    found = _put_point(row, channel, value.kind, number, points, found)
     if row.atoms != 0:
-        judges = atoms_at(v.judges)
-        found = judge(judges, row.atoms, kind, plain, data, first, last, channels, values, found, room)
+        found = judge(atoms_at(v.judges), row.atoms, value, points, found)
     return found
 
 
@@ -165,10 +140,8 @@ def _unpack_event(
     end: int,
     event: int,
     stamps: Longs,
-    channels: Ints,
-    values: Floats,
+    points: Points,
     found: int,
-    room: int,
     odd: Longs,
     left: int,
 ) -> tuple[int, int]:
@@ -185,15 +158,15 @@ def _unpack_event(
         if stamps[owner] == event:
             return _WRONG, left
         stamps[owner] = event
-        if kind == LARGE and found < room:
-            value = Odd(odd, left)
-            value.place, value.owner, value.first, value.last = found, owner, name_last, at
-            channels[found] = _ODD
+        if kind == LARGE and found < points.room:
+            rest = Odd(odd, left)
+            rest.place, rest.owner, rest.first, rest.last = found, owner, name_last, at
+            points.channels[found] = _ODD
             found, left = found + 1, left + 1
             continue
-        symbol = symbol_of(v, owner, kind, data, value_first, value_last)
+        value = Given(kind, number, data, value_first, value_last)
         found = put_value(
-            v, owner, kind, number, symbol, data, value_first, value_last, channels, values, found, room
+            v, owner, value, symbol_of(v, owner, kind, data, value_first, value_last), points, found
         )
         if found < 0:
             return _NO_ROOM, left
@@ -219,19 +192,13 @@ def unpack_events(
     attribute twice would be matched twice, for which nobody has room.
     """
     # As pointers: an index into an array is first looked at for being negative, which takes longer than all the rest.
-    bytes_, points, numbers = (
-        bytes_at(data.ctypes.data),
-        ints_at(channels.ctypes.data),
-        floats_at(values.ctypes.data),
-    )
-    seen, rest = longs_at(stamps.ctypes.data), longs_at(odd.ctypes.data)
-    v, room, found, left = vocabulary_at(vocabulary), len(channels), 0, 0
+    bytes_, seen, rest = pointer_to(data), pointer_to(stamps), pointer_to(odd)
+    points = Points(pointer_to(channels), pointer_to(values), len(channels))
+    v, found, left = vocabulary_at(vocabulary), 0, 0
     for event in range(len(firsts)):
         event_starts[event] = found
         first, last = firsts[event], lasts[event]
-        found, left = _unpack_event(
-            v, bytes_, first, last, event, seen, points, numbers, found, room, rest, left
-        )
+        found, left = _unpack_event(v, bytes_, first, last, event, seen, points, found, rest, left)
         if found < 0:
             return _NO_ROOM if found == _NO_ROOM else -1 - event
     event_starts[len(firsts)] = found
@@ -252,20 +219,19 @@ def place_columns(
     event_starts: Longs,
     channels: Ints,
     values: Floats,
-    odd: Longs,
+    odd_points: Longs,
 ) -> int:
     """Write the channels and values of a block of events; return how many values are left to Python.
 
     `owners` has the attribute of each name, -1 if no filter asks for it, `symbols` the number of each text, -1 if no
-    filter asks for it. `odd` gets, for what is left, its place among the channels and its point. The bytes of text n,
-    if its attribute has atoms, are those from text_starts[n] to text_starts[n + 1]. _NO_ROOM if there are more points
-    than there is room for.
+    filter asks for it. `odd_points` gets what is left. The bytes of text n, if its attribute has atoms, are those from
+    text_starts[n] to text_starts[n + 1]. _NO_ROOM if there are more points than there is room for.
     """
-    owner_of_name, symbol_of_text = ints_at(owners.ctypes.data), ints_at(symbols.ctypes.data)
-    names, kinds, given = ints_at(name.ctypes.data), bytes_at(kind.ctypes.data), floats_at(value.ctypes.data)
-    points, numbers = ints_at(channels.ctypes.data), floats_at(values.ctypes.data)
-    places, bytes_ = longs_at(text_starts.ctypes.data), bytes_at(text_bytes.ctypes.data)
-    v, room, found, left, point = vocabulary_at(vocabulary), len(channels), 0, 0, 0
+    owner_of_name, symbol_of_text = pointer_to(owners), pointer_to(symbols)
+    names, kinds, given = pointer_to(name), pointer_to(kind), pointer_to(value)
+    points = Points(pointer_to(channels), pointer_to(values), len(channels))
+    places, bytes_, odd = pointer_to(text_starts), pointer_to(text_bytes), pointer_to(odd_points)
+    v, found, left, point = vocabulary_at(vocabulary), 0, 0, 0
     for event in range(len(ends)):
         event_starts[event] = found
         for at in range(point, ends[event]):
@@ -273,18 +239,17 @@ def place_columns(
             if owner < 0:
                 continue
             sort = kinds[at] + 0  # as a plain integer
-            if sort == LARGE and found < room:
-                odd[2 * left], odd[2 * left + 1] = found, at
-                points[found] = _ODD
+            if sort == LARGE and found < points.room:
+                rest = OddPoint(odd, left)
+                rest.place, rest.point = found, at
+                points.channels[found] = _ODD
                 found, left = found + 1, left + 1
                 continue
             number, symbol, first, last = given[at] + 0.0, -1, 0, 0  # -0.0 is 0, in old blocks too
             if sort == TEXT:
                 text = np.int64(number)
                 symbol, first, last = symbol_of_text[text], places[text], places[text + 1]
-            found = put_value(
-                v, owner, sort, number, symbol, bytes_, first, last, points, numbers, found, room
-            )
+            found = put_value(v, owner, Given(sort, number, bytes_, first, last), symbol, points, found)
             if found < 0:
                 return _NO_ROOM
         point = ends[event]
@@ -390,8 +355,7 @@ class Unpacker:
             points = 2 * len(channels)
         if left < 0:
             raise EventError(f"the bytes of event {-1 - left} of this batch are no packed event")
-        count = int(starts[-1])
-        batch: Batch = (starts, channels[:count], values[:count])
+        batch = _cut(starts, channels, values)
         if not left:
             return batch
         rows, text = odd[: _ODD_COLUMNS * left].reshape(-1, _ODD_COLUMNS), data.data
@@ -437,11 +401,11 @@ class Unpacker:
             if left != _NO_ROOM:
                 break
             points = 2 * len(channels)
-        count = int(starts[-1])
-        batch: Batch = (starts, channels[:count], values[:count])
+        batch = _cut(starts, channels, values)
         if not left:
             return batch
-        places, which = odd[0 : 2 * left : 2], odd[1 : 2 * left : 2]
+        rows = odd[: OddPoint.length_in(np.int64) * left].reshape(left, -1)
+        places, which = rows[:, OddPoint.index_of("place")], rows[:, OddPoint.index_of("point")]
         keys = [
             (int(owner_of[columns.name[point]]), int(columns.kind[point]), float(columns.value[point]))
             for point in which.tolist()
@@ -505,6 +469,12 @@ class Unpacker:
         values: list[float] = []
         self._channels.points({self._owners[owner]: value}, names, values)
         return names, values
+
+
+def _cut(starts: Longs, channels: Ints, values: Floats) -> Batch:
+    """Return a batch that has as many points as its last event ends with."""
+    count = int(starts[-1])
+    return starts, channels[:count], values[:count]
 
 
 def _row(attribute: Attribute) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from covey.matching.attributes.forwarding import event_links
 from covey.matching.attributes.heap import VERIFIED
 from covey.matching.attributes.layout import Missing, Point
 from covey.matching.attributes.memory import Intervals, memory_at, workspace_at
-from covey.matching.attributes.packed import LARGE, NOTHING
+from covey.matching.attributes.packed import LARGE, NOTHING, Given, Points
 from covey.matching.attributes.query import satisfied
 from covey.matching.attributes.store import ENOUGH_VERIFIED, FEW_LOOKS, Store
 from covey.matching.attributes.texts import Texts, TextTable, find
@@ -55,6 +55,7 @@ MOST_POINTS: Final = 4_096  # of one event, on all channels of an index
 MOST_LEARNT: Final = 1 << 16  # values; with one more, all are forgotten
 
 MISSING, TOO_MANY, UNREADABLE = -1, -2, -3  # instead of a number of points
+NO_ROWS: Final = -2  # instead of the address of keys: rows are not asked
 
 RESTLESS: Final = (
     1 << 40
@@ -110,9 +111,9 @@ def points_of(
     The second number is how many values are in the list of those that are missing, which has `room`; the first is then
     MISSING, or TOO_MANY if there is no room for the points. `base` is the address from which places are counted.
     """
-    view, data = view_at(longs_at(at)), bytes_at(base)
+    view, data = view_at(at), bytes_at(base)
     v = vocabulary_at(view.vocabulary)
-    found, before = 0, missed
+    points, found, before = Points(channels, values, MOST_POINTS), 0, missed
     for k in range(count):
         point = Point(attributes, k)
         kind, first, last = point.kind, point.value_first, point.value_last
@@ -139,9 +140,7 @@ def points_of(
                 found += 1
             continue
         symbol = symbol_of(v, owner, kind, data, first, last)
-        found = put_value(
-            v, owner, kind, numbers[k], symbol, data, first, last, channels, values, found, MOST_POINTS
-        )
+        found = put_value(v, owner, Given(kind, numbers[k], data, first, last), symbol, points, found)
         if found < 0:
             return TOO_MANY, missed
     return (found, missed) if missed == before else (MISSING, missed)
@@ -150,35 +149,35 @@ def points_of(
 @part
 def answers_of(at: int) -> Ints:
     """Return where `matching` writes the handles for the view at an address."""
-    return workspace_at(view_at(longs_at(at)).store).out
+    return workspace_at(view_at(at).store).out
 
 
 @called
 def matching(at: int, channels: Ints, values: Floats, count: int, cells: Ints, limit: int) -> int:
     """Write the handles that an event's points satisfy where `answers_of` says, at least `limit` if there are; return
     how many there are."""
-    store, w = view_at(longs_at(at)).store, Intervals(channels, values, values)
+    store, w = view_at(at).store, Intervals(channels, values, values)
     return satisfied(memory_at(store), w, 0, count, cells, workspace_at(store).out, 0, limit)
 
 
 @called
 def links_to(at: int, channels: Ints, values: Floats, count: int, cells: Ints, seen: Ints) -> int:
     """Return the mask of links that an event with these points must go to; see `forwarding.event_links`."""
-    view, w = view_at(longs_at(at)), Intervals(channels, values, values)
+    view, w = view_at(at), Intervals(channels, values, values)
     return event_links(memory_at(view.store), w, 0, count, view.links, cells, answers_of(at), seen)
 
 
 @part
 def link_count(at: int) -> int:
     """Return one more than the largest number of a link of the view at an address."""
-    return view_at(longs_at(at)).links
+    return view_at(at).links
 
 
 @part
 def _points_of_one(at: int, data: int, size: int) -> int:
     """Write the points of one packed event into the room for it; return how many there are, or below 0 why there are
     none."""
-    room = view_at(longs_at(at)).room
+    room = view_at(at).room
     rows, numbers = longs_at(room), floats_at(room + 8 * _ROOM_NUMBERS)
     count = read_attributes(bytes_at(data), 0, size, rows, numbers)
     if count < 0:
@@ -191,7 +190,7 @@ def _points_of_one(at: int, data: int, size: int) -> int:
 
 @part
 def _is_restless(at: int) -> bool:
-    return memory_at(view_at(longs_at(at)).store).meta[VERIFIED] >= ENOUGH_VERIFIED
+    return memory_at(view_at(at).store).meta[VERIFIED] >= ENOUGH_VERIFIED
 
 
 @kernel
@@ -200,15 +199,16 @@ def match_one(at: int, data: int, size: int, keys: int) -> int:
 
     `at`, `data` and `keys` are addresses: of a view, the event's bytes, and the keys of all handles. Those of what is
     found go to the view's own room for keys; with HANDLES instead of an address they are the handles, and 0 says that
-    no keys are wanted. The answer is MISSING, TOO_MANY or UNREADABLE if compiled code cannot judge the event; otherwise
+    no keys are wanted. With NO_ROWS only the points are written, into the room for them, and the answer is how many
+    there are. It is MISSING, TOO_MANY or UNREADABLE if compiled code cannot judge the event; otherwise
     RESTLESS may be added to the number.
     """
-    points, room = _points_of_one(at, data, size), view_at(longs_at(at)).room
-    if points < 0:
+    points, room = _points_of_one(at, data, size), view_at(at).room
+    if points < 0 or keys == NO_ROWS:
         return points
     channels, values = ints_at(room + 8 * _ROOM_CHANNELS), floats_at(room + 8 * _ROOM_VALUES)
     found = matching(at, channels, values, points, ints_at(room + 8 * _ROOM_CELLS), 2**62)
-    handles, source, target = answers_of(at), longs_at(keys), view_at(longs_at(at)).keys
+    handles, source, target = answers_of(at), longs_at(keys), view_at(at).keys
     if keys == HANDLES:
         for k in range(found):
             target[k] = handles[k]
@@ -216,12 +216,6 @@ def match_one(at: int, data: int, size: int, keys: int) -> int:
         for k in range(found):
             target[k] = source[handles[k]]
     return found + RESTLESS if _is_restless(at) else found
-
-
-@kernel
-def place_one(at: int, data: int, size: int) -> int:
-    """Write the points of one packed event into the room for it; return how many there are, or as `match_one` does."""
-    return _points_of_one(at, data, size)
 
 
 class IndexView:

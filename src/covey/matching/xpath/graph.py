@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covey.matching.jit import Ints, Longs, ints_at, kernel, part
+from covey.matching.jit import Ints, Longs, kernel, part, pointer_to
 from covey.matching.xpath.blocks import (
     append_entry,
     enter_table,
@@ -51,6 +51,7 @@ from covey.matching.xpath.memory import (
     Filed,
     Memory,
     Node,
+    PatternRow,
     Symbol,
     memory_at,
 )
@@ -173,21 +174,22 @@ def _note_accept(m: Memory, node: int, head: int) -> None:
 def add_pattern(addresses: Longs, rows: Ints, count: int, start: int, handle: int) -> int:
     """Enter the pattern of `count` rows under `handle`, going on at row `start`; return how many rows are done.
 
-    Stops early, to be called again with the answer as `start`, when an arena lacks room for one more node.
+    Rows are those of `PatternRow`. It stops early, to be called again with the answer as `start`, when an arena lacks
+    room for one more node.
     """
-    m = memory_at(addresses)
+    m, given = memory_at(addresses), pointer_to(rows)
     top = m.state[STACK_TOP] if start else 0
-    for row in range(start, count):
-        symbol, edge, kid_count = rows[3 * row], rows[3 * row + 1], rows[3 * row + 2]
-        first = top - kid_count
+    for number in range(start, count):
+        row = PatternRow(given, number)
+        symbol, first = row.symbol, top - row.kid_count
         content = hash_of(m, symbol, first, top)
         node = find_node(m, symbol, content, first, top)
         if node < 0:
             if not _has_room(m, first, top):
                 m.state[STACK_TOP] = top
-                return row
+                return number
             node = _make_node(m, symbol, content, first, top)
-        m.stack[first] = (np.int64(node) << 8) | edge
+        m.stack[first] = (np.int64(node) << 8) | row.edge
         top = first + 1
     node = m.stack[0] >> 8
     Node(m, node).references += 1
@@ -305,7 +307,7 @@ def lay_out(addresses: Longs, lists: Ints, symbol_count: int, waiting: Longs) ->
             top -= 1
             home = waiting[top]
             length = Entry(m, home).length
-            homes = _copy_list(m, home, ints_at(lists.ctypes.data))
+            homes = _copy_list(m, home, pointer_to(lists))
             for i in range(length):
                 waiting[top] = homes + i * ENTRY_COLUMNS
                 top += 1

@@ -19,7 +19,7 @@ from covey.core.xpath.filter import XPathFilter, as_document
 from covey.core.xpath.pattern import WILDCARD, Node
 from covey.matching.jit import Ints, Longs
 from covey.matching.xpath import graph, scans
-from covey.matching.xpath.memory import SELF, WILDCARD_SYMBOL, Filed
+from covey.matching.xpath.memory import SELF, WILDCARD_SYMBOL, Filed, TargetRow
 from covey.matching.xpath.run import run_target
 from covey.matching.xpath.store import Store
 from covey.matching.xpath.symbols import SymbolTable
@@ -97,11 +97,12 @@ class XPathIndex:
         document = as_document(content)
         if document is None or not self._filters:
             return _NOTHING
-        rows = np.empty((len(document), 4), np.int32)
-        rows[:, 0] = document.parent
-        rows[:, 1] = 1
-        rows[:, 2] = document.depth
-        rows[:, 3] = np.array(self._symbols.find_all(document.names), np.int32)[document.name]
+        rows = np.empty((len(document), TargetRow.length_in()), np.int32)
+        at = TargetRow.PLACES
+        rows[:, at.parent] = document.parent
+        rows[:, at.exact] = 1
+        rows[:, at.level] = document.depth
+        rows[:, at.label] = np.array(self._symbols.find_all(document.names), np.int32)[document.name]
         found = self._run(rows.reshape(-1), len(document), self._document_tests(document))
         if found is None:
             asked = [h for h, filter in self._filters.items() if fits(filter.pattern, document.target)]
@@ -115,7 +116,7 @@ class XPathIndex:
         cells: list[int] = []
         tests: list[int] = []
         self._lay_pattern(filter.pattern, -1, 0, cells, tests)
-        found = self._run(np.array(cells, np.int32), len(cells) // 4, tests)
+        found = self._run(np.array(cells, np.int32), len(cells) // TargetRow.length_in(), tests)
         assert found is not None, "a pattern has few places"
         return found
 

@@ -138,6 +138,31 @@ class Element(Record, array="elements"):
     labels_of_children: Long
 
 
+class TargetRow(Record):
+    """An element of a target as a run is given it: its parent, whether it certainly is the parent's child, its level
+    and its symbol."""
+
+    parent: Int
+    exact: Int
+    level: Int
+    label: Int
+
+
+class TargetTest(Record):
+    """A test that holds in a target: its symbol, and the element."""
+
+    symbol: Int
+    element: Int
+
+
+class PatternRow(Record):
+    """A node of a pattern that is entered, its kids before it: symbol, edge, and how many kids it has."""
+
+    symbol: Int
+    edge: Int
+    kid_count: Int
+
+
 class Pair(Record, array="pairs"):
     """A symbol, an element where it occurs, the next pair with the same symbol."""
 

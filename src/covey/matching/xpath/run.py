@@ -15,7 +15,7 @@ The target is a document, for matching, or a pattern, for finding those that cov
 
 from __future__ import annotations
 
-from covey.matching.jit import Ints, Longs, kernel, part, prefetch
+from covey.matching.jit import Ints, Longs, kernel, part, pointer_to, prefetch
 from covey.matching.xpath.above import (
     chain_above,
     fits_above,
@@ -284,12 +284,12 @@ def _run(m: Memory, size: int, pairs: int) -> int:
 def run_target(addresses: Longs, rows: Ints, size: int, tests: Ints, test_count: int) -> int:
     """Fill `found` with the handles whose pattern maps into the target; return how many.
 
-    The target has `size` elements, in `rows` as (parent, exact, level, symbol), in document order; the first
-    `test_count` of `tests` are the (symbol, element) of the tests that hold. The store has made room in all that a run
+    The target has `size` elements, in `rows` as `TargetRow`, in document order; the first `test_count` of `tests` are
+    the tests that hold, as `TargetTest`. The store has made room in all that a run
     writes; when the room for places turns out too small the answer is -1.
     """
     m = memory_at(addresses)
-    pairs = lay_target(m, rows, size, tests, test_count)
+    pairs = lay_target(m, pointer_to(rows), size, pointer_to(tests), test_count)
     total = _run(m, size, pairs)
     for k in range(pairs):
         symbol = Pair(m, k).symbol

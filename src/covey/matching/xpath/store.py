@@ -61,6 +61,12 @@ class Store:
         self.freed: Ints = np.zeros(MAX_ROWS, np.int32)
         self.state[TABLE_MASK] = len(self.arrays["table"]) - 1
 
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Take the arrays over, which are in other places in this process."""
+        vars(self).update(state)
+        self.addresses = np.zeros_like(self.addresses)
+        note_addresses(self.addresses, Memory, self.arrays)
+
     @property
     def node_count(self) -> int:
         """The number of nodes that the patterns share."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from covey.matching.jit import Ints, part
-from covey.matching.xpath.memory import WILDCARD_SYMBOL, Element, Memory, Pair
+from covey.matching.xpath.memory import WILDCARD_SYMBOL, Element, Memory, Pair, TargetRow, TargetTest
 
 
 @part
@@ -13,13 +13,14 @@ def lay_target(m: Memory, rows: Ints, size: int, tests: Ints, test_count: int) -
     """Fill `elements` and `pairs` with the target (run.py says what it is made of); return the number of pairs."""
     pairs = 0
     for i in range(size):
-        parent, label, element = rows[4 * i], rows[4 * i + 3], Element(m, i)
+        row, element = TargetRow(rows, i), Element(m, i)
+        parent, label = row.parent, row.label
         element.parent = parent
-        element.exact = rows[4 * i + 1]
-        element.level = rows[4 * i + 2]
+        element.exact = row.exact
+        element.level = row.level
         element.label = label
         element.last = i
-        element.deepest = rows[4 * i + 2]
+        element.deepest = row.level
         element.above_mark = -1
         element.parent_mark = -1
         element.labels_above = element.labels_below = element.labels_of_children = 0
@@ -31,9 +32,10 @@ def lay_target(m: Memory, rows: Ints, size: int, tests: Ints, test_count: int) -
             Pair(m, pairs).element = i
             pairs += 1
     for i in range(test_count):
-        Pair(m, pairs).symbol = tests[2 * i]
-        Pair(m, pairs).element = tests[2 * i + 1]
-        Element(m, tests[2 * i + 1]).labels_below |= _bits(tests[2 * i])
+        test = TargetTest(tests, i)
+        Pair(m, pairs).symbol = test.symbol
+        Pair(m, pairs).element = test.element
+        Element(m, test.element).labels_below |= _bits(test.symbol)
         pairs += 1
     for i in range(size - 1, 0, -1):
         _tell_parent(m, i)
