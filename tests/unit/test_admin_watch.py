@@ -38,7 +38,7 @@ def test_who_watches_may_go(writes: int) -> None:
         return b"{}\n"
 
     pages: Any = SimpleNamespace(_pulse=SimpleNamespace(line=line, wait_s=lambda every_s: 0.0))
-    request = make_mocked_request("GET", "/watchz?every=0", writer=Gone(writes))  # type: ignore[arg-type]
+    request = make_mocked_request("GET", "/watchz?every=0", writer=Gone(writes))
     answer = asyncio.run(asyncio.wait_for(Admin._watchz(pages, request), 10))
     assert answer.status == 200
     assert len(said) == writes
