@@ -1,4 +1,4 @@
-"""Every page of the dashboard, and a report, by axe-core's rules: WCAG 2.1 A and AA, in the light and in the dark."""
+"""The dashboard's pages and all reports by axe-core's rules: WCAG 2.1 A and AA, in the light and in the dark."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import pytest
 from tests.browser import axe
 from tests.browser.conftest import Watched
 from tests.browser.test_dashboard import wait_for
-
-from covey.advisor.rounds import rounds_page
-from covey.coordinator.rounds import Round
+from tests.unit.test_reports import MADE
 
 pytestmark = pytest.mark.long
 PAGES = ("map", "traffic", "tables", "plans", "clients")
@@ -56,13 +54,11 @@ def test_the_dashboard(program: str, browser: Any, dashboard: str, width: int, s
     one.context.close()
 
 
+@pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (390, "dark")])
-def test_a_report(program: str, browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
-    rounds = [
-        vars(Round(n, n * 60.0, "install" if n == 2 else "keep", "why", measured=4.0 / n)) for n in (1, 2, 3)
-    ]
+def test_a_report(program: str, browser: Any, tmp_path: Path, name: str, width: int, scheme: str) -> None:
     file = tmp_path / "report.html"
-    file.write_text(rounds_page(rounds), encoding="utf-8")
+    file.write_text(MADE[name][0](tmp_path / "lab"), encoding="utf-8")
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
     page.goto(file.as_uri())

@@ -204,7 +204,7 @@ def test_numbers_stand_at_the_right_of_columns_of_numbers_alone() -> None:
     mixed = shown(Table(["", "value"], [["a", 1234.5678], ["b", "two"], ["c", 0.5]]))
     assert '<td class="number left">1,235</td>' in mixed
     assert '<table class="pairs">' in mixed
-    assert '<th class="short"></th><th class="short">value</th>' in mixed
+    assert '<td></td><th scope="col" class="short">value</th>' in mixed
     wide = shown(
         Table(["name", "x", "y"], [["a", 1, 2], ["b", Cell("<none>", tone="fine", span=2)]], ["now"])
     )

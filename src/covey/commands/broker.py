@@ -152,8 +152,9 @@ def up(
     family, beside = Family(), ExitStack()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        family.start(configs, sockets)
+        # It loads what it needs while the brokers do, and tries them until they are there.
         dashboard_line = beside.enter_context(running(pages_of(configs), token)) if dashboard else None
+        family.start(configs, sockets)
         family.wait("listening", READY_S)
         for name, config in configs.items():
             pages = "" if config.admin is None else f" http://{config.admin.host}:{config.admin.port}"

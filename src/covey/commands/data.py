@@ -25,43 +25,51 @@ def _group() -> None:
     pass
 
 
+Workload = Annotated[str | None, typer.Argument(metavar="WORKLOAD", help="A workload's name; see --list.")]
+OutDir = Annotated[Path | None, OUT_DIR]
+Brokers = Annotated[
+    int | None,
+    typer.Option("--brokers", metavar="N", min=1, help="How many brokers; 100 unless given."),
+]
+Subscriptions = Annotated[
+    int, typer.Option("--subscriptions", metavar="N", min=1, help="How many subscriptions.")
+]
+Publishers = Annotated[
+    int | None,
+    typer.Option(
+        "--publishers", metavar="N", min=1, help="How many publishers; one at every broker unless given."
+    ),
+]
+Deliveries = Annotated[
+    int | None,
+    typer.Option(
+        "--deliveries", metavar="N", min=0, help="The most rows of the table of deliveries; 0 for none."
+    ),
+]
+Topology = Annotated[
+    str,
+    typer.Option(
+        "--topology",
+        metavar="NAME",
+        help="A topology's name, see --list, or a file with a link in each line.",
+    ),
+]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace tables that are there.")]
+
+
 @app.command()
 def generate(
-    workload: Annotated[
-        str | None, typer.Argument(metavar="WORKLOAD", help="A workload's name; see --list.")
-    ] = None,
-    out: Annotated[Path | None, OUT_DIR] = None,
-    brokers: Annotated[
-        int | None,
-        typer.Option("--brokers", metavar="N", min=1, help="How many brokers; 100 unless given."),
-    ] = None,
-    subscriptions: Annotated[
-        int, typer.Option("--subscriptions", metavar="N", min=1, help="How many subscriptions.")
-    ] = 1_000,
+    workload: Workload = None,
+    out: OutDir = None,
+    brokers: Brokers = None,
+    subscriptions: Subscriptions = 1_000,
     events: Events = 1_000,
-    publishers: Annotated[
-        int | None,
-        typer.Option(
-            "--publishers", metavar="N", min=1, help="How many publishers; one at every broker unless given."
-        ),
-    ] = None,
-    deliveries: Annotated[
-        int | None,
-        typer.Option(
-            "--deliveries", metavar="N", min=0, help="The most rows of the table of deliveries; 0 for none."
-        ),
-    ] = None,
-    topology: Annotated[
-        str,
-        typer.Option(
-            "--topology",
-            metavar="NAME",
-            help="A topology's name, see --list, or a file with a link in each line.",
-        ),
-    ] = "transit-stub",
+    publishers: Publishers = None,
+    deliveries: Deliveries = None,
+    topology: Topology = "transit-stub",
     seed: Seed = 1,
     settings: Settings = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace tables that are there.")] = False,
+    replace: Replace = False,
     json: Json = False,
     list_: List = False,
 ) -> None:

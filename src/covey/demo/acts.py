@@ -181,7 +181,7 @@ class Acts:
     async def _check(self) -> None:
         found, traffic = self.found, self._traffic
         found.published = traffic.published
-        words = f"every delivery of {found.published:,} events is compared with what filters say, one by one"
+        words = f"every delivery of {found.published:,} events is checked against what each filter matches"
         with self._teller.act("check", words):
             answers = await self._oracle.wait(found.published)
             until_s = time.monotonic() + LATE_S

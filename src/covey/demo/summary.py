@@ -27,14 +27,14 @@ def show(found: Findings, console: Console) -> None:
         highlight=False,
     )
     for line in found.warnings():
-        console.print(f"[yellow]To know:[/] {escape(line)}.", highlight=False)
+        console.print(f"[yellow]Note:[/] {escape(line)}.", highlight=False)
     failures = found.failures()
     for line in failures:
         console.print(f"[bold red]Not as promised:[/] {escape(line)}.", highlight=False)
     if not failures:
         console.print(
             "[bold green]Every delivery was checked and right[/]: each subscription got each event that it matches,"
-            f" once, and nothing else, also while the plan went in. {found.total_s:.0f} s.",
+            f" once, and nothing else, also while the plan was installed. {found.total_s:.0f} s.",
             highlight=False,
         )
 
