@@ -489,14 +489,14 @@ def test_requests_that_cannot_be_met_are_refused(spark: SparkSession, tmp_path: 
             r"no column of times 'events.when' \(hint: events.at, deliveries.at",
         ),
         ({"epochs": {"events.at": "days"}}, r"events.at cannot count 'days' \(hint: s, ms, us\)"),
-        ({"sample": 1e-6}, "none of 90 events is in a sample"),
+        ({"sample": 1e-6}, r"no events that can be used in a sample of 1e-06 \(hint: a larger one\)"),
     ]
     for change, said in changes:
         refuse(lambda: jobs.plan(replace(request, **change)), ConfigError, said)  # noqa: B023 - called at once
     judged = tmp_path / "out" / "stages" / "judged-deliveries"
     assert judged.exists()
     (source / "deliveries.parquet").unlink()
-    refuse(lambda: jobs.plan(replace(request, sample=1e-6)), ConfigError, "none of 90 events")
+    refuse(lambda: jobs.plan(replace(request, sample=1e-6)), ConfigError, "in a sample of 1e-06")
     assert not judged.exists(), "what the input has no more is not found by those who read the stages"
     (source / "events.csv").write_text("event,broker\n")
     refuse(lambda: jobs.plan(request), ConfigError, "the table events is there twice")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 EVENTS = event_rows(24)
 SEED = 5
 HELD_OUT, FRESH = 0.3, 0.2
-METHODS_TRIED = ["single", "regions", "mult2", "regions-cheapest", "spt", "flooding"]
+METHODS_TRIED = ["single", "unicast", "regions", "mult2", "regions-cheapest", "spt", "flooding"]
 NAMES = BROKERS
 
 
@@ -162,7 +162,7 @@ def test_groups_are_those_of_planning(stages: Stages, grouped: dict[str, Groupin
         given = {row.group: tree_in(row) for row in rows if row.alternative == name and row.root}
         assert given == {
             number: (NAMES[tree.root], tree.links.tolist())
-            for number, tree in enumerate(grouping.trees if name != "single" else ())
+            for number, tree in enumerate(grouping.trees if name != "unicast" else ())
         }
         curve = [
             {
