@@ -311,6 +311,8 @@ def test_whatever_parts_rows_came_in_they_are_judged_as_if_at_once(
     monkeypatch.setattr(import_module("covey.pipeline.ingestion"), "MOST_PARTS", 3)
     rows = TABLES["events"]
     source = write_days(tmp_path / "input", {"1": rows[:20]})
+    for name in ("advertisements", "deliveries"):  # of one file each, and looked at in other tests
+        (source / f"{name}.parquet").unlink()
     steps: list[tuple[dict[str, Rows], str, list[int]]] = [
         # The days to write, the day to remove, and the rows of the parts then.
         ({"2": rows[20:60]}, "", [20, 40]),

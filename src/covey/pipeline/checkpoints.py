@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,20 +29,30 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 DIGEST_BYTES: Final = 16
+WHOLE_BYTES: Final = 1_000_000  # of a table, up to which one task reads it
 FORMAT: Final = 2  # of manifests
 _PART: Final = "kept="  # as Spark writes the values of a column
 Files = Mapping[str, Mapping[str, Any]]  # by path within the table: size and digest
 
 
 class Checkpoints:
-    """Tables in a directory, by name; `on_damage` gets a line for each table that is there and cannot be trusted."""
+    """Tables in a directory, by name; `on_damage` gets a line for each table that is there and cannot be trusted.
+
+    What is computed from rows of the tables `spread` is worth several tasks even where there are few of them.
+    """
 
     def __init__(
-        self, spark: SparkSession, directory: Path, on_damage: Callable[[str], None] = lambda line: None
+        self,
+        spark: SparkSession,
+        directory: Path,
+        on_damage: Callable[[str], None] = lambda line: None,
+        *,
+        spread: Container[str] = (),
     ) -> None:
         self._spark = spark
         self._directory = directory
         self._on_damage = on_damage
+        self._spread = spread
         self._verified: dict[tuple[str, str], bool] = {}  # reading all files once a run is enough
         self.seconds: dict[str, float] = {}
         directory.mkdir(parents=True, exist_ok=True)
@@ -79,7 +89,7 @@ class Checkpoints:
             manifest = {"key": key, "rows": rows, "schema": schema, "files": files, "measured": found(rows)}
             write_at_once(self._manifest_file(name), json.dumps(manifest, indent=1).encode())
             self._verified[name, key] = True
-        frame = self._spark.read.schema(self._schema(name)).parquet(str(path))
+        frame = self._read(name, [name])
         self.seconds[name] = time.perf_counter() - started_s
         return frame
 
@@ -98,18 +108,25 @@ class Checkpoints:
         for part in self.parts_of(name):
             if _part(name, part) not in wanted:
                 self.drop(_part(name, part))
-        frames = [
+        for part, make in makes.items():
             self.table(_part(name, part), make, part, *basis, measures=measures)
-            for part, make in makes.items()
-        ]
         # One reader of all: a union would be as many tasks as there are files, however small.
-        paths = [str((self._directory / one).resolve()) for one in sorted(wanted)]
-        return self._spark.read.schema(frames[0].schema).parquet(*paths)
+        return self._read(name, sorted(wanted))
 
     def part(self, name: str, part: str) -> DataFrame:
         """Return a part as it was written."""
-        path = (self._directory / _part(name, part)).resolve()
-        return self._spark.read.schema(self._schema(_part(name, part))).parquet(str(path))
+        return self._read(name, [_part(name, part)])
+
+    def _read(self, name: str, places: Sequence[str]) -> DataFrame:
+        """Return what is in these places of a table.
+
+        Of what is small, Spark is told that it is one partition: then grouping and joining take no shuffle.
+        """
+        manifests = [self._manifest(place) for place in places]
+        paths = [str((self._directory / place).resolve()) for place in places]
+        frame = self._spark.read.schema(self._schema(places[0])).parquet(*paths)
+        size = sum(file["size"] for one in manifests for file in one["files"].values())
+        return frame.coalesce(1) if size <= WHOLE_BYTES and name not in self._spread else frame
 
     def parts_of(self, name: str) -> list[str]:
         """Return the parts of a table that are there, whatever they were made from."""

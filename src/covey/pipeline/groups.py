@@ -65,11 +65,15 @@ def groups(
         check_method(name)
     fitted = [name for name in methods if name not in UNFITTED]
     known = documents.where(F.col("part").isin(TRAINING, HELD_OUT))
-    left = known.select("event", "broker", "part", "interests").withColumn(
-        "task", F.explode(_listed(tasks(fitted)))
+    # Shuffled by the task even where Spark would not need to, as methods are to run side by side.
+    left = (
+        known.select("event", "broker", "part", "interests")
+        .withColumn("task", F.explode(_listed(tasks(fitted))))
+        .repartition("task")
     )
     tables = {"topology": topology, "interests": interests.select("interest", "broker", "encoded")}
-    right = pack(tables, build=hosted_in).withColumn("task", F.explode(_listed(tasks(methods))))
+    packed = pack(tables, build=hosted_in)
+    right = packed.withColumn("task", F.explode(_listed(tasks(methods)))).repartition("task")
     return (
         left.groupBy("task")
         .cogroup(right.groupBy("task"))

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey import pipeline
 from covey.errors import ConfigError, PlanError
-from covey.pipeline.checkpoints import Checkpoints
+from covey.pipeline.checkpoints import WHOLE_BYTES, Checkpoints
 from covey.pipeline.ingest import REASON
 from covey.pipeline.inputs import (
     columns_of,
@@ -127,9 +127,10 @@ class Ingestion:
         def make(digests: Sequence[str]) -> Callable[[], DataFrame]:
             def judged() -> DataFrame:
                 files = [file for one in digests if (file := given.files[one]) is not None]
-                frame = pipeline.judge(
-                    self._sampled(name, given.read(sorted(files))), table=name, brokers=brokers
-                )
+                raw = self._sampled(name, given.read(sorted(files)))
+                if files and sum(file.stat().st_size for file in files) <= WHOLE_BYTES:
+                    raw = raw.coalesce(1)  # to find names that are there twice takes no shuffle then
+                frame = pipeline.judge(raw, table=name, brokers=brokers)
                 # Where good rows were is not looked at any more.
                 return frame.withColumn(SOURCE, F.when(F.col(REASON).isNotNull(), F.col(SOURCE)))
 

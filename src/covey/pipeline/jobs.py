@@ -161,7 +161,9 @@ class _Planning:
         self.request = request
         self.log = log
         self.on_progress = on_progress
-        self.kept: Checkpoints = Checkpoints(spark, request.out_dir / "stages", self._tell_damage)
+        self.kept: Checkpoints = Checkpoints(
+            spark, request.out_dir / "stages", self._tell_damage, spread=("judged-events", "documents")
+        )
         self.ingestion = Ingestion(spark, request, self.kept)
         self.current = STAGES[0]
         self.damaged: list[str] = []
