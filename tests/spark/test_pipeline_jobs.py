@@ -28,6 +28,7 @@ from covey.pipeline.checkpoints import Checkpoints
 from covey.pipeline.ingestion import Ingestion
 from covey.pipeline.inputs import read
 from covey.pipeline.request import first_line
+from covey.pipeline.sample import taken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -287,6 +288,28 @@ def test_a_new_day_is_planned_at_the_cost_of_a_day(
     assert again.reused.rpartition(" s.")[0].partition("Planning again took ")[2]
     assert {p.stage for p in seen if p.kept} == {"interests"}
     assert "70 of these as they were" in "".join(p.detail for p in seen)
+
+
+@CLASSIC
+def test_a_sample_is_taken_before_anything_is_judged(
+    spark: SparkSession, outcome: jobs.Outcome, tmp_path: Path
+) -> None:
+    nameless = (None, "a", "keywords", "[]")
+    source = write_parquet(tmp_path / "input", {**TABLES, "events": [*TABLES["events"], nameless]})
+    found, rows = ingested(spark, source, tmp_path / "out", sample=0.4, seed=4)
+    chosen = {row[0] for row in TABLES["events"] if taken(row[0], p=0.4, seed=4)}
+    good = {row[0] for row in EVENTS} & chosen
+    assert 20 < len(good) == found.basis["events"] < 60
+    assert {row[0] for row in rows["events"]} == good
+    bad = sorted(row[0] for row in BAD["events"] if row[0] in chosen)
+    assert sum(found.quarantined["events"].values()) == len(bad) + 1, "and the row of which nobody can tell"
+    judged = pq.read_table(tmp_path / "out" / "stages" / "judged-events").column("event").to_pylist()
+    assert set(judged) == chosen | {None}
+    assert {row[0] for row in rows["deliveries"]} == {row[0] for row in DELIVERIES} & chosen
+    # What was judged of all is of no use for a sample, and the other way round.
+    whole, _ = ingested(spark, source, tmp_path / "out", seed=4)
+    assert whole.basis["events"] == outcome.plan.basis["events"]
+    assert whole.reused["events"] == (0, len(TABLES["events"]) + 1)
 
 
 def files_of(out: Path, *tables: str) -> dict[Path, int]:
