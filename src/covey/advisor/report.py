@@ -75,8 +75,8 @@ def cards(contents: Contents) -> list[tuple[str, str]]:
         if isinstance(basis.get(key), int):
             shown.append((f"{basis[key]:,}", title))
     if isinstance(basis.get("events"), int):
-        sampled = basis.get("sampled")
-        of = f", {sampled:,} sampled" if isinstance(sampled, int) and sampled != basis["events"] else ""
+        share = basis.get("sample")
+        of = f", a sample of {share:.3g}" if isinstance(share, int | float) and share < 1 else ""
         shown.append((f"{basis['events']:,}", f"events{of}"))
     return shown
 
