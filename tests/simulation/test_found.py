@@ -337,6 +337,20 @@ FOUND = {
         0.3    publish p1 5 confirmed
         0      rest
     """,
+    # The trial itself: a permission was cut while a broker hung, which first handled what its disk had answered before.
+    "a permission is cut while a broker hangs": """
+        seed 4312
+        links b-c
+        delay_ms 0.2
+        users True
+        reader r1 at c
+        publisher p2 at b
+        0.05   publish p2 1 confirmed
+        0.003  hang c
+        0.05   resume c
+        0.001  hang c
+        0.05   allow c r1 none none
+    """,
     # An event that its broker had given up for a reader was taken again, while it still waited, damaged, for a
     # neighbour: it was sent there under two positions, and only one of them was confirmed.
     "an event waits for a neighbour twice": """

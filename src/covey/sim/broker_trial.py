@@ -281,6 +281,7 @@ class _Run:
         self.damaged_s: dict[
             tuple[str, object], float
         ] = {}  # when brokers have said that, by an event's name
+        self.cuts: list[tuple[str, str, list[Wanted]]] = []  # permissions that brokers have not heard of yet
         self.harmed_s = -inf  # when a step had to do with anything but clients
         # Events that were damaged while their brokers were about to say that they had them.
         self.unclear: set[tuple[str, int]] = set()
@@ -886,6 +887,7 @@ class _Run:
     def _do_resume(self, broker: str) -> None:
         if self._machine(broker) is not None:
             self.net.go_on(broker)
+            self._finish_cuts()
 
     def _do_drain(self, broker: str) -> None:
         machine = self._machine(broker)
@@ -961,15 +963,27 @@ class _Run:
             return
         self._disturb()
         forbidden = self.promises.permitted(broker, user, Rights(_allowed(subscribe), _allowed(publish)))
-        ends = [one.end for one in self._connections(user) if one.broker == broker and one.end is not None]
-        is_reading = all(one.is_reading for one in self._connections(user))
-        last_s = max([self.net.now_s, *(end.last_s for end in ends)]) if is_reading else inf
         for one in forbidden:
-            self.promises.ended(one, last_s)
+            self.promises.ended(one)
+        self.cuts.append((broker, user, forbidden))
+        self._finish_cuts()
         machine.configure(replace(machine.config, security=self._security(broker)))
         for client in self._connections(user):
             if client.broker == broker and any(each.refused for each in client.subscriptions):
                 client.drop()  # it asks again for what it was refused
+
+    def _finish_cuts(self) -> None:
+        """What was cut at a broker may not come any more, but what is under way; one that hangs hears of it later."""
+        for cut in list(self.cuts):
+            broker, user, forbidden = cut
+            if not self.net.machines[broker].is_hung:
+                self.cuts.remove(cut)
+                clients = [one for one in self._connections(user) if one.broker == broker]
+                ends = [one.end for one in clients if one.end is not None]
+                is_reading = all(one.is_reading for one in self._connections(user))
+                last_s = max([self.net.now_s, *(end.last_s for end in ends)]) if is_reading else inf
+                for one in forbidden:
+                    self.promises.ended(one, last_s)
 
     def _do_install(self, broker: str, which: str) -> None:
         machine = self._machine(broker)
@@ -1034,6 +1048,7 @@ class _Run:
                 net.kill(broker)
             net.restart(broker)
             net.go_on(broker)
+        self._finish_cuts()
         for a, b in self.script.links:
             net.link_up(a, b)
         for one in self.clients.values():
