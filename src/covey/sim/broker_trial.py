@@ -265,7 +265,8 @@ class _Run:
         self.filters: dict[
             tuple[str, str], list[Filter]
         ] = {}  # that durable subscriptions have had, by place
-        # Where durable subscriptions have ended whose clients did not wait for an answer: they may be there, or not.
+        # Where durable subscriptions have ended or have another filter, as far as clients know that have no answer, or
+        # were refused: what is on disk is in force.
         self.unheard: set[tuple[str, str]] = set()
         self.witnessed: list[_Witnessed] = []
         self.lied_s: dict[str, float] = {}  # when a broker ran last before its disk began to lie
@@ -396,8 +397,12 @@ class _Run:
     def _answered(self, subscription: Subscription) -> None:
         wanted = self._wanted(subscription)
         client = subscription.client
+        if wanted is not None and subscription.refused:
+            self._refused(subscription, wanted)
         if wanted is None or subscription.refused or subscription not in client.subscriptions:
             return
+        if wanted.is_over and not self.promises.may_have(wanted):
+            return  # it was granted before it was forbidden, and the answer was under way
         if client.is_over and not subscription.durable:
             return  # it has left, and asks again when it comes
         if wanted.is_over:  # it was forbidden, and is allowed again
@@ -412,6 +417,12 @@ class _Run:
         if subscription.durable:
             self.unheard.discard((client.broker, client.name))
             self._takes_over(subscription)
+
+    def _refused(self, subscription: Subscription, wanted: Wanted) -> None:
+        """A durable subscription keeps the filter of before, if its client may not have another one."""
+        is_other = wanted.filter == subscription.filter and wanted.before
+        if subscription.durable and is_other and not self.promises.may_have(wanted):
+            self.promises.changed(wanted, wanted.before[-1])
 
     def _attached_again(self, subscription: Subscription, wanted: Wanted) -> None:
         """A connection that has not heard that another one took over has come back, with the filter that it had."""
@@ -661,6 +672,7 @@ class _Run:
         old.disconnect()
         one.others.append(old)
         one.client = self._connect(name, old.broker, another=True)
+        self.unheard.add((old.broker, name))  # if it is refused, the filter of before is in force
         self._subscribe(one, _filter(filter), QUEUE)
 
     def _do_leave(self, name: str) -> None:
