@@ -337,6 +337,44 @@ FOUND = {
         0.3    publish p1 5 confirmed
         0      rest
     """,
+    # The trial itself: a permission was cut while a broker hung, which first handled what its disk had answered before.
+    "a permission is cut while a broker hangs": """
+        seed 4312
+        links b-c
+        delay_ms 0.2
+        users True
+        reader r1 at c
+        publisher p2 at b
+        0.05   publish p2 1 confirmed
+        0.003  hang c
+        0.05   resume c
+        0.001  hang c
+        0.05   allow c r1 none none
+    """,
+    # The trial itself: the answer to a subscription was under way when it was forbidden, and was taken for a new one.
+    "a subscription is granted and forbidden": """
+        seed 4699
+        links a-b b-c a-d d-e d-f
+        users True
+        turn_ms 0.05
+        reader r1 at f
+        listener l2 at f
+        publisher p2 at f
+        publisher p3 at c
+        1.2    subscribe l2 x>=8
+        0.001  subscribe l1 x>=8
+        0      allow f l2 none x<=7
+    """,
+    # The trial itself: a durable subscription keeps its filter, if another one is refused.
+    "another filter is refused": """
+        seed 4543
+        links c-d
+        advertisements False
+        users True
+        reader r1 at c
+        0.001  allow c r1 x<=7 all
+        0      refilter r1 x>=8
+    """,
     # An event that its broker had given up for a reader was taken again, while it still waited, damaged, for a
     # neighbour: it was sent there under two positions, and only one of them was confirmed.
     "an event waits for a neighbour twice": """

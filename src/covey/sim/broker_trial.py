@@ -265,7 +265,8 @@ class _Run:
         self.filters: dict[
             tuple[str, str], list[Filter]
         ] = {}  # that durable subscriptions have had, by place
-        # Where durable subscriptions have ended whose clients did not wait for an answer: they may be there, or not.
+        # Where durable subscriptions have ended or have another filter, as far as clients know that have no answer, or
+        # were refused: what is on disk is in force.
         self.unheard: set[tuple[str, str]] = set()
         self.witnessed: list[_Witnessed] = []
         self.lied_s: dict[str, float] = {}  # when a broker ran last before its disk began to lie
@@ -281,6 +282,7 @@ class _Run:
         self.damaged_s: dict[
             tuple[str, object], float
         ] = {}  # when brokers have said that, by an event's name
+        self.cuts: list[tuple[str, str, list[Wanted]]] = []  # permissions that brokers have not heard of yet
         self.harmed_s = -inf  # when a step had to do with anything but clients
         # Events that were damaged while their brokers were about to say that they had them.
         self.unclear: set[tuple[str, int]] = set()
@@ -395,8 +397,12 @@ class _Run:
     def _answered(self, subscription: Subscription) -> None:
         wanted = self._wanted(subscription)
         client = subscription.client
+        if wanted is not None and subscription.refused:
+            self._refused(subscription, wanted)
         if wanted is None or subscription.refused or subscription not in client.subscriptions:
             return
+        if wanted.is_over and not self.promises.may_have(wanted):
+            return  # it was granted before it was forbidden, and the answer was under way
         if client.is_over and not subscription.durable:
             return  # it has left, and asks again when it comes
         if wanted.is_over:  # it was forbidden, and is allowed again
@@ -411,6 +417,12 @@ class _Run:
         if subscription.durable:
             self.unheard.discard((client.broker, client.name))
             self._takes_over(subscription)
+
+    def _refused(self, subscription: Subscription, wanted: Wanted) -> None:
+        """A durable subscription keeps the filter of before, if its client may not have another one."""
+        is_other = wanted.filter == subscription.filter and wanted.before
+        if subscription.durable and is_other and not self.promises.may_have(wanted):
+            self.promises.changed(wanted, wanted.before[-1])
 
     def _attached_again(self, subscription: Subscription, wanted: Wanted) -> None:
         """A connection that has not heard that another one took over has come back, with the filter that it had."""
@@ -660,6 +672,7 @@ class _Run:
         old.disconnect()
         one.others.append(old)
         one.client = self._connect(name, old.broker, another=True)
+        self.unheard.add((old.broker, name))  # if it is refused, the filter of before is in force
         self._subscribe(one, _filter(filter), QUEUE)
 
     def _do_leave(self, name: str) -> None:
@@ -886,6 +899,7 @@ class _Run:
     def _do_resume(self, broker: str) -> None:
         if self._machine(broker) is not None:
             self.net.go_on(broker)
+            self._finish_cuts()
 
     def _do_drain(self, broker: str) -> None:
         machine = self._machine(broker)
@@ -961,15 +975,27 @@ class _Run:
             return
         self._disturb()
         forbidden = self.promises.permitted(broker, user, Rights(_allowed(subscribe), _allowed(publish)))
-        ends = [one.end for one in self._connections(user) if one.broker == broker and one.end is not None]
-        is_reading = all(one.is_reading for one in self._connections(user))
-        last_s = max([self.net.now_s, *(end.last_s for end in ends)]) if is_reading else inf
         for one in forbidden:
-            self.promises.ended(one, last_s)
+            self.promises.ended(one)
+        self.cuts.append((broker, user, forbidden))
+        self._finish_cuts()
         machine.configure(replace(machine.config, security=self._security(broker)))
         for client in self._connections(user):
             if client.broker == broker and any(each.refused for each in client.subscriptions):
                 client.drop()  # it asks again for what it was refused
+
+    def _finish_cuts(self) -> None:
+        """What was cut at a broker may not come any more, but what is under way; one that hangs hears of it later."""
+        for cut in list(self.cuts):
+            broker, user, forbidden = cut
+            if not self.net.machines[broker].is_hung:
+                self.cuts.remove(cut)
+                clients = [one for one in self._connections(user) if one.broker == broker]
+                ends = [one.end for one in clients if one.end is not None]
+                is_reading = all(one.is_reading for one in self._connections(user))
+                last_s = max([self.net.now_s, *(end.last_s for end in ends)]) if is_reading else inf
+                for one in forbidden:
+                    self.promises.ended(one, last_s)
 
     def _do_install(self, broker: str, which: str) -> None:
         machine = self._machine(broker)
@@ -1034,6 +1060,7 @@ class _Run:
                 net.kill(broker)
             net.restart(broker)
             net.go_on(broker)
+        self._finish_cuts()
         for a, b in self.script.links:
             net.link_up(a, b)
         for one in self.clients.values():

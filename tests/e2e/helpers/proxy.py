@@ -10,6 +10,7 @@ corrupt      some bytes are inserted into what passes next, towards the listener
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Final
 
 DIALLER: Final = "dialler"
@@ -36,7 +37,8 @@ class _End(asyncio.Protocol):
             for data in self.other.waiting:
                 self.transport.write(data)
             if self.other.ended:
-                self.transport.write_eof()
+                with suppress(OSError):  # the listener is gone already
+                    self.transport.write_eof()
             if self.is_stalled:
                 self.transport.pause_reading()
         elif self.proxy.is_cut:
