@@ -15,8 +15,8 @@ For each workload and size, in microseconds of CPU time, the best of several rou
     grids     bytes a filter that blocks of grids take after that; `gridded` is the share of rows in them
     postings  bytes a filter that records take more once covering was asked about
 
-and the exponent e of each workload's `event`, `batch` and `add`, if they grow as size**e. At the end: the
-longest IN lists, one filter at a time, in milliseconds. `covey bench match` has the yardsticks, and checks answers.
+and the exponent e of each workload's `event`, `batch` and `add`, if they grow as size**e. At the end: the longest IN
+lists, one filter at a time, in milliseconds. `covey bench match` has other yardsticks, and checks answers.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def scanned(lows: Any, highs: Any, points: Any, holds: Any, out: Any) -> int:
             narrowed(lows[column, first:last], highs[column, first:last], points[column], holds)
         for k in range(last - first):
             out[found] = first + k
-            found += np.int64(holds[k])
+            found += np.int64(holds[k])  # type: ignore[assignment]
     return found
 
 
