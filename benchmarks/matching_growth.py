@@ -15,8 +15,8 @@ For each workload and size, in microseconds of CPU time, the best of several rou
     grids     bytes a filter that blocks of grids take after that; `gridded` is the share of rows in them
     postings  bytes a filter that records take more once covering was asked about
 
-and the exponent e of each workload's `event`, `batch` and `add`, if they grow as size**e. At the end: IN lists of 1,000
-values, one filter at a time, in milliseconds. `covey bench match` has the yardsticks, and checks answers.
+and the exponent e of each workload's `event`, `batch` and `add`, if they grow as size**e. At the end: the longest IN
+lists, one filter at a time, in milliseconds. `covey bench match` has other yardsticks, and checks answers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DICTIONARIES: Final = 4_000
 COLUMNS: Final = ("event", "scan", "links", "batch", "single", "add", "lists", "grids", "gridded", "postings")
 GROWING: Final = ("event", "batch", "add")
 LISTS: Final = 20  # IN lists that are added
-VALUES: Final = 1_000  # of each
+VALUES: Final = 256  # of each: more are refused
 BLOCK: Final = 1_024  # rows that are scanned together
 
 Figures = dict[str, float]
@@ -67,20 +67,24 @@ def filled(workload: Workload, size: int) -> tuple[Index, float]:
 
 
 @numba.njit  # type: ignore[untyped-decorator]
+def narrowed(low: Any, high: Any, point: float, holds: Any) -> None:
+    """Keep of some rows those whose range contains a point."""
+    for k in range(len(low)):
+        holds[k] &= np.uint8((low[k] <= point) & (point <= high[k]))
+
+
+@numba.njit  # type: ignore[untyped-decorator]
 def scanned(lows: Any, highs: Any, points: Any, holds: Any, out: Any) -> int:
     """Write the numbers of the rows whose ranges contain the points, one a column; return how many there are."""
     found, rows = 0, lows.shape[1]
     for first in range(0, rows, BLOCK):
-        some = min(BLOCK, rows - first)
-        for k in range(some):
-            holds[k] = 1
+        last = min(first + BLOCK, rows)
+        holds[:] = 1
         for column in range(len(points)):
-            point = points[column]
-            for k in range(some):
-                holds[k] &= (lows[column, first + k] <= point) & (point <= highs[column, first + k])
-        for k in range(some):
+            narrowed(lows[column, first:last], highs[column, first:last], points[column], holds)
+        for k in range(last - first):
             out[found] = first + k
-            found += holds[k]
+            found += np.int64(holds[k])  # type: ignore[assignment]
     return found
 
 
