@@ -28,6 +28,7 @@ from covey.pipeline.checkpoints import Checkpoints
 from covey.pipeline.ingestion import Ingestion
 from covey.pipeline.inputs import read
 from covey.pipeline.request import first_line
+from covey.pipeline.sample import taken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -289,6 +290,28 @@ def test_a_new_day_is_planned_at_the_cost_of_a_day(
     assert "70 of these as they were" in "".join(p.detail for p in seen)
 
 
+@CLASSIC
+def test_a_sample_is_taken_before_anything_is_judged(
+    spark: SparkSession, outcome: jobs.Outcome, tmp_path: Path
+) -> None:
+    nameless = (None, "a", "keywords", "[]")
+    source = write_parquet(tmp_path / "input", {**TABLES, "events": [*TABLES["events"], nameless]})
+    found, rows = ingested(spark, source, tmp_path / "out", sample=0.4, seed=4)
+    chosen = {row[0] for row in TABLES["events"] if taken(row[0], p=0.4, seed=4)}
+    good = {row[0] for row in EVENTS} & chosen
+    assert 20 < len(good) == found.basis["events"] < 60
+    assert {row[0] for row in rows["events"]} == good
+    bad = sorted(row[0] for row in BAD["events"] if row[0] in chosen)
+    assert sum(found.quarantined["events"].values()) == len(bad) + 1, "and the row of which nobody can tell"
+    judged = pq.read_table(tmp_path / "out" / "stages" / "judged-events").column("event").to_pylist()
+    assert set(judged) == chosen | {None}
+    assert {row[0] for row in rows["deliveries"]} == {row[0] for row in DELIVERIES} & chosen
+    # What was judged of all is of no use for a sample, and the other way round.
+    whole, _ = ingested(spark, source, tmp_path / "out", seed=4)
+    assert whole.basis["events"] == outcome.plan.basis["events"]
+    assert whole.reused["events"] == (0, len(TABLES["events"]) + 1)
+
+
 def files_of(out: Path, *tables: str) -> dict[Path, int]:
     """Return when each file of tables of stages was written."""
     files = [file for table in tables for file in (out / "stages" / table).rglob("part-*.parquet")]
@@ -311,6 +334,8 @@ def test_whatever_parts_rows_came_in_they_are_judged_as_if_at_once(
     monkeypatch.setattr(import_module("covey.pipeline.ingestion"), "MOST_PARTS", 3)
     rows = TABLES["events"]
     source = write_days(tmp_path / "input", {"1": rows[:20]})
+    for name in ("advertisements", "deliveries"):  # of one file each, and looked at in other tests
+        (source / f"{name}.parquet").unlink()
     steps: list[tuple[dict[str, Rows], str, list[int]]] = [
         # The days to write, the day to remove, and the rows of the parts then.
         ({"2": rows[20:60]}, "", [20, 40]),
@@ -489,14 +514,14 @@ def test_requests_that_cannot_be_met_are_refused(spark: SparkSession, tmp_path: 
             r"no column of times 'events.when' \(hint: events.at, deliveries.at",
         ),
         ({"epochs": {"events.at": "days"}}, r"events.at cannot count 'days' \(hint: s, ms, us\)"),
-        ({"sample": 1e-6}, "none of 90 events is in a sample"),
+        ({"sample": 1e-6}, r"no events that can be used in a sample of 1e-06 \(hint: a larger one\)"),
     ]
     for change, said in changes:
         refuse(lambda: jobs.plan(replace(request, **change)), ConfigError, said)  # noqa: B023 - called at once
     judged = tmp_path / "out" / "stages" / "judged-deliveries"
     assert judged.exists()
     (source / "deliveries.parquet").unlink()
-    refuse(lambda: jobs.plan(replace(request, sample=1e-6)), ConfigError, "none of 90 events")
+    refuse(lambda: jobs.plan(replace(request, sample=1e-6)), ConfigError, "in a sample of 1e-06")
     assert not judged.exists(), "what the input has no more is not found by those who read the stages"
     (source / "events.csv").write_text("event,broker\n")
     refuse(lambda: jobs.plan(request), ConfigError, "the table events is there twice")

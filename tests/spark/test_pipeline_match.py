@@ -111,7 +111,8 @@ def test_events_in_blocks_match_as_rows_do(spark: SparkSession) -> None:
 
 def test_filters_in_shards_meet_every_event(spark: SparkSession, tmp_path: Path) -> None:
     """Broadcast or spread, from rows or blocks, and with filters that came a day later."""
-    events, subscriptions = event_frame(spark, EVENTS), subscription_frame(spark, FILTERS)
+    events = pipeline.ingest(event_frame(spark, EVENTS), table="events").persist()
+    subscriptions = pipeline.ingest(subscription_frame(spark, FILTERS), table="subscriptions").persist()
     expected = scanned(EVENTS, FILTERS)
     today = F.substring("subscription", 2, 9).cast("int") >= 9
 
@@ -244,14 +245,10 @@ def test_where_reads_the_columns_types(spark: SparkSession) -> None:
 def test_stages_run_no_action(spark: SparkSession) -> None:
     """Reading the rows would fail, so whoever returns has not read them."""
 
-    def fail(batches: Any) -> Any:
-        raise RuntimeError("the rows are read")
-        yield
+    def unread(frame: DataFrame) -> DataFrame:
+        return frame.where(F.raise_error("the rows are read").isNull())
 
-    events = event_frame(spark, EVENTS).mapInArrow(fail, schemas.EVENTS.schema(checked=False))
-    subscriptions = subscription_frame(spark, FILTERS).mapInArrow(
-        fail, schemas.SUBSCRIPTIONS.schema(checked=False)
-    )
+    events, subscriptions = unread(event_frame(spark, EVENTS)), unread(subscription_frame(spark, FILTERS))
     frames = [
         pipeline.match(events, subscriptions),
         pipeline.match(events, subscriptions, chunks=2),
@@ -261,6 +258,7 @@ def test_stages_run_no_action(spark: SparkSession) -> None:
         pipeline.sample(events, p=0.5),
         pipeline.where(events, filter="event = 'e1'"),
     ]
-    for frame in frames:
+    assert all(frame.columns for frame in frames)
+    for frame in (events, subscriptions):
         with pytest.raises(Exception, match="the rows are read"):
             frame.collect()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from tests.oracles.planning_graphs import links_of, pruned_cost
 from tests.spark.toy import BROKERS, LINKS, SUBSCRIPTIONS, event_rows, part_of
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 EVENTS = event_rows(24)
 SEED = 5
 HELD_OUT, FRESH = 0.3, 0.2
-METHODS_TRIED = ["single", "regions", "mult2", "regions-cheapest", "spt", "flooding"]
+METHODS_TRIED = ["single", "unicast", "regions", "mult2", "regions-cheapest", "spt", "flooding"]
 NAMES = BROKERS
 
 
@@ -46,19 +47,30 @@ class Stages(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def stages(spark: SparkSession) -> Stages:
-    """Every stage's table, computed once."""
-    topology = spark.createDataFrame(LINKS, "a string, b string, cost double").repartition(3)
+def stages(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stages:
+    """Every stage's table, computed once and written, as jobs do: what reads it knows nothing of how it was made."""
+    directory = tmp_path_factory.mktemp("stages")
+
+    def written(name: str, frame: DataFrame) -> DataFrame:
+        frame.write.parquet(str(directory / name))
+        return spark.read.schema(frame.schema).parquet(str(directory / name))
+
     subscriptions = spark.createDataFrame(
         SUBSCRIPTIONS, "subscription string, broker string, language string, filter string"
     )
     events = spark.createDataFrame(EVENTS, "event string, broker string, language string, content string")
+    links = spark.createDataFrame(LINKS, "a string, b string, cost double")
+    topology = written("topology", links.repartition(3))
     checked = pipeline.ingest(events, table="events").repartition(4)
-    interests = pipeline.interests(subscriptions.repartition(3)).persist()
-    documents = pipeline.documents(checked, interests, seed=SEED, held_out=HELD_OUT, fresh=FRESH).persist()
-    groups = pipeline.groups(documents, interests, topology, methods=METHODS_TRIED, seed=SEED).persist()
-    trees = pipeline.trees(groups, documents, interests, topology).persist()
-    costs = pipeline.costs(documents, groups, trees, interests, topology).persist()
+    interests = written("interests", pipeline.interests(subscriptions.repartition(3)))
+    documents = written(
+        "documents", pipeline.documents(checked, interests, seed=SEED, held_out=HELD_OUT, fresh=FRESH)
+    )
+    groups = written(
+        "groups", pipeline.groups(documents, interests, topology, methods=METHODS_TRIED, seed=SEED)
+    )
+    trees = written("trees", pipeline.trees(groups, documents, interests, topology))
+    costs = written("costs", pipeline.costs(documents, groups, trees, interests, topology))
     return Stages(interests, documents, groups, trees, costs, topology)
 
 
@@ -162,7 +174,7 @@ def test_groups_are_those_of_planning(stages: Stages, grouped: dict[str, Groupin
         given = {row.group: tree_in(row) for row in rows if row.alternative == name and row.root}
         assert given == {
             number: (NAMES[tree.root], tree.links.tolist())
-            for number, tree in enumerate(grouping.trees if name != "single" else ())
+            for number, tree in enumerate(grouping.trees if name != "unicast" else ())
         }
         curve = [
             {
@@ -383,8 +395,8 @@ def test_a_known_plan_costs_what_it_cost_as_an_alternative(stages: Stages) -> No
     elsewhere = Plan("single", 1, ("x", "y"), (("x", "y", 1.0),), (PlannedTree("x", (("x", "y"),)),))
     known = pipeline.known(
         stages.interests, stages.topology, plans={**plans, "elsewhere": elsewhere.encode()}
-    )
-    trees = pipeline.trees(known, stages.documents, stages.interests, stages.topology)
+    ).persist()
+    trees = pipeline.trees(known, stages.documents, stages.interests, stages.topology).persist()
     costs = pipeline.costs(stages.documents, known, trees, stages.interests, stages.topology)
     found = {(row.alternative, row.part): row.cost for row in costs.collect()}
     expected = {(row.alternative, row.part): row.cost for row in stages.costs.collect()}
@@ -437,12 +449,8 @@ def test_parameters_are_checked(stages: Stages) -> None:
 def test_stages_run_no_action(stages: Stages) -> None:
     """Reading the rows would fail, so whoever returns has not read them."""
 
-    def fail(batches: Any) -> Any:
-        raise RuntimeError("the rows are read")
-        yield
-
     def unread(frame: DataFrame) -> DataFrame:
-        return frame.mapInArrow(fail, frame.schema)
+        return frame.where(F.raise_error("the rows are read").isNull())
 
     documents, interests, groups, trees, costs = map(unread, stages[1:2] + stages[:1] + stages[2:5])
     topology = unread(stages.topology)
@@ -453,6 +461,7 @@ def test_stages_run_no_action(stages: Stages) -> None:
         pipeline.plan(groups, trees, costs, interests, topology, method="single"),
         pipeline.similarity(documents),
     ]
-    for frame in frames:
+    assert all(frame.columns for frame in frames)
+    for frame in (documents, interests, groups, trees, costs, topology):
         with pytest.raises(Exception, match="the rows are read"):
             frame.collect()

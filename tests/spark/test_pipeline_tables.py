@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from tests.oracles.table_steps import Case, case, simulated
+from tests.spark.conftest import MASTER
+from tests.unit.test_pipeline_sizing import write_stages
 
 from covey import pipeline
 from covey.core.filter import Filter
 from covey.errors import ConfigError
-from covey.pipeline import schemas
+from covey.pipeline import schemas, sizing
 from covey.pipeline.tables.load import read_table
 from covey.pipeline.tables.stage import ENTRIES, SIZES
+from covey.strategies.reductions import REDUCTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +81,23 @@ def test_sizes(strategy: str, given: Case, frames: dict[str, DataFrame]) -> None
     assert {(row.broker, row.link): row.entries for row in found.collect()} == expected
 
 
+def test_jobs_size_tables_as_this_process_does(
+    spark: SparkSession, given: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_stages(tmp_path, given)
+    # Those whose last step is another one.
+    some = {name: REDUCTIONS[name] for name in ("simple", "covering")}
+    monkeypatch.setattr(sizing, "REDUCTIONS", some)
+
+    def sizes() -> sizing.Sizes:
+        return sizing.table_sizes(tmp_path, given.links, master=MASTER, log=tmp_path / "log", interests=29)
+
+    here = sizes()
+    monkeypatch.setattr(sizing, "FEW_ROWS", 0)
+    assert sizes() == here
+    assert len(here) == 4
+
+
 def test_a_broker_reads_its_table(given: Case, frames: dict[str, DataFrame], tmp_path: Path) -> None:
     where, announced = str(tmp_path / "entries"), str(tmp_path / "announced")
     subscriptions, advertisements, topology = frames.values()
@@ -134,17 +155,11 @@ def test_what_makes_no_sense_is_told(spark: SparkSession, frames: dict[str, Data
 
 def test_the_stages_run_no_action(frames: dict[str, DataFrame]) -> None:
     """Reading the rows would fail, so whoever returns has not read them."""
-
-    def fail(batches: Any) -> Any:
-        raise RuntimeError("the rows are read")
-        yield
-
-    schema = schemas.SUBSCRIPTIONS.schema(checked=False)
-    bad = frames["subscriptions"].mapInArrow(fail, schema)
+    bad = frames["subscriptions"].where(F.raise_error("the rows are read").isNull())
     stages = [
         pipeline.tables(bad, frames["advertisements"], frames["topology"], strategy="merging"),
         pipeline.sizes(bad, None, frames["topology"], strategy="simple"),
     ]
-    for stage in stages:
-        with pytest.raises(Exception, match="the rows are read"):
-            stage.collect()
+    assert all(stage.columns for stage in stages)
+    with pytest.raises(Exception, match="the rows are read"):
+        bad.collect()

@@ -67,9 +67,16 @@ def test_jobs_say_what_they_are_for(spark: SparkSession) -> None:
     try:
         with session.described(spark, "covey plan: ingest"):
             assert context.getLocalProperty(session.DESCRIPTION) == "covey plan: ingest"
+            assert context.getLocalProperty(session.GROUP) == "covey plan"
         assert context.getLocalProperty(session.DESCRIPTION) == "the caller's own"
+        assert context.getLocalProperty(session.GROUP) is None
+        context.setJobGroup("mine", "to be cancelled")
+        with session.described(spark, "covey plan: ingest"):
+            assert context.getLocalProperty(session.GROUP) == "mine", "the caller can cancel it"
+        assert context.getLocalProperty(session.DESCRIPTION) == "to be cancelled"
     finally:
-        context.setLocalProperty(session.DESCRIPTION, None)  # type: ignore[arg-type] # as Spark itself has it
+        for key in (session.DESCRIPTION, session.GROUP):
+            context.setLocalProperty(key, None)  # type: ignore[arg-type] # as Spark itself has it
 
 
 def test_the_hash_of_a_row_does_not_depend_on_the_time_zone(spark: SparkSession) -> None:

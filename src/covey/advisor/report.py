@@ -72,8 +72,8 @@ def cards(contents: Contents) -> str:
         if isinstance(basis.get(key), int):
             shown.append((f"{basis[key]:,}", title))
     if isinstance(basis.get("events"), int):
-        sampled = basis.get("sampled")
-        of = f", {sampled:,} sampled" if isinstance(sampled, int) and sampled != basis["events"] else ""
+        share = basis.get("sample")
+        of = f", a sample of {share:.3g}" if isinstance(share, int | float) and share < 1 else ""
         shown.append((f"{basis['events']:,}", f"events{of}"))
     boxes = "".join(f'<div class="card"><b>{value}</b><span>{title}</span></div>' for value, title in shown)
     return f'<div class="cards">{boxes}</div>'

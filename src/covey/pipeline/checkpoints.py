@@ -1,7 +1,8 @@
 """Checkpoints: tables that a job writes on its way, and finds again when it is started anew.
 
 Beside each table is its manifest: the key (a digest of all that the table depends on, Covey's version included), the
-number of rows, the schema, so that Spark runs no job to find it, and every file with its size and a digest of its
+number of rows, the schema, so that Spark runs no job to find it, what was measured of the rows while they were written
+(`measures`: Spark's observed metrics, which take no job of their own), and every file with its size and a digest of its
 content. The manifest is written last and removed first. A table is used again if its key is right and its files are
 exactly those of the manifest. If a file is missing, changed, truncated or added, the table is computed again and the
 caller is told why.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,23 +25,34 @@ from covey import __version__
 from covey.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 DIGEST_BYTES: Final = 16
+WHOLE_BYTES: Final = 1_000_000  # of a table, up to which one task reads it
+FORMAT: Final = 2  # of manifests
 _PART: Final = "kept="  # as Spark writes the values of a column
 Files = Mapping[str, Mapping[str, Any]]  # by path within the table: size and digest
 
 
 class Checkpoints:
-    """Tables in a directory, by name; `on_damage` gets a line for each table that is there and cannot be trusted."""
+    """Tables in a directory, by name; `on_damage` gets a line for each table that is there and cannot be trusted.
+
+    What is computed from rows of the tables `spread` is worth several tasks even where there are few of them.
+    """
 
     def __init__(
-        self, spark: SparkSession, directory: Path, on_damage: Callable[[str], None] = lambda line: None
+        self,
+        spark: SparkSession,
+        directory: Path,
+        on_damage: Callable[[str], None] = lambda line: None,
+        *,
+        spread: Container[str] = (),
     ) -> None:
         self._spark = spark
         self._directory = directory
         self._on_damage = on_damage
+        self._spread = spread
         self._verified: dict[tuple[str, str], bool] = {}  # reading all files once a run is enough
         self.seconds: dict[str, float] = {}
         directory.mkdir(parents=True, exist_ok=True)
@@ -52,8 +64,17 @@ class Checkpoints:
             self._verified[name, key] = self._verify(name, key)
         return self._verified[name, key]
 
-    def table(self, name: str, make: Callable[[], DataFrame], *basis: Any) -> DataFrame:
-        """Return the table as it was written; it is made and written first unless it is there, made from this."""
+    def table(
+        self,
+        name: str,
+        make: Callable[[], DataFrame],
+        *basis: Any,
+        measures: Mapping[str, Column] | None = None,
+    ) -> DataFrame:
+        """Return the table as it was written; it is made and written first unless it is there, made from this.
+
+        `measures` are aggregates over all rows, counts and sums of whole numbers, which `measured` returns.
+        """
         started_s = time.perf_counter()
         path = (self._directory / name).resolve()
         if not self.has(name, *basis):
@@ -61,17 +82,24 @@ class Checkpoints:
             self._verified = {one: sound for one, sound in self._verified.items() if one[0] != name}
             self._manifest_file(name).unlink(missing_ok=True)
             made = make()
-            made.write.mode("overwrite").parquet(str(path))
+            found = _written(made, str(path), measures or {})
             files = _files_in(path)
             schema = made.schema.jsonValue()
-            manifest = {"key": key, "rows": _rows_in(path, files), "schema": schema, "files": files}
+            rows = _rows_in(path, files)
+            manifest = {"key": key, "rows": rows, "schema": schema, "files": files, "measured": found(rows)}
             write_at_once(self._manifest_file(name), json.dumps(manifest, indent=1).encode())
             self._verified[name, key] = True
-        frame = self._spark.read.schema(self._schema(name)).parquet(str(path))
+        frame = self._read(name, [name])
         self.seconds[name] = time.perf_counter() - started_s
         return frame
 
-    def parts(self, name: str, makes: Mapping[str, Callable[[], DataFrame]], *basis: Any) -> DataFrame:
+    def parts(
+        self,
+        name: str,
+        makes: Mapping[str, Callable[[], DataFrame]],
+        *basis: Any,
+        measures: Mapping[str, Column] | None = None,
+    ) -> DataFrame:
         """Return a table whose parts are these, each as `table` returns one; other parts of it are removed."""
         wanted = {_part(name, part) for part in makes}
         path = self._directory / name
@@ -80,15 +108,25 @@ class Checkpoints:
         for part in self.parts_of(name):
             if _part(name, part) not in wanted:
                 self.drop(_part(name, part))
-        frames = [self.table(_part(name, part), make, part, *basis) for part, make in makes.items()]
+        for part, make in makes.items():
+            self.table(_part(name, part), make, part, *basis, measures=measures)
         # One reader of all: a union would be as many tasks as there are files, however small.
-        paths = [str((self._directory / one).resolve()) for one in sorted(wanted)]
-        return self._spark.read.schema(frames[0].schema).parquet(*paths)
+        return self._read(name, sorted(wanted))
 
     def part(self, name: str, part: str) -> DataFrame:
         """Return a part as it was written."""
-        path = (self._directory / _part(name, part)).resolve()
-        return self._spark.read.schema(self._schema(_part(name, part))).parquet(str(path))
+        return self._read(name, [_part(name, part)])
+
+    def _read(self, name: str, places: Sequence[str]) -> DataFrame:
+        """Return what is in these places of a table.
+
+        Of what is small, Spark is told that it is one partition: then grouping and joining take no shuffle.
+        """
+        manifests = [self._manifest(place) for place in places]
+        paths = [str((self._directory / place).resolve()) for place in places]
+        frame = self._spark.read.schema(self._schema(places[0])).parquet(*paths)
+        size = sum(file["size"] for one in manifests for file in one["files"].values())
+        return frame.coalesce(1) if size <= WHOLE_BYTES and name not in self._spread else frame
 
     def parts_of(self, name: str) -> list[str]:
         """Return the parts of a table that are there, whatever they were made from."""
@@ -110,6 +148,11 @@ class Checkpoints:
     def rows(self, name: str, part: str | None = None) -> int:
         """Return how many rows a table, or a part, has that was returned before."""
         return int(self._manifest(name if part is None else _part(name, part))["rows"])
+
+    def measured(self, name: str, part: str | None = None) -> dict[str, int]:
+        """Return what was measured of a table, or a part, when it was written."""
+        found: dict[str, int] = self._manifest(name if part is None else _part(name, part))["measured"]
+        return found
 
     def drop(self, name: str) -> None:
         """Remove a table with all parts, if it is there: one that this input does not have, and nobody should find."""
@@ -168,9 +211,26 @@ def write_at_once(file: Path, data: bytes) -> None:
     beside.replace(file)
 
 
+def _written(frame: DataFrame, path: str, measures: Mapping[str, Column]) -> Callable[[int], dict[str, int]]:
+    """Write a table; return what tells, given how many rows there are, what was measured of them."""
+    from pyspark.sql import Observation
+
+    observation = Observation()
+    columns = [column.alias(name) for name, column in measures.items()]
+    observed = frame.observe(observation, *columns) if columns else frame
+    observed.write.mode("overwrite").parquet(path)
+
+    def found(rows: int) -> dict[str, int]:
+        # Of no rows, Spark may have found out that there is nothing to measure.
+        values = observation.get if columns and rows else {}
+        return {name: int(values.get(name) or 0) for name in measures}
+
+    return found
+
+
 def _key(name: str, basis: tuple[Any, ...]) -> str:
     return blake2b(
-        json.dumps([name, __version__, *basis], sort_keys=True).encode(), digest_size=DIGEST_BYTES
+        json.dumps([name, __version__, FORMAT, *basis], sort_keys=True).encode(), digest_size=DIGEST_BYTES
     ).hexdigest()
 
 

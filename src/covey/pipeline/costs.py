@@ -1,8 +1,8 @@
 """Costs: what the documents of each part cost by each alternative, documents spread over tasks.
 
     groups · trees · interests · topology ─ packed into one row ─┐
-                                                                 ├─ mapInArrow ─ sums of batches ─ sums
-    documents ───────────────────────────────────────────────────┘
+                                                                 ├─ mapInArrow ─ sums of batches, sizes ─ sums
+    documents, and a row for the sizes of tables ────────────────┘
 
 `opt`, a Steiner tree for each document, is always there: the floor of all plans, up to the error of the heuristic.
 
@@ -14,7 +14,7 @@ rounding would.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil, log2
@@ -24,11 +24,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.window import Window
 
 from covey.matching.jit import Floats, Ints, Longs
 from covey.pipeline.documents import hosts_of, matches_of
 from covey.pipeline.groups import FLOODING
-from covey.pipeline.packed import Overlay, attach, attached, overlay_of, pack, unsqueezed
+from covey.pipeline.packed import Overlay, attach, attached, overlay_of, pack
 from covey.pipeline.schemas import COSTS
 from covey.pipeline.trees import groups_by_alternative, trees_in
 from covey.planning.documents import Documents
@@ -50,7 +51,23 @@ _SUMS = (
     "alternative string, part string, documents bigint, units decimal(38,0), unit double,"
     " wasted decimal(38,0), copies bigint, deliveries bigint, wanted bigint"
 )
-_SIZES = "alternative string, trees int, entries bigint, bytes bigint, tried int"
+_SIZES = "trees int, entries bigint, bytes bigint, tried int"
+_SIZE_NAMES = ("trees", "entries", "bytes", "tried")
+_BOTH_TYPES = {
+    "alternative": pa.string(),
+    "part": pa.string(),
+    "documents": pa.int64(),
+    "units": pa.decimal128(38, 0),
+    "unit": pa.float64(),
+    "wasted": pa.decimal128(38, 0),
+    "copies": pa.int64(),
+    "deliveries": pa.int64(),
+    "wanted": pa.int64(),
+    "trees": pa.int32(),
+    "entries": pa.int64(),
+    "bytes": pa.int64(),
+    "tried": pa.int32(),
+}
 
 
 def costs(
@@ -59,28 +76,37 @@ def costs(
     """Return the table `costs`: each alternative with what each part of the documents costs."""
     tables = {
         "topology": topology,
-        "interests": interests.select("interest", "broker"),
+        "interests": interests.select(
+            "interest",
+            "broker",
+            F.xxhash64("encoded").alias("filter"),
+            F.octet_length("encoded").alias("length"),
+        ),
         "groups": groups.select("alternative", "interest", "group", "rule"),
         "trees": trees,
     }
     known = documents.select("event", "broker", "part", "interests")
-    sums = attach(known, pack(tables, build=alternatives_in)).mapInArrow(cost_batches, _SUMS)
-    asked = interests.select(
-        "interest",
-        "broker",
-        F.xxhash64("encoded").alias("filter"),
-        F.octet_length("encoded").alias("length"),
-    )
-    sizes = pack({**tables, "interests": asked}, build=asked_in).mapInArrow(size_batches, _SIZES)
+    # One row more, of no event: where it is, the sizes of tables are computed, which need no documents.
+    nobody = [F.lit(None).cast(field.dataType).alias(field.name) for field in known.schema.fields]
+    asked = known.union(documents.sparkSession.range(0, 1, 1, 1).select(*nobody))
+    sums = attach(asked, pack(tables, build=asked_in)).mapInArrow(cost_batches, f"{_SUMS}, {_SIZES}")
     unit = F.max("unit")
-    whole = sums.groupBy("alternative", "part").agg(
-        F.sum("documents").alias("documents"),
-        (F.sum("units").cast("double") * unit).alias("cost"),
-        (F.sum("wasted").cast("double") * unit).alias("wasted"),
-        *[F.sum(name).alias(name) for name in ("copies", "deliveries", "wanted")],
+    whole = (
+        sums.repartition("alternative")
+        .groupBy("alternative", "part")
+        .agg(
+            F.sum("documents").alias("documents"),
+            (F.sum("units").cast("double") * unit).alias("cost"),
+            (F.sum("wasted").cast("double") * unit).alias("wasted"),
+            *[F.sum(name).alias(name) for name in ("copies", "deliveries", "wanted")],
+            *[F.max(name).alias(name) for name in _SIZE_NAMES],
+        )
     )
-    sized = whole.join(F.broadcast(sizes), "alternative", "left")
-    return sized.select(*[F.col(column.name).cast(column.type) for column in COSTS.columns])
+    everywhere = Window.partitionBy("alternative")
+    sized = whole.withColumns({name: F.max(name).over(everywhere) for name in _SIZE_NAMES})
+    return sized.where(F.col("part").isNotNull()).select(
+        *[F.col(column.name).cast(column.type) for column in COSTS.columns]
+    )
 
 
 # -- in the workers --------------------------------------------------------------------------------------------
@@ -142,32 +168,26 @@ def alternatives_of(packed: Any) -> Alternatives:
     )
 
 
+class Asked:
+    """The alternatives, and the filter of each interest with its length."""
+
+    def __init__(self, packed: Any) -> None:
+        found, self.filters, self.lengths = packed
+        self.alternatives = alternatives_of(found)
+
+
 def asked_in(tables: dict[str, pa.Table]) -> Any:
-    """Build what `size_batches` reads: the alternatives, and the filter of each interest with its length."""
+    """Build what `Asked` reads."""
     order = tables["interests"].sort_by("interest")
     _, first, filters = np.unique(order.column("filter").to_numpy(), return_index=True, return_inverse=True)
     lengths = order.column("length").to_numpy().astype(np.int64)[first]
     return alternatives_in(tables), filters.astype(np.int32), lengths
 
 
-def size_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield for each alternative its trees, the entries and bytes of all tables, and the trees tried by an event."""
-    for batch in batches:
-        for row in range(batch.num_rows):
-            packed, filters, lengths = unsqueezed(batch.column("packed")[row].as_buffer())
-            alternatives = alternatives_of(packed)
-            rows = [sizes_of(one, alternatives, filters, lengths) for one in alternatives.all]
-            names = [field.split()[0] for field in _SIZES.split(", ")]
-            types = [pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int32()]
-            columns = zip(zip(*rows, strict=True), types, strict=True)
-            arrays = [pa.array(column, kind) for column, kind in columns]
-            yield pa.RecordBatch.from_arrays(arrays, names)
-
-
 def sizes_of(
     alternative: Alternative, alternatives: Alternatives, filters: Ints, lengths: Longs
 ) -> tuple[str, int, int, int, int]:
-    """Return one row of `size_batches`."""
+    """Return an alternative with its trees, the entries and bytes of all tables, and the trees tried by an event."""
     name, rule, trees = alternative.name, alternative.rule, alternative.trees
     hosts = alternatives.hosts
     if rule == FLOODING:
@@ -190,13 +210,19 @@ class Sums:
 
 
 def cost_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the sums of one partition, a row for each alternative and part."""
+    """Yield the sums of one partition, a row for each alternative and part, and sizes where the row is that asks."""
     sums: dict[tuple[str, str], Sums] = defaultdict(Sums)
     documents: dict[str, int] = defaultdict(int)
     wanted: dict[str, int] = defaultdict(int)
     unit = 1.0
-    for alternatives, batch in attached(batches, alternatives_of):
+    for asked, given in attached(batches, Asked):
+        alternatives, batch = asked.alternatives, given
         unit = alternatives.unit
+        if batch.column("event").null_count:
+            sizes = [sizes_of(one, alternatives, asked.filters, asked.lengths) for one in alternatives.all]
+            names = ("alternative", *_SIZE_NAMES)
+            yield _rows({name: [one[place] for one in sizes] for place, name in enumerate(names)})
+            batch = batch.filter(pc.is_valid(batch.column("event")))
         for first in range(0, batch.num_rows, STEP):
             some = batch.slice(first, STEP)
             for part in sorted(pc.unique(some.column("part")).to_pylist()):
@@ -207,35 +233,31 @@ def cost_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 for alternative in alternatives.all:
                     add(sums[alternative.name, part], alternatives, alternative, matches)
                 add_opt(sums[OPT, part], alternatives, matches.documents)
-    rows_ = [
-        (
-            name,
-            part,
-            documents[part],
-            Decimal(s.units),
-            unit,
-            Decimal(s.wasted),
-            s.copies,
-            s.deliveries,
-            wanted[part],
+    if sums:
+        order = sorted(sums.items())
+        parts = [part for (_, part), _ in order]
+        yield _rows(
+            {
+                "alternative": [name for (name, _), _ in order],
+                "part": parts,
+                "documents": [documents[part] for part in parts],
+                "units": [Decimal(one.units) for _, one in order],
+                "unit": [unit] * len(order),
+                "wasted": [Decimal(one.wasted) for _, one in order],
+                "copies": [one.copies for _, one in order],
+                "deliveries": [one.deliveries for _, one in order],
+                "wanted": [wanted[part] for part in parts],
+            }
         )
-        for (name, part), s in sorted(sums.items())
-    ]
-    if rows_:
-        types = [
-            pa.string(),
-            pa.string(),
-            pa.int64(),
-            pa.decimal128(38, 0),
-            pa.float64(),
-            pa.decimal128(38, 0),
-        ]
-        arrays = [
-            pa.array(column, kind)
-            for column, kind in zip(zip(*rows_, strict=True), [*types, *[pa.int64()] * 3], strict=True)
-        ]
-        names = [field.split()[0] for field in _SUMS.split(", ")]
-        yield pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _rows(columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:
+    """Return rows with these columns, the others null."""
+    count = len(columns["alternative"])
+    return pa.RecordBatch.from_arrays(
+        [pa.array(columns.get(name, [None] * count), kind) for name, kind in _BOTH_TYPES.items()],
+        [*_BOTH_TYPES],
+    )
 
 
 def add(sums: Sums, alternatives: Alternatives, alternative: Alternative, matches: Matches) -> None:

@@ -49,13 +49,16 @@ def critical(
         known = deliveries.withColumn("publisher", F.lit(None).cast("string"))
     else:
         known = deliveries.join(events.select("event", "publisher"), "event", "left")
-    counts = known.groupBy(*_KEYS, "distance").agg(F.count(F.lit(1)).alias("events"))
-    # Every pair has a row for infinity, which is where a threshold is reached that is not reached before.
-    nothing = counts.select(*_KEYS).distinct()
-    nothing = nothing.withColumn("distance", F.lit(None).cast("int")).withColumn(
-        "events", F.lit(0).cast("bigint")
+    # Every pair has a row for infinity, which is where a threshold is reached that is not reached before: each delivery
+    # counts once at its own distance, and not at all at infinity.
+    at_both = F.explode(
+        F.array(
+            F.struct(F.col("distance").alias("at"), F.lit(1).alias("one")),
+            F.struct(F.lit(None).cast("int").alias("at"), F.lit(0).alias("one")),
+        )
     )
-    whole = counts.unionByName(nothing).groupBy(*_KEYS, "distance").agg(F.sum("events").alias("events"))
+    spread = known.select(*_KEYS, at_both.alias("_at"))
+    whole = spread.groupBy(*_KEYS, F.col("_at.at").alias("distance")).agg(F.sum("_at.one").alias("events"))
     pair = Window.partitionBy(*_KEYS)
     within = pair.orderBy(F.col("distance").asc_nulls_last()).rowsBetween(Window.unboundedPreceding, 0)
     total, near = F.sum("events").over(pair), F.sum("events").over(within)

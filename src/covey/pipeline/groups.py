@@ -2,8 +2,8 @@
 
 The decisions of a method build on each other, so each method runs in one task, which gets the training documents and
 those held out, and uses `covey.planning.groups`; methods run side by side. What comes back says who is with whom, and
-on which trees, as a method that looks at documents has computed these on its way. Trees of other methods that are for
-documents, and all costs, are computed apart, on many tasks.
+on which trees, as the method has computed these on its way. The trees of `unicast`, one for each broker with interests,
+and all costs are computed apart, on many tasks.
 
 **Bound.** A task refuses more than MOST_PAIRS pairs of a document and an interest that it matches: at 40 bytes a pair
 at worst, 4 GB.
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 MOST_PAIRS = 100_000_000
 # How an event travels: on the tree of each group, on one tree by a rule of `routing.carrying`, or everywhere.
 BY_GROUPS, FLOODING = "groups", "flooding"
-UNFITTED = ("single", "spt", "flooding", "unicast")  # whose groups do not depend on documents
-_LATER = ("single", "unicast")  # whose trees are for documents that their groups do not depend on
+UNFITTED = ("spt", "flooding", "unicast")  # whose tasks need no documents
+LATER = ("unicast",)  # whose trees are for documents, and computed apart
 
 
 def groups(
@@ -65,11 +65,15 @@ def groups(
         check_method(name)
     fitted = [name for name in methods if name not in UNFITTED]
     known = documents.where(F.col("part").isin(TRAINING, HELD_OUT))
-    left = known.select("event", "broker", "part", "interests").withColumn(
-        "task", F.explode(_listed(tasks(fitted)))
+    # Shuffled by the task even where Spark would not need to, as methods are to run side by side.
+    left = (
+        known.select("event", "broker", "part", "interests")
+        .withColumn("task", F.explode(_listed(tasks(fitted))))
+        .repartition("task")
     )
     tables = {"topology": topology, "interests": interests.select("interest", "broker", "encoded")}
-    right = pack(tables, build=hosted_in).withColumn("task", F.explode(_listed(tasks(methods))))
+    packed = pack(tables, build=hosted_in)
+    right = packed.withColumn("task", F.explode(_listed(tasks(methods)))).repartition("task")
     return (
         left.groupBy("task")
         .cogroup(right.groupBy("task"))
@@ -176,7 +180,7 @@ def _rows(method: str, found: Grouping, overlay: Overlay) -> pa.Table:
     if found.group is None:
         raise PlanError(f"{method} has no groups of subscriptions, so it cannot be installed")
     rule = FLOODING if method == "flooding" else found.one_copy or BY_GROUPS
-    given = () if method in _LATER else found.trees
+    given = () if method in LATER else found.trees
     count, more = len(found.group), len(given)
     curve = [
         {

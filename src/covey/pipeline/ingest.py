@@ -145,18 +145,19 @@ def judge_batches(
         arrays = [batch.column(column.name) for column in spec.columns]
         # Python has no time beyond the year 9999, and a number is all that is looked at.
         plain = [one.cast(pa.int64()) if pa.types.is_timestamp(one.type) else one for one in arrays]
-        refused = batch.column(REASON).to_pylist()
         known: dict[Any, Verdict] = {}
-        verdicts = [
-            (None, reason) if reason else judge_row(row, known)
-            for reason, *row in zip(refused, *(one.to_pylist() for one in plain), strict=True)
-        ]
+        verdicts = [judge_row(row, known) for row in zip(*(one.to_pylist() for one in plain), strict=True)]
+        reason = batch.column(REASON)
+        if reason.null_count < batch.num_rows:
+            given = reason.to_pylist()
+            verdicts = [(None, why) if why else verdict for why, verdict in zip(given, verdicts, strict=True)]
         if brokers is not None:
             places = batch.column("broker").to_pylist()
-            verdicts = [
-                verdict if verdict[1] or place in brokers else (None, _UNKNOWN_BROKER.format(place[:80]))
-                for verdict, place in zip(verdicts, places, strict=True)
-            ]
+            if not set(places) <= brokers:
+                verdicts = [
+                    verdict if verdict[1] or place in brokers else (None, _UNKNOWN_BROKER.format(place[:80]))
+                    for verdict, place in zip(verdicts, places, strict=True)
+                ]
         if spec.added:
             arrays.append(pa.array([None if reason else added for added, reason in verdicts], pa.binary()))
         arrays += [pa.array([reason for _, reason in verdicts], pa.string()), batch.column(SOURCE)]
@@ -193,8 +194,8 @@ def _judge_filter(row: Sequence[Any], known: dict[Any, Verdict], *, key: str) ->
 
 def _judge_event(row: Sequence[Any], known: dict[Any, Verdict]) -> Verdict:
     name, _, broker, at, language, content = row
-    if reason := _unnamed(event=name, broker=broker) or _unspoken(language) or _untimely(at):
-        return None, reason
+    if not (name and broker and language in LANGUAGES and (at is None or FIRST_US <= at <= LAST_US)):
+        return None, _unnamed(event=name, broker=broker) or _unspoken(language) or _untimely(at)
     if content is None:
         return None, "the content is null"
     if len(content) > MAX_CONTENT:
@@ -238,9 +239,11 @@ def _line(error: Exception) -> str:
 
 def encode_attributes(content: str) -> bytes:
     """Return the packed form of a JSON object; EventError if the text is none."""
-    event = _json(content)
-    if not isinstance(event, dict):
-        raise EventError(f"the content is a JSON {_json_type(event)} and not an object")
+    event = quick_object(content)
+    if event is None:
+        event = _json(content)
+        if not isinstance(event, dict):
+            raise EventError(f"the content is a JSON {_json_type(event)} and not an object")
     return pack(event)
 
 
@@ -261,6 +264,34 @@ def encode_xml(content: str) -> bytes:
     """Return XML as bytes; EventError if it is not a document."""
     Document.parse(content)
     return content.encode()
+
+
+def quick_object(content: str) -> dict[str, Any] | None:
+    """Return a JSON object as `_json` reads it, in a quarter of the time; None if that is not known to be so.
+
+    A reader that is compiled keeps the last of several values of one name, and says nothing. That no name is there
+    twice is known if every colon of the text is in a name or a text that was kept, or follows a name that was.
+    """
+    colons = content.count(":")
+    try:
+        event = _read_json(content)
+        if type(event) is dict and (
+            len(event) == colons or ("\\" not in content and _colons_of(event) == colons)
+        ):
+            return event
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        pass  # what is wrong is said by the other reader
+    return None
+
+
+def _colons_of(value: Any) -> int:
+    """Return how many colons an object has as JSON whose texts are as they are, without escapes."""
+    if isinstance(value, str):
+        return value.count(":")
+    if isinstance(value, dict):
+        names = ":".join(value).count(":") + 1 if value else 0
+        return names + sum(map(_colons_of, value.values()))
+    return sum(map(_colons_of, value)) if isinstance(value, list) else 0
 
 
 def _json(content: str) -> Any:
@@ -286,6 +317,7 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+_read_json = msgspec.json.Decoder().decode
 _DECODER = json.JSONDecoder(
     parse_float=_finite, parse_constant=refuse_constant, object_pairs_hook=_named_once
 )

@@ -3,10 +3,13 @@
 Rows are judged one by one. What no row can tell is checked here: that something is left of each table, and that the
 overlay is connected.
 
+**Sampled first.** Whether an event is in the sample depends on its name alone, so with a sample no other event is
+judged, and no delivery of one. Rows without a name are judged all, as they are what people want to see.
+
 **Parts.** Files of a table that were judged together are a part of it, known by their names and bytes. A part whose
 files are all still there is not judged again, and those that are new are the next part, so that a new day of events
-costs what it has itself. Each part is counted once. A name that is in two parts is a repetition that neither can know
-of: then all files are judged anew, as one part.
+costs what it has itself. Each part is counted once, while it is written. A name that is in two parts is a repetition
+that neither can know of: then all files are judged anew, as one part.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey import pipeline
 from covey.errors import ConfigError, PlanError
-from covey.pipeline.checkpoints import Checkpoints
+from covey.pipeline.checkpoints import WHOLE_BYTES, Checkpoints
 from covey.pipeline.ingest import REASON
 from covey.pipeline.inputs import (
     columns_of,
@@ -34,6 +37,7 @@ from covey.pipeline.inputs import (
     units_of,
 )
 from covey.pipeline.request import Request
+from covey.pipeline.sample import hashed, threshold
 from covey.pipeline.schemas import QUARANTINE, SOURCE, table_named
 from covey.planning.graph import Graph
 from covey.planning.paths import MAX_ALL_PAIRS
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
 
 NEEDED = ("topology", "subscriptions", "events")
 OPTIONAL = ("advertisements", "deliveries")
+SAMPLED = ("events", "deliveries")  # of an event in the sample, or of none
 MOST_REASONS = 1_000
 MOST_PARTS = 20  # of a table
 
@@ -91,7 +96,9 @@ class Ingestion:
             self._count(judged)
             for name in NEEDED:
                 if not self.basis[name]:
-                    raise ConfigError(f"there are no {name} that can be used{self._refused(name)}")
+                    share = self._request.sample if name in SAMPLED else 1.0
+                    of = "" if share == 1 else f" in a sample of {share}"
+                    raise ConfigError(f"there are no {name} that can be used{of}{self._refused(name)}")
         except (ConfigError, PlanError):
             # Where nothing can be planned, most of all one wants to see what is wrong.
             self._set_aside(judged)
@@ -120,7 +127,10 @@ class Ingestion:
         def make(digests: Sequence[str]) -> Callable[[], DataFrame]:
             def judged() -> DataFrame:
                 files = [file for one in digests if (file := given.files[one]) is not None]
-                frame = pipeline.judge(given.read(sorted(files)), table=name, brokers=brokers)
+                raw = self._sampled(name, given.read(sorted(files)))
+                if files and sum(file.stat().st_size for file in files) <= WHOLE_BYTES:
+                    raw = raw.coalesce(1)  # to find names that are there twice takes no shuffle then
+                frame = pipeline.judge(raw, table=name, brokers=brokers)
                 # Where good rows were is not looked at any more.
                 return frame.withColumn(SOURCE, F.when(F.col(REASON).isNotNull(), F.col(SOURCE)))
 
@@ -132,12 +142,16 @@ class Ingestion:
             units_of(request.epochs, name),
             columns_of(request.columns, name),
             brokers,
+            *([request.sample, request.seed] if name in SAMPLED and request.sample < 1 else []),
         )
+        good = F.col(REASON).isNull()
+        measures = {"good": F.count(F.when(good, 1)), "sum": F.sum(F.when(good, row_hash(name)))}
         known = self._known_parts(table, given, basis)
         rest = sorted(given.files.keys() - {digest for digests in known.values() for digest in digests})
 
         def kept(wanted: Mapping[str, list[str]]) -> DataFrame:
-            found = self._kept.parts(table, {part: make(digests) for part, digests in wanted.items()}, *basis)
+            makes = {part: make(digests) for part, digests in wanted.items()}
+            found = self._kept.parts(table, makes, *basis, measures=measures)
             for part, digests in wanted.items():
                 if part not in known:
                     self._kept.remember(table, part, {"files": digests})
@@ -186,48 +200,63 @@ class Ingestion:
             self._kept.remember(table, part, one | {"distinct": asked})
         return False
 
+    def _sampled(self, name: str, raw: DataFrame) -> DataFrame:
+        """Return the rows of a raw table that are to be judged."""
+        request = self._request
+        if name not in SAMPLED or request.sample == 1:
+            return raw
+        return raw.where((hashed(request.seed) < threshold(request.sample)) | F.col("event").isNull())
+
     def _count(self, judged: Mapping[str, DataFrame]) -> None:
         """Count the rows of all tables and why some cannot be used, and compute the input's digest.
 
-        One job for all parts that are new.
+        What can be used was measured while it was written; one job counts the reasons of what cannot, if there is any.
         """
-        asked = [
-            self._kept.part(f"judged-{name}", part)
-            .groupBy(REASON)
-            .agg(
-                F.count(F.lit(1)).alias("rows"),
-                F.sum(F.when(F.col(REASON).isNull(), row_hash(name))).alias("sum"),
-            )
-            .withColumns({"table": F.lit(name), "part": F.lit(part)})
-            for name in judged
-            for part in self.parts[name]
-            if "counts" not in self._kept.remembered(f"judged-{name}", part)
-        ]
-        new: dict[tuple[str, str], list[tuple[str | None, int, int]]] = {}
-        for row in reduce(type(asked[0]).union, asked).collect() if asked else ():
-            counts = new.setdefault((row["table"], row["part"]), [])
-            counts.append((row[REASON], int(row["rows"]), int(row["sum"] or 0)))
+        reasons = self._reasons([(name, part) for name in judged for part in self.parts[name]])
         digests = []
         for name in judged:
-            found: dict[str | None, tuple[int, int]] = {}
+            bad: dict[str, int] = {}
             self.contents[name] = {}
+            count = total = 0
             for part in self.parts[name]:
-                told = self._kept.remembered(f"judged-{name}", part)
-                if "counts" not in told:
-                    told |= {"counts": new.get((name, part), [])}
-                    self._kept.remember(f"judged-{name}", part, told)
-                good = [(name, rows, total) for reason, rows, total in told["counts"] if reason is None]
-                self.contents[name][part] = _digest_of(good)
-                for reason, rows, total in told["counts"]:
-                    before = found.get(reason, (0, 0))
-                    found[reason] = before[0] + rows, before[1] + total
-            count, total = found.pop(None, (0, 0))
+                measured = self._kept.measured(f"judged-{name}", part)
+                self.contents[name][part] = _digest_of([(name, measured["good"], measured["sum"])])
+                count, total = count + measured["good"], total + measured["sum"]
+                for reason, rows in reasons[name, part].items():
+                    bad[reason] = bad.get(reason, 0) + rows
             digests.append((name, count, total))
             self.basis.setdefault(name, count)  # of the topology, how many different links there are
-            self._note_reasons(name, {str(reason): rows for reason, (rows, _) in found.items()})
+            self._note_reasons(name, bad)
         self.basis["digest"] = _digest_of(digests)
         # Of what events there are, the network knows nothing.
         self.network_digest = _digest_of([one for one in digests if one[0] in ("topology", "subscriptions")])
+
+    def _reasons(self, parts: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[str, int]]:
+        """Return for each part of a table how many of its rows cannot be used, by the reason."""
+        found: dict[tuple[str, str], dict[str, int]] = {}
+        new = []
+        for name, part in parts:
+            table = f"judged-{name}"
+            told = self._kept.remembered(table, part)
+            found[name, part] = told.get("reasons", {})
+            if "reasons" not in told and self._kept.measured(table, part)["good"] < self._kept.rows(
+                table, part
+            ):
+                new.append((name, part))
+        asked = [
+            self._kept.part(f"judged-{name}", part)
+            .where(F.col(REASON).isNotNull())
+            .select(F.lit(name).alias("table"), F.lit(part).alias("part"), REASON)
+            for name, part in new
+        ]
+        if asked:
+            bad = reduce(type(asked[0]).union, asked).groupBy("table", "part", REASON).count()
+            for row in bad.collect():
+                found[row["table"], row["part"]][row[REASON]] = row["count"]
+        for name, part in new:
+            told = self._kept.remembered(f"judged-{name}", part)
+            self._kept.remember(f"judged-{name}", part, told | {"reasons": found[name, part]})
+        return found
 
     def _set_aside(self, judged: Mapping[str, DataFrame]) -> None:
         """Write the table `quarantine`: from the tables that have such rows, or all if that is not known."""
@@ -279,7 +308,8 @@ class Ingestion:
     def _refused(self, table: str) -> str:
         reasons = self.quarantined.get(table)
         if not reasons:
-            return ": the table is empty"
+            sampled = table in SAMPLED and self._request.sample < 1
+            return " (hint: a larger one)" if sampled else ": the table is empty"
         first = next(iter(reasons))
         where = self._request.out_dir / QUARANTINE.name
         return f": {sum(reasons.values())} rows were set aside in {where}, most often because {first}"

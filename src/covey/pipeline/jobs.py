@@ -15,10 +15,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from covey import pipeline
 from covey.errors import ConfigError, PlanError
 from covey.pipeline.checkpoints import Checkpoints, write_at_once
 from covey.pipeline.memory import bytes_in
@@ -35,9 +37,7 @@ from covey.pipeline.session import (
 from covey.planning.plan import Plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from covey.pipeline.ingestion import Ingestion
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = ["BEST", "STAGES", "Outcome", "Progress", "Request", "explained", "methods", "plan"]
 
@@ -58,6 +58,7 @@ FEW_BYTES = 2_000_000  # of input, up to which adapting and compiling a query ta
 SMALL_BYTES = 100_000_000  # of input, up to which a Java that starts fast is better than a fast one
 STAGES = ("ingest", "interests", "documents", "groups", "trees", "costs", "aggregation", "critical", "plan")
 FULL = 0.9  # of a shard, so that chance makes few too large
+PLAN_FILE = "plan.json"
 THRESHOLDS = (0.5, 0.8, 0.9, 0.95)  # of similarity, for which critical distances are told
 
 
@@ -133,191 +134,133 @@ def _settings(master: str, size: int) -> dict[str, str]:
     return wanted
 
 
+class _Tables(NamedTuple):
+    """What stages have made so far, as the stages after them read it."""
+
+    topology: DataFrame
+    subscriptions: DataFrame
+    events: DataFrame
+    deliveries: DataFrame | None
+    interests: Any = None
+    documents: Any = None
+    groups: Any = None
+    trees: Any = None
+    costs: Any = None
+    aggregation: Any = None
+
+
 class _Planning:
-    """One run of `plan`."""
+    """One run of `plan`: each stage is a method, which returns the tables with what it has made."""
 
     def __init__(
         self, spark: SparkSession, request: Request, log: Path, on_progress: Callable[[Progress], None]
     ) -> None:
+        from covey.pipeline.ingestion import Ingestion
+
         self.spark = spark
         self.request = request
         self.log = log
         self.on_progress = on_progress
-        self.kept: Checkpoints = Checkpoints(spark, request.out_dir / "stages", self._tell_damage)
+        self.kept: Checkpoints = Checkpoints(
+            spark, request.out_dir / "stages", self._tell_damage, spread=("judged-events", "documents")
+        )
+        self.ingestion = Ingestion(spark, request, self.kept)
         self.current = STAGES[0]
         self.damaged: list[str] = []
         self.unchanged: list[str] = []  # stages that an earlier run had computed
         self.seconds: dict[str, float] = {}
         self.details: dict[str, str] = {}
-        self.quarantined: dict[str, dict[str, int]] = {}
         self.basis: dict[str, Any] = {}
         self.reused: dict[str, tuple[int, int]] = {}  # by table: rows of an earlier run, and all
+        self.planned: tuple[Any, ...] = ()  # what groups, trees and costs are made from
 
     def run(self) -> Outcome:
-        from covey import pipeline
-        from covey.pipeline.ingestion import Ingestion
+        tables = self._ingest()
+        tables = self._interests(tables)
+        tables = self._documents(tables)
+        tables = self._alternatives(tables)
+        candidates = [name for name in self.methods if name not in MEASURES]
+        tables = self._aggregation(tables, self._chosen(tables, candidates))
+        self._critical(tables)
+        return self._outcome(self._plan(tables, candidates))
 
-        request = self.request
-        with self._stage("ingest"):
-            ingestion = Ingestion(self.spark, request, self.kept)
-            tables = ingestion.run()
-            self.quarantined = ingestion.quarantined
-            self.basis.update(ingestion.basis)
-            self.reused |= {f"judged-{name}": rows for name, rows in ingestion.reused.items()}
-            subscriptions, topology = tables["subscriptions"], tables["topology"]
-            events = pipeline.sample(tables["events"], p=request.sample, seed=request.seed)
-            self._count_events(events)
-        digest, network = self.basis["digest"], ingestion.network_digest
-        with self._stage("interests", network):
-            interests = self._table("interests", lambda: pipeline.interests(subscriptions), network)
-            self.basis["interests"] = self.kept.rows("interests")
-            self.details["interests"] = (
-                f"{self.basis['interests']} of {self.basis['subscriptions']} subscriptions"
-            )
-        fresh = request.held_out / 2 if self.basis["sampled"] >= LEAST_FRESH else 0.0
-        held_out = request.held_out - fresh
-        sampled = (digest, request.sample, held_out, fresh, request.seed)
-        with self._stage("documents"):
-            documents = self._documents(ingestion, interests, held_out, fresh)
-            self._count_documents(documents)
-        names = self._methods()
-        known = sorted((name, _digest(plan)) for name, plan in request.known.items())
-        planned = (*sampled, names, *known, sorted(request.objective.as_dict().items()), request.budget_s)
-        with self._stage("groups", *planned):
-            groups = self._table(
-                "groups",
-                lambda: self._with_known(
-                    pipeline.groups(
-                        documents,
-                        interests,
-                        topology,
-                        methods=names,
-                        seed=request.seed,
-                        objective=request.objective,
-                        budget_s=request.budget_s,
-                    ),
-                    interests,
-                    topology,
-                ),
-                *planned,
-            )
-        with self._stage("trees", *planned):
-            trees = self._table(
-                "trees", lambda: pipeline.trees(groups, documents, interests, topology), *planned
-            )
-        with self._stage("costs", *planned):
-            costs = self._table(
-                "costs", lambda: pipeline.costs(documents, groups, trees, interests, topology), *planned
-            )
-        candidates = [name for name in names if name not in MEASURES]
-        chosen = self._chosen(costs, candidates)
-        merged = None
-        wanted = request.aggregate if request.aggregation is None else True
-        if self._is_quick(trees, chosen) if wanted is None else wanted:
-            basis = (*planned, chosen, *([request.aggregation] if request.aggregation else []))
-            with self._stage("aggregation", *basis):
-                merged = self._table(
-                    "aggregation",
-                    lambda: pipeline.aggregation(
-                        documents,
-                        interests,
-                        groups,
-                        trees,
-                        topology,
-                        alternative=chosen,
-                        method=request.aggregation,
-                    ),
-                    *basis,
-                )
-        if "deliveries" not in tables:
-            self.kept.drop("critical")
-        else:
-            with self._stage("critical", digest):
-                self._table(
-                    "critical",
-                    lambda: pipeline.critical(tables["deliveries"], tables["events"], thresholds=THRESHOLDS),
-                    digest,
-                )
-        with self._stage("plan"):
-            (found,) = pipeline.plan(
-                groups,
-                trees,
-                costs,
-                interests,
-                topology,
-                method=request.method,
-                candidates=candidates,
-                seed=request.seed,
-                basis=self.basis,
-                aggregation=merged,
-                witnesses=pipeline.witnesses(documents, events, seed=request.seed),
-                objective=request.objective,
-                running=self._running,
-                backups=request.backups,
-                merging=request.merging,
-            ).collect()
-            made = Plan.decode(bytes(found["plan"]))
-            self.details["plan"] = f"{made.method}, {len(made.trees)} trees"
-            file = request.out_dir / "plan.json"
-            write_at_once(file, bytes(found["plan"]))
+    def _outcome(self, made: Plan) -> Outcome:
+        seconds = sum(self.seconds.values())
         return Outcome(
             made,
-            file,
-            self.quarantined,
+            self.request.out_dir / PLAN_FILE,
+            self.ingestion.quarantined,
             made.predictions,
             self.seconds,
-            explained(made, sum(self.seconds.values())),
+            explained(made, seconds),
             tuple(self.damaged),
             master_of(self.spark),
-            reuse(self.reused, self.unchanged, sum(self.seconds.values())),
-        )
-
-    def _count_events(self, events: DataFrame) -> None:
-        self.basis["sample"] = self.request.sample
-        self.basis["sampled"] = self.basis["events"] if self.request.sample == 1 else events.count()
-        if not self.basis["sampled"]:
-            raise ConfigError(
-                f"none of {self.basis['events']} events is in a sample of {self.request.sample} (hint: a larger one)"
-            )
-        self.basis["quarantined"] = {table: sum(mine.values()) for table, mine in self.quarantined.items()}
-        bad = sum(self.basis["quarantined"].values())
-        self.details["ingest"] = (
-            f"{self.basis['brokers']} brokers, {self.basis['subscriptions']} subscriptions,"
-            f" {self.basis['events']} events"
-            + (f"; {bad} rows set aside in {self.request.out_dir / 'quarantine'}" if bad else "")
+            reuse(self.reused, self.unchanged, seconds),
         )
 
     # -- stages ----------------------------------------------------------------------------------------------
 
-    def _documents(
-        self, ingestion: Ingestion, interests: DataFrame, held_out: float, fresh: float
-    ) -> DataFrame:
-        """Return the documents: those of a part of the events depend on no other part."""
-        from covey import pipeline
-
-        request, network = self.request, ingestion.network_digest
-        # By what rows say, not by their files: these may be read in another way than before.
-        parts = {f"p{digest}": part for part, digest in ingestion.contents["events"].items()}
-        basis = (network, request.sample, held_out, fresh, request.seed)
-        new = [name for name in parts if not self.kept.has_part("documents", name, *basis)]
-        compiled = self._compiled(interests, network) if new else {}
-
-        def make(part: str) -> Callable[[], DataFrame]:
-            return lambda: pipeline.documents(
-                pipeline.sample(ingestion.accepted("events", part), p=request.sample, seed=request.seed),
-                interests,
-                held_out=held_out,
-                fresh=fresh,
-                seed=request.seed,
-                **compiled,
+    def _ingest(self) -> _Tables:
+        """Judge what is given, and count it."""
+        with self._stage("ingest"):
+            found = self.ingestion.run()
+            self.basis.update(self.ingestion.basis)
+            self.reused |= {f"judged-{name}": rows for name, rows in self.ingestion.reused.items()}
+            quarantined = {name: sum(mine.values()) for name, mine in self.ingestion.quarantined.items()}
+            self.basis |= {
+                "sample": self.request.sample,
+                "sampled": self.basis["events"],
+                "quarantined": quarantined,
+            }
+            bad = sum(quarantined.values())
+            self.details["ingest"] = (
+                f"{self.basis['brokers']} brokers, {self.basis['subscriptions']} subscriptions,"
+                f" {self.basis['events']} events"
+                + (f"; {bad} rows set aside in {self.request.out_dir / 'quarantine'}" if bad else "")
             )
+        return _Tables(found["topology"], found["subscriptions"], found["events"], found.get("deliveries"))
 
-        found = self.kept.parts("documents", {name: make(part) for name, part in parts.items()}, *basis)
-        rows = {name: self.kept.rows("documents", name) for name in parts}
-        self.reused["documents"] = sum(rows[name] for name in parts if name not in new), sum(rows.values())
-        return found
+    def _interests(self, tables: _Tables) -> _Tables:
+        network = self.ingestion.network_digest
+        with self._stage("interests", network):
+            made = self._table("interests", lambda: pipeline.interests(tables.subscriptions), network)
+            self.basis["interests"] = self.kept.rows("interests")
+            self.details["interests"] = (
+                f"{self.basis['interests']} of {self.basis['subscriptions']} subscriptions"
+            )
+        return tables._replace(interests=made)
 
-    def _compiled(self, interests: DataFrame, digest: str) -> dict[str, Any]:
+    def _documents(self, tables: _Tables) -> _Tables:
+        """Match the events; the documents of a part of the events depend on no other part."""
+        request = self.request
+        fresh = request.held_out / 2 if self.basis["sampled"] >= LEAST_FRESH else 0.0
+        held_out = request.held_out - fresh
+        self.planned = (self.basis["digest"], request.sample, held_out, fresh, request.seed)
+        with self._stage("documents"):
+            # By what rows say, not by their files: these may be read in another way than before.
+            parts = {f"p{digest}": part for part, digest in self.ingestion.contents["events"].items()}
+            basis = (self.ingestion.network_digest, request.sample, held_out, fresh, request.seed)
+            new = [name for name in parts if not self.kept.has_part("documents", name, *basis)]
+            compiled = self._compiled(tables.interests) if new else {}
+
+            def make(part: str) -> Callable[[], DataFrame]:
+                return lambda: pipeline.documents(
+                    self.ingestion.accepted("events", part),
+                    tables.interests,
+                    held_out=held_out,
+                    fresh=fresh,
+                    seed=request.seed,
+                    **compiled,
+                )
+
+            makes = {name: make(part) for name, part in parts.items()}
+            made = self.kept.parts("documents", makes, *basis, measures=_document_measures())
+            rows = {name: self.kept.rows("documents", name) for name in parts}
+            self.reused["documents"] = sum(rows[one] for one in parts if one not in new), sum(rows.values())
+            self._count_documents([*parts])
+        return tables._replace(documents=made)
+
+    def _compiled(self, interests: DataFrame) -> dict[str, Any]:
         """Return how documents are to be matched: where filters are many, they are compiled in shards, and spread."""
         from covey.pipeline.documents import compile_interests
         from covey.pipeline.match import SHARD
@@ -326,22 +269,22 @@ class _Planning:
             self.kept.drop("filters")
             return {}
         shards = -(-self.basis["interests"] // round(SHARD * FULL))
-        filters = self._table("filters", lambda: compile_interests(interests, shards=shards), digest, SHARD)
+        filters = self._table(
+            "filters",
+            lambda: compile_interests(interests, shards=shards),
+            self.ingestion.network_digest,
+            SHARD,
+        )
         return {"filters": filters, "chunks": -(-2 * slots(master_of(self.spark)) // shards)}
 
-    def _count_documents(self, documents: DataFrame) -> None:
-        from pyspark.sql import functions as F  # noqa: N812 - its usual name
-
+    def _count_documents(self, parts: Sequence[str]) -> None:
         from covey.pipeline.documents import PARTS
         from covey.pipeline.groups import MOST_PAIRS
 
-        found = documents.groupBy("part").agg(
-            F.count(F.lit(1)).alias("documents"), F.sum(F.size("interests")).alias("pairs")
-        )
-        rows = {row["part"]: (row["documents"], row["pairs"]) for row in found.collect()}
+        measured = [self.kept.measured("documents", part) for part in parts]
         for part in PARTS:
-            self.basis[part.replace("-", "_")] = rows.get(part, (0, 0))[0]
-        self.basis["matches"] = sum(pairs for _, pairs in rows.values())
+            self.basis[part.replace("-", "_")] = sum(one[part] for one in measured)
+        self.basis["matches"] = sum(one["pairs"] for one in measured)
         if self.basis["matches"] > MOST_PAIRS:
             raise PlanError(
                 f"{self.basis['matches']} matches are too many to group; {MOST_PAIRS} are the most"
@@ -352,14 +295,48 @@ class _Planning:
         if 0 < old < all_of_them:
             self.details["documents"] += f", {old} of these as they were"
 
-    def _with_known(self, groups: DataFrame, interests: DataFrame, topology: DataFrame) -> DataFrame:
-        from covey import pipeline
+    def _alternatives(self, tables: _Tables) -> _Tables:
+        """Group by every method, with the trees and costs of each, and of the plans that are known."""
+        request, names = self.request, self.methods
+        known = sorted((name, _digest(plan)) for name, plan in request.known.items())
+        prices = sorted(request.objective.as_dict().items())
+        self.planned = (*self.planned, names, *known, prices, request.budget_s)
+        with self._stage("groups", *self.planned):
+            tables = tables._replace(
+                groups=self._table("groups", lambda: self._groups(tables), *self.planned)
+            )
+        interests, documents, groups = tables.interests, tables.documents, tables.groups
+        topology = tables.topology
+        with self._stage("trees", *self.planned):
+            trees = self._table(
+                "trees",
+                lambda: pipeline.trees(groups, documents, interests, topology, methods=names),
+                *self.planned,
+            )
+        with self._stage("costs", *self.planned):
+            costs = self._table(
+                "costs", lambda: pipeline.costs(documents, groups, trees, interests, topology), *self.planned
+            )
+        return tables._replace(trees=trees, costs=costs)
 
-        if not self.request.known:
-            return groups
-        return groups.unionByName(pipeline.known(interests, topology, plans=self.request.known))
+    def _groups(self, tables: _Tables) -> DataFrame:
+        request = self.request
+        made = pipeline.groups(
+            tables.documents,
+            tables.interests,
+            tables.topology,
+            methods=self.methods,
+            seed=request.seed,
+            objective=request.objective,
+            budget_s=request.budget_s,
+        )
+        if not request.known:
+            return made
+        return made.unionByName(pipeline.known(tables.interests, tables.topology, plans=request.known))
 
-    def _methods(self) -> Sequence[str]:
+    @cached_property
+    def methods(self) -> Sequence[str]:
+        """What is computed: the method that is asked for, or all candidates, and what plans are compared with."""
         if self.request.method != BEST:
             asked = [self.request.method] if self.request.method not in ("single", *MEASURES) else []
             return ["single", *MEASURES, *asked]
@@ -367,30 +344,92 @@ class _Planning:
         cheapest = CHEAPEST if self.basis["matches"] <= CHEAPEST_MATCHES else ()
         return [*CANDIDATES, *cheapest, *(SMALL if small else ()), *MEASURES]
 
-    def _chosen(self, costs: DataFrame, candidates: Sequence[str]) -> str:
-        """Return the alternative that the plan will be: aggregation is planned for its trees alone."""
-        from covey.pipeline.plan import choose
-
-        if self.request.method != BEST:
-            return self.request.method
-        known: dict[str, dict[str, dict[str, float]]] = {}
-        for row in costs.collect():
-            known.setdefault(row["alternative"], {})[row["part"]] = row.asDict()
-        brokers = self.basis["brokers"]
-        return choose(known, candidates, self.request.objective, brokers, self._running)[0]
-
     @property
     def _running(self) -> str:
         """The alternative that is installed: the plan that is known, or one tree."""
         return next(iter(self.request.known)) if len(self.request.known) == 1 else "single"
 
-    def _is_quick(self, trees: DataFrame, alternative: str) -> bool:
-        """Say whether there is so little to aggregate that it need not be asked for."""
-        if self.basis["interests"] > FEW_INTERESTS:
-            return False
-        return (
-            trees.where(trees["alternative"] == alternative).select("group").distinct().count() <= FEW_TREES
-        )
+    def _chosen(self, tables: _Tables, candidates: Sequence[str]) -> str | None:
+        """Return the alternative for whose trees aggregation is planned: the one that the plan will be; None for none.
+
+        Without being asked for, it is planned where there is so little that this is quick.
+        """
+        from covey.pipeline.plan import choose
+
+        request = self.request
+        wanted = request.aggregate if request.aggregation is None else True
+        if wanted is False or (wanted is None and self.basis["interests"] > FEW_INTERESTS):
+            return None
+        known: dict[str, dict[str, dict[str, float]]] = {}
+        with described(self.spark, "covey plan: choosing"):
+            for row in tables.costs.collect():
+                known.setdefault(row["alternative"], {})[row["part"]] = row.asDict()
+        chosen = request.method
+        if chosen == BEST:
+            chosen, _ = choose(known, candidates, request.objective, self.basis["brokers"], self._running)
+        count = max((row["trees"] or 0 for row in known.get(chosen, {}).values()), default=0)
+        return chosen if wanted or count <= FEW_TREES else None
+
+    def _aggregation(self, tables: _Tables, chosen: str | None) -> _Tables:
+        if chosen is None:
+            return tables
+        method = self.request.aggregation
+        basis = (*self.planned, chosen, *([method] if method else []))
+        with self._stage("aggregation", *basis):
+            made = self._table(
+                "aggregation",
+                lambda: pipeline.aggregation(
+                    tables.documents,
+                    tables.interests,
+                    tables.groups,
+                    tables.trees,
+                    tables.topology,
+                    alternative=chosen,
+                    method=method,
+                ),
+                *basis,
+            )
+        return tables._replace(aggregation=made)
+
+    def _critical(self, tables: _Tables) -> None:
+        deliveries = tables.deliveries
+        if deliveries is None:
+            self.kept.drop("critical")
+            return
+        digest = self.basis["digest"]
+        with self._stage("critical", digest):
+            self._table(
+                "critical",
+                lambda: pipeline.critical(deliveries, tables.events, thresholds=THRESHOLDS),
+                digest,
+            )
+
+    def _plan(self, tables: _Tables, candidates: Sequence[str]) -> Plan:
+        request = self.request
+        with self._stage("plan"):
+            (found,) = pipeline.plan(
+                tables.groups,
+                tables.trees,
+                tables.costs,
+                tables.interests,
+                tables.topology,
+                method=request.method,
+                candidates=candidates,
+                seed=request.seed,
+                basis=self.basis,
+                aggregation=tables.aggregation,
+                witnesses=pipeline.witnesses(tables.documents, tables.events, seed=request.seed),
+                objective=request.objective,
+                running=self._running,
+                backups=request.backups,
+                merging=request.merging,
+            ).collect()
+            made = Plan.decode(bytes(found["plan"]))
+            self.details["plan"] = f"{made.method}, {len(made.trees)} trees"
+            write_at_once(request.out_dir / PLAN_FILE, bytes(found["plan"]))
+        return made
+
+    # -- what all stages have ------------------------------------------------------------------------------
 
     def _table(self, name: str, make: Callable[[], DataFrame], *basis: Any) -> DataFrame:
         return self.kept.table(name, make, *basis)
@@ -423,6 +462,16 @@ class _Planning:
         self.damaged.append(line)
         number = STAGES.index(self.current) + 1
         self.on_progress(Progress(self.current, number, len(STAGES), note=line))
+
+
+def _document_measures() -> dict[str, Column]:
+    """Return what is measured of documents: how many each part has, and the pairs of all."""
+    from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+    from covey.pipeline.documents import PARTS
+
+    counts = {part: F.count(F.when(F.col("part") == part, 1)) for part in PARTS}
+    return {**counts, "pairs": F.sum(F.size("interests"))}
 
 
 def _digest(plan: bytes) -> str:

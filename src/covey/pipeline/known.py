@@ -12,11 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey.core.families import decode
 from covey.pipeline.groups import BY_GROUPS
-from covey.pipeline.packed import Overlay, attach, attached, overlay_of, pack, same
+from covey.pipeline.packed import Overlay, attached, overlay_of, pack, same
 from covey.pipeline.schemas import GROUPS
 from covey.planning.link_bits import bits_of
 from covey.planning.plan import Plan
@@ -30,10 +29,8 @@ Packed = tuple[Overlay, list[str], list[bytes]]
 def known(interests: DataFrame, topology: DataFrame, *, plans: Mapping[str, bytes]) -> DataFrame:
     """Return rows of the table `groups` for plans' files, by the names under which they are to be compared."""
     tables = {"topology": topology, "interests": interests.select("interest", "broker", "encoded")}
-    names = F.array(*map(F.lit, sorted(plans))).cast("array<string>")
-    asked = interests.sparkSession.range(1).coalesce(1).select(F.explode(names).alias("alternative"))
-    attaching = attach(asked, pack(tables, build=interests_in))
-    return attaching.mapInArrow(partial(known_batches, plans=dict(plans)), GROUPS.schema())
+    packed = pack(tables, build=interests_in)
+    return packed.mapInArrow(partial(known_batches, plans=dict(plans)), GROUPS.schema())
 
 
 def fits(plan: Plan, links: set[tuple[str, str]]) -> bool:
@@ -56,10 +53,10 @@ def known_batches(
     batches: Iterator[pa.RecordBatch], *, plans: Mapping[str, bytes]
 ) -> Iterator[pa.RecordBatch]:
     """Yield for each plan the tree of each interest, and the trees."""
-    for (overlay, brokers, filters), batch in attached(batches, same):
+    for (overlay, brokers, filters), _ in attached(batches, same):
         ends = overlay.graph.ends.tolist()
         number = {(overlay.names[a], overlay.names[b]): place for place, (a, b) in enumerate(ends)}
-        for name in batch.column("alternative").to_pylist():
+        for name in sorted(plans):
             plan = Plan.decode(plans[name])
             if fits(plan, set(number)):
                 yield _rows(name, plan, number, list(zip(brokers, filters, strict=True)))

