@@ -31,8 +31,6 @@ FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-# Workers that have imported everything when they begin; see there.
-DAEMON = "-Dspark.python.daemon.module=tests.spark.daemon"
 
 
 @pytest.fixture(scope="session")
@@ -41,10 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     log: Path = tmp_path_factory.mktemp("spark") / "spark.log"
     with alone():
         prepare_java()
-        with pytest.MonkeyPatch.context() as patch:  # what tests start themselves is without it
-            for name, more in (("SPARK_SUBMIT_OPTS", f" {DAEMON}"), ("PYTHONPATH", f"{os.pathsep}{ROOT}")):
-                patch.setenv(name, os.environ.get(name, "") + more)
-            running = session(MASTER, log)
+        running = session(MASTER, log)
         for name, value in FOR_FEW_ROWS.items():
             running.conf.set(name, value)
         yield running

@@ -375,6 +375,7 @@ def settings(master: str, *, bulk: bool = False) -> dict[str, str]:
         # The work is in Python: a Java that starts fast, and leaves the cores alone, is better than a fast one.
         values[JAVA_OPTIONS] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     if own_threads(master):
+        values["spark.python.daemon.module"] = "covey.pipeline.daemon"
         # Workers find what this process finds, wherever it was started.
         ours = [path for path in sys.path if path and not path.startswith((sys.prefix, sys.base_prefix))]
         values["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(ours)
