@@ -73,7 +73,7 @@ def test_a_restart_in_the_middle_loses_nothing(spark: SparkSession, broker: Runn
             client.publish_many([{"n": n, "wanted": False} for n in some], confirm=True)
 
         def frame() -> DataFrame:
-            return stream(spark, broker, durable="jobs", filter="wanted = TRUE", events=100)
+            return stream(spark, broker, durable="jobs", filter="wanted = TRUE", maxEventsPerTrigger=100)
 
         # The first run makes the subscription; from then on the broker keeps what matches.
         start(frame(), take, tmp_path, availableNow=True).awaitTermination(60)

@@ -40,6 +40,13 @@ TEXT = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
         (READ, {"confirm": "false"}, "the option confirm is for write, not for read"),
         (READ, {"durable": "jobs"}, "the option durable is for stream, not for read"),
         (STREAM, {"seconds": "3"}, "the option seconds is for read, not for stream"),
+        (READ, {"maxEventsPerTrigger": "3"}, "the option maxEventsPerTrigger is for stream, not for read"),
+        (STREAM, {"maxEventsPerTrigger": "0"}, "the option events is '0': it must be between 1 and"),
+        (
+            STREAM,
+            {"maxEventsPerTrigger": "3", "Events": "3"},
+            "the options maxEventsPerTrigger and events are the same: give one of them",
+        ),
         (STREAM, {"policy": "wait"}, "the option policy is 'wait': it must be one of"),
         (STREAM, {"durable": "jobs", "name": ""}, "the option durable needs a client with a name"),
         (WRITE, {"confirm": "perhaps"}, "the option confirm is 'perhaps': it must be true or false"),
@@ -58,6 +65,7 @@ def test_values() -> None:
     options = options_of({"URL": "covey://a:1, covey://b:2", "Events": "7", "seconds": "0.5"}, READ)
     assert (options.url, options.events, options.seconds) == ("covey://a:1, covey://b:2", 7, 0.5)
     assert options_of({}).url == DEFAULT_URL
+    assert options_of({"maxEventsPerTrigger": "7"}, STREAM).events == 7
     assert options_of({"confirm": "False", "checkpointLocation": "/x"}, WRITE).confirm is False
     with pytest.raises(ConfigError, match="the option filter is needed for events of the language keywords"):
         options_of({"language": "keywords"}, READ).wanted()

@@ -133,6 +133,9 @@ OPTIONS: Final = (
 )  # fmt: skip
 BY_NAME: Final = {option.name: option for option in OPTIONS}
 
+# Names that people know from other sources of streams, and the options that they stand for there.
+SYNONYMS: Final = {"maxeventspertrigger": "events"}
+
 
 @dataclass(frozen=True)
 class Options:
@@ -220,13 +223,19 @@ def options_of(given: Mapping[str, str], use: str | None = None) -> Options:
     """Return the options for one use, or only look whether they could be for any.
 
     ConfigError, in one line that names the option, for one that there is not, that is for another use, or whose value
-    is wrong.
+    is wrong; and for one that is given under two names.
     """
     values = {option.name: option.read(option.default) for option in OPTIONS}
     for key, text in given.items():
         name = key.lower()
         if name in SPARKS_OWN:
             continue
+        if name in SYNONYMS:
+            if use not in (STREAM, None):
+                raise ConfigError(f"the option {key} is for {STREAM}, not for {use}")
+            name = SYNONYMS[name]
+            if any(other.lower() == name for other in given):
+                raise ConfigError(f"the options {key} and {name} are the same: give one of them")
         option = BY_NAME.get(name)
         if option is None:
             raise ConfigError(f"there is no option {key!r:.40} (hint: {', '.join(BY_NAME)})")
