@@ -57,7 +57,7 @@ from covey.protocol.batches import Frames
 from covey.protocol.frames import Kind
 from covey.protocol.outbox import Verdict
 
-TURN: Final = 500.0  # units of work that one turn does, of all connections together
+TURN: Final = 1_000.0  # units of work that one turn does, of all connections together
 HEAVY: Final = 40.0  # from which what a connection has in a turn is much
 LEAST: Final = 50.0  # that a connection gets of a turn
 EVENT: Final = 0.5  # of an event, and 1 for each EVENT_BYTES of it
