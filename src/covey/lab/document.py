@@ -17,19 +17,19 @@ from covey.lab.store import Store
 INTRODUCTION = """\
 # The papers, reproduced
 
-What the papers report, beside what Covey's own code measures. Everything on this page is computed from kept results:
+This page compares what the papers report with what Covey's own code measures. It is generated from stored results:
 
     covey lab run all
     covey lab document --out docs/papers.md
 
-[The lab](lab.md) says how it works. Times are the sum over a figure's cells on one core each; figures that share
-experiments share their cells. Rows and figures say at which scale they were computed: `paper` has the papers' sizes,
-`small` has sizes that a laptop computes in minutes.
+[The lab](lab.md) says how it works. A *cell* is one combination of an experiment's parameters. The time of a figure is
+the sum over its cells, on one core each; figures that share experiments share their cells. Rows and figures name the
+scale at which they were computed: `paper` has the papers' sizes, `small` has sizes that a laptop computes in minutes.
 
-A claim is judged under every reading of the text that we know. It holds *as printed*, or *under a reading* that a
-sentence of the text supports, or it is *contradicted*. A *probe* has no support in the text and decides nothing: it
-shows how far a verdict depends on a parameter. Numbers with a range are the value over all seeds and the least and
-greatest of a single seed.
+A claim is judged under every *reading* that we know: every way to understand the paper's text. A claim holds *as
+printed*, or it holds *under a reading* that a sentence of the text supports, or it is *contradicted*. A *probe* has no
+support in the text and does not affect the verdict. It shows how far the verdict depends on a parameter. A number with
+a range is the value over all seeds, with the least and the greatest value of a single seed.
 """
 STATUSES: tuple[Status, ...] = ("as printed", "under a reading", "contradicted", "not judged")
 
