@@ -332,6 +332,8 @@ class Forwarder:
         while True:
             one, _ = listening.accept()
             other = socket.create_connection((HOST, self._target))
+            for end in (one, other):  # or small answers wait 40 ms for the acknowledgement of the one before
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for source, target in ((one, other), (other, one)):
                 threading.Thread(target=self._copy, args=(source, target), daemon=True).start()
 
