@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import covey.broker
+from covey.broker import core as core_module
 from covey.broker import effects
 from covey.broker.admission import Place, Shown
 from covey.broker.config import BrokerConfig, LinkConfig
@@ -476,6 +477,29 @@ def test_what_a_client_has_said_before_it_went_counts() -> None:
     one.tick()
     assert one.frames(reader)[-1][0] == Kind.DELIVERY
     assert writer not in one.core.peers
+
+
+def test_clients_that_come_and_go_leave_no_more_behind_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sends much and goes at once, before the broker has got far with any of it."""
+    monkeypatch.setattr(core_module, "GONE_BYTES", 100_000)
+    one = One()
+    for _ in range(20):
+        number = one.client()
+        asked = b"".join(
+            framed(bytes([Kind.REQUEST]) + encode(SubscribeRequest(n, n, parse(f"n > {n}").encode())))
+            for n in range(1, 1_000)
+        )
+        one.step(effects.Received(number, asked))
+        one.step(effects.Closed(number, "reset"))
+        left = sum(one.core.scheduler.size_of(peer) for peer in one.core.peers)
+        assert left <= 100_000 + len(asked)
+    assert one.core.counters["refused_gone"] > 0
+    said = [effect.event for effect in one.all if isinstance(effect, effects.Log)]
+    assert said.count("requests dropped") == 1, "once; later ones are counted"
+    for _ in range(2_000):
+        one.tick()
+    assert not one.core.peers
+    assert one.core.router.local_size() == 0
 
 
 def test_what_is_said_of_a_connection_that_is_gone_is_ignored() -> None:

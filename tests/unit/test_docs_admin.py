@@ -45,5 +45,7 @@ def test_log_events() -> None:
     table = TEXT.partition("| event | level | when |")[2].partition("\n\n")[0]
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")]
     documented = {name for cell in cells for name in re.findall(r"`([a-z ]+)`", cell)}
-    said = set(re.findall(r'\b_?[sS]ay(?:_damage)?\(\s*(?:log,\s*)?(?:logging\.\w+|level),\s*"([a-z ]+)"', SOURCES))
+    said = set(
+        re.findall(r'\b_?[sS]ay(?:_damage)?\(\s*(?:log,\s*)?(?:logging\.\w+|level),\s*"([a-z ]+)"', SOURCES)
+    )
     assert documented == said

@@ -148,6 +148,7 @@ MOST_WRITTEN: Final = 1 << 20  # bytes that one connection is written in a step
 GOING: Final = "the broker is going away"
 NO_ROOM: Final = "the broker has no room for more connections"
 CROWDED: Final = "too many connections have not said who they are: come back a little later"
+GONE_BYTES: Final = 64 << 20  # of what clients had sent that have gone since, all together
 LAST_WAIT_S: Final = 1.0  # for connections that were aborted
 PASSWORD, FULL, BLOCKED, BUSY = "password", "full", "blocked", "busy"  # why a connection is not read
 DISK: Final = -1  # stands for the log's disk among those whose sources wait, which are connections
@@ -495,7 +496,7 @@ class BrokerCore:
             self.admission.leave(given.connection)
             return
         peer.connection.lost(given.reason)
-        if isinstance(peer.who, Session) and self.scheduler.waits(peer.number):
+        if isinstance(peer.who, Session) and self.scheduler.waits(peer.number) and self._may_linger(peer):
             # What it had said before it went counts. It is handled in turns, as if it were here. It
             # waits for nobody meanwhile, and nobody for it; its place is taken, as its memory is.
             peer.is_gone = True
@@ -504,6 +505,20 @@ class BrokerCore:
             self.scheduler.unblock(peer.number)
         else:
             self._part(peer)
+
+    def _may_linger(self, peer: Peer) -> bool:
+        """Return whether what a client that has gone had sent still has room; else it is forgotten, unanswered.
+
+        Or one that comes, sends as much as may wait, and goes, again and again, would fill the memory.
+        """
+        waiting = sum(self.scheduler.size_of(one.number) for one in (*self._gone, peer))
+        if waiting <= GONE_BYTES:
+            return True
+        self.scheduler.finish(peer.number)
+        if not self.counters["refused_gone"]:
+            self._say(logging.WARNING, "requests dropped", peer=peer.address, waiting_bytes=waiting)
+        self.counters["refused_gone"] += 1
+        return False
 
     def _part(self, peer: Peer) -> None:
         """Forget a connection that has ended; what it had said is handled first."""

@@ -326,6 +326,11 @@ class Scheduler:
         """Return whether anything of a connection is not handled yet."""
         return connection in self._waiting and bool(self._waiting[connection].chunks)
 
+    def size_of(self, connection: int) -> int:
+        """Return how many bytes of a connection are not handled yet."""
+        waiting = self._waiting.get(connection)
+        return 0 if waiting is None else waiting.bytes
+
     def finish(self, connection: int) -> list[Frames]:
         """Forget a connection that is gone; return what it had sent and nobody has handled."""
         waiting = self._waiting.pop(connection, None)
