@@ -114,6 +114,17 @@ def test_a_network_that_falls_apart_is_an_error() -> None:
         changed(ring(), Changes(removed_links=[("a", "b"), ("b", "c"), ("b", "f")], added=[("b", EVIL, 1.0)]))
 
 
+def test_changes_are_told_in_sentences() -> None:
+    few = Changes(removed_links=[("a", "b"), ("c", "d")], added=[("a", "d", 2.0)])
+    assert few.lines() == [
+        "The link a–b goes away.",
+        "The link c–d goes away.",
+        "A link a–d of cost 2 is built.",
+    ]
+    many = Changes(removed_links=[("a", f"b{n}") for n in range(10)])
+    assert many.lines() == ["10 links go away: a–b0, a–b1, a–b2, a–b3, a–b4, a–b5, a–b6, a–b7 and 2 more."]
+
+
 def test_the_page_escapes_names() -> None:
     found = what_if(ring(), Changes(added=[("c", EVIL, 1.0)]), methods=["single"])
     page = whatif_page(found)

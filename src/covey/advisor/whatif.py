@@ -38,6 +38,7 @@ from covey.planning.tree import Tree
 from covey.planning.words import words_of
 
 TRIED = ("single", "held-out", "mixed")
+MOST_LINES = 8  # of links that go
 BUDGET_S = 10.0
 Pair = tuple[str, str]
 
@@ -63,7 +64,13 @@ class Changes:
         return bool(self.faster or self.moved or self.removed_brokers or self.removed_links or self.added)
 
     def lines(self) -> list[str]:
-        """Return what changes, a sentence each, in the order of the changes."""
+        """Return what changes, a sentence each, in the order of the changes; many links that go are one sentence."""
+        gone = [f"{a:.80}–{b:.80}" for a, b in self.removed_links]
+        if len(gone) > MOST_LINES:
+            named = f"{', '.join(gone[:MOST_LINES])} and {len(gone) - MOST_LINES} more"
+            links = [f"{len(gone)} links go away: {named}."]
+        else:
+            links = [f"The link {link} goes away." for link in gone]
         return [
             *(
                 f"Events that match {filter!s:.80} are {factor:g} times as frequent."
@@ -71,7 +78,7 @@ class Changes:
             ),
             *(f"All clients of {start:.80} move to {end:.80}." for start, end in self.moved),
             *(f"The broker {broker:.80} goes away." for broker in self.removed_brokers),
-            *(f"The link {a:.80}–{b:.80} goes away." for a, b in self.removed_links),
+            *links,
             *(f"A link {a:.80}–{b:.80} of cost {cost:g} is built." for a, b, cost in self.added),
         ]
 
