@@ -23,6 +23,7 @@ MAX_ANSWER: Final = 32 << 20
 TIMEOUT_S: Final = 10.0
 PAGE: Final = 1_000
 STEP_S: Final = 0.2
+ASKING: Final = ("probe", "echo")  # whether everything has arrived: not what brokers want
 
 
 # A metric's values by its first label, which is "" where it has none.
@@ -44,6 +45,12 @@ def metrics_of(text: str) -> Metrics:
 def total(metrics: Mapping[str, Metrics], name: str) -> int:
     """Return the sum of a metric over all its labels and all brokers."""
     return int(sum(sum(mine.get(name, {}).values()) for mine in metrics.values()))
+
+
+def control_messages(metrics: Mapping[str, Metrics]) -> int:
+    """Return how many messages brokers have sent to tell each other what is wanted and advertised."""
+    sent = [mine.get("covey_control_messages_sent_total", {}) for mine in metrics.values()]
+    return int(sum(count for mine in sent for kind, count in mine.items() if kind not in ASKING))
 
 
 class Pages:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from covey.broker.local import SAMPLE_EVERY_S, Brokers
-from covey.client.admin import Metrics, total
+from covey.client.admin import Metrics, control_messages, total
 from covey.core.filter import Filter
 from covey.demo import burst
 from covey.demo.admin import Admin
@@ -200,7 +200,7 @@ class Acts:
             found.before = self._phase("start", "before", own, answers)
             found.after = self._phase("switched", "after", Planned(found.plan), answers)
             (_, earlier), (_, later) = self._marks["before"], self._marks["switched"]
-            found.install_messages = burst.control_messages(later) - burst.control_messages(earlier)
+            found.install_messages = control_messages(later) - control_messages(earlier)
             sampled = needed(own, *self._wanted(answers, 0, found.sampled))
             found.predicted_before = sum(sampled.values()) / max(1, found.sampled)
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from covey.broker.local import Overlay
-from covey.client.admin import Metrics, total
+from covey.client.admin import control_messages, total
 from covey.core.filter import Filter
 from covey.demo.admin import Admin
 from covey.demo.crossings import OneTree, needed
@@ -38,7 +38,6 @@ DESKS: Final = 3  # of them have subscribers
 COVERAGE: Final = 0.97  # of a topic's range, which intervals cover
 OVERLAP: Final = 8.0  # intervals that an event matches
 GOLDEN: Final = (5**0.5 - 1) / 2
-ASKING: Final = ("probe", "echo")  # whether everything has arrived: not what brokers want
 POLL_S: Final = 0.05
 
 
@@ -183,12 +182,6 @@ def _intervals(generator: np.random.Generator, count: int) -> list[tuple[int, in
     starts = np.rint(np.arange(count) * apart).astype(int)
     starts[1:-1] += generator.integers(0, int(apart / 2), count - 2)
     return [(start, start + length - 1) for start in starts.tolist()]
-
-
-def control_messages(metrics: Mapping[str, Metrics]) -> int:
-    """Return how many messages brokers have sent to tell each other what is wanted."""
-    sent = [mine.get("covey_control_messages_sent_total", {}) for mine in metrics.values()]
-    return int(sum(count for mine in sent for kind, count in mine.items() if kind not in ASKING))
 
 
 def _forwarded(metrics: Mapping[str, Any]) -> int:

@@ -29,7 +29,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from covey.broker.local import Brokers, Overlay
-from covey.client.admin import Metrics, Pages, metrics_of, total
+from covey.client.admin import Metrics, Pages, control_messages, metrics_of, total
 from covey.client.client import Client, connect
 from covey.client.subscription import Received, Subscription
 from covey.lab.experiment import Cell, Experiment, Results, Row, Scale
@@ -41,7 +41,6 @@ from covey.sim.scenario import read_scenario
 from covey.sim.workload import Action
 
 BROKERS, SIMULATOR = "brokers", "simulator"
-ASKING: Final = ("probe", "echo")  # whether everything has arrived: not what brokers want
 STAMP: Final = Struct("<q")
 QUIET_S: Final = 0.3
 TICK_S: Final = 0.02
@@ -161,12 +160,6 @@ class Live:
         }
         self._delays, self._told = Histogram(), self._delivered
         return row
-
-
-def control_messages(metrics: Mapping[str, Metrics]) -> int:
-    """Return how many messages brokers have sent to tell each other what is wanted and advertised."""
-    sent = [mine.get("covey_control_messages_sent_total", {}) for mine in metrics.values()]
-    return int(sum(count for mine in sent for kind, count in mine.items() if kind not in ASKING))
 
 
 def _delays(delays: Histogram) -> Row:
